@@ -1,0 +1,62 @@
+# The whole developer interface. It needs a python3 of 3.11 or later with venv; the rest it brings itself.
+
+PYTHON ?= python3
+ARGS ?=
+
+MEMBERS := events projections services
+PROJECTS := pyproject.toml $(MEMBERS:%=%/pyproject.toml)
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test check bench docs pins clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## make .venv from the pinned requirements
+
+# pip brings uv, at the version and hash of the pins, and uv does the rest. The members are editable:
+# their new files are seen at once, so only a change of pins or metadata installs again. The root is
+# not: it holds no module, only the console script.
+$(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("turnlog needs Python 3.11 or later")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-uv.txt
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation \
+		$(MEMBERS:%=-e ./%) .
+	touch $(STAMP)
+
+run: install ## start everything and play the demo (ARGS=--exit ends after the show)
+	$(BIN)/turnlog demo $(ARGS)
+
+# One worker a core of the smallest machine this must pass on; each worker has servers of its own.
+test: install ## run the whole suite (ARGS=tests/events for a part of it)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+check: install ## ruff, mypy, pyright and the import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: install ## run the programs that measure
+	@for program in $(wildcard benchmarks/*.py); do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+
+docs: install ## write the generated references again
+	@for program in $(wildcard docs/generate/*.py); do $(BIN)/python $$program || exit 1; done
+
+# --universal: one file for every platform. Neither file may name the registry it was resolved against.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	$(MEMBERS:%=--no-emit-package turnlog-%)
+
+pins: install ## resolve the requirements again (ARGS=--upgrade takes newer releases)
+	$(COMPILE) $(ARGS) --group dev --output-file requirements.txt pyproject.toml
+	$(COMPILE) --constraints requirements.txt --output-file requirements-run.txt pyproject.toml
+	echo uv | $(COMPILE) --constraints requirements.txt --output-file requirements-uv.txt -
+
+clean: ## remove .venv and what building and testing left
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

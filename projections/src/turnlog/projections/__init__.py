@@ -1,0 +1,1 @@
+"""What the log of a session means: its state, its window and its read models."""
