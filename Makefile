@@ -23,7 +23,7 @@ $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("turnlog needs Python 3.11 or later")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-uv.txt
-	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation \
 		$(MEMBERS:%=-e ./%) .
 	touch $(STAMP)
