@@ -1,0 +1,145 @@
+"""The codec: events to stored bytes and back; the one place that seals and opens content.
+
+Writing is strict and reading is tolerant: unknown fields are ignored, unknown types become
+`Unknown`, and only bytes that no release can have written are an error. Sealing comes with
+production; until then all content passes as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import ValidationError
+
+from turnlog.events.content import Digest, digest_of
+from turnlog.events.envelope import Envelope, Head, Recorded
+from turnlog.events.errors import Corrupt, TooLarge
+from turnlog.events.ids import checked_id, session_subject
+from turnlog.events.kinds import KINDS, Event, KnownEvent, Unknown
+from turnlog.events.upcast import upcast
+
+MAX_EVENT_BYTES: Final = 1_000_000
+"""What one event may have on the wire; the stream's own limit leaves room for headers."""
+MAX_BATCH: Final = 1_000
+"""What one atomic batch may hold, by the server's limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The command that led to an event: its idempotency key and the digest of its body."""
+
+    key: str
+    hash: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event that is decided but not yet placed in its session."""
+
+    event: KnownEvent
+    id: str
+    at: datetime
+    source: str
+    actor: str
+    causation: str | None = None
+    correlation: str | None = None
+    command: Command | None = None
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Bytes ready for the log; a retry sends these very bytes again."""
+
+    subject: str
+    id: str
+    type: str
+    sequence: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages that become part of a session together, after `after`, or not at all."""
+
+    tenant: str
+    session: str
+    after: Head | None
+    messages: tuple[Message, ...]
+
+
+def rfc3339(at: datetime) -> str:
+    """Spell an aware datetime in UTC, to the microsecond."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def write(tenant: str, session: str, after: Head | None, drafts: Sequence[Draft]) -> Batch:
+    """Place drafts behind `after` and encode them; refuses ids and sizes the log cannot hold."""
+    if not 1 <= len(drafts) <= MAX_BATCH:
+        raise TooLarge("batch", len(drafts), MAX_BATCH)
+    checked_id(tenant, "tenant")
+    checked_id(session, "session")
+    messages: list[Message] = []
+    sequence = after.sequence if after else 0
+    previous = after.hash if after else None
+    for draft in drafts:
+        sequence += 1
+        lies = after.stream_sequence if after and not messages else None
+        message = _encode(tenant, session, sequence, lies, previous, draft)
+        previous = digest_of(message.payload)
+        messages.append(message)
+    return Batch(tenant, session, after, tuple(messages))
+
+
+def _encode(
+    tenant: str,
+    session: str,
+    sequence: int,
+    prevstreamseq: int | None,
+    prevhash: Digest | None,
+    draft: Draft,
+) -> Message:
+    envelope = Envelope(
+        id=draft.id,
+        source=draft.source,
+        type=draft.event.type,
+        subject=session,
+        time=rfc3339(draft.at),
+        tenant=tenant,
+        sequence=sequence,
+        prevstreamseq=prevstreamseq,
+        prevhash=prevhash,
+        actor=draft.actor,
+        causationid=draft.causation,
+        correlationid=draft.correlation,
+        commandkey=draft.command.key if draft.command else None,
+        commandhash=draft.command.hash if draft.command else None,
+        traceparent=draft.traceparent,
+        data=draft.event.model_dump(mode="json", exclude_none=True),
+    )
+    payload = envelope.model_dump_json(exclude_none=True).encode()
+    if len(payload) > MAX_EVENT_BYTES:
+        raise TooLarge("event", len(payload), MAX_EVENT_BYTES)
+    subject = session_subject(tenant, session, draft.event.leaf)
+    return Message(subject, draft.id, envelope.type, sequence, payload)
+
+
+def read(stored: bytes, stream_sequence: int) -> Recorded:
+    """Decode stored bytes; raises `Corrupt` for bytes no release can have written."""
+    try:
+        envelope = Envelope.model_validate_json(stored)
+        event = _event(envelope)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise Corrupt(f"stream sequence {stream_sequence}", f"{where}: {first['msg']}") from None
+    return Recorded(envelope, event, stream_sequence, stored)
+
+
+def _event(envelope: Envelope) -> Event:
+    wire_type, data = upcast(envelope.type, envelope.data)
+    kind = KINDS.get(wire_type)
+    return Unknown(wire_type, data) if kind is None else kind.model_validate(data)

@@ -1,0 +1,72 @@
+"""What can go wrong, split by who must act.
+
+    TurnlogError
+    ├── Refused      the caller: change the request
+    │   └── TooLarge     send less, or store the bulk as a blob
+    ├── Conflict     the caller: read again, decide again
+    ├── Unavailable  nobody: wait and repeat the same request
+    └── Corrupt      the operator: stored data is not what it should be
+
+Errors carry fields, not sentences to be parsed. One table at each edge maps them to HTTP
+answers, acknowledgements and exit codes; nothing in here knows about any of those.
+"""
+
+from __future__ import annotations
+
+
+class TurnlogError(Exception):
+    """Anything Turnlog raises on purpose."""
+
+
+class Refused(TurnlogError):
+    """A rule forbids what was asked; `field` names the part at fault and `fix` the way out."""
+
+    def __init__(self, code: str, detail: str, *, field: str | None = None, fix: str = "") -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+        self.field = field
+        self.fix = fix
+
+
+class TooLarge(Refused):
+    """More bytes than one event or blob may hold; nothing was stored."""
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(
+            "too-large",
+            f"{what} has {size} bytes, the limit is {limit}",
+            field=what,
+            fix=f"send at most {limit} bytes",
+        )
+        self.size = size
+        self.limit = limit
+
+
+class Conflict(TurnlogError):
+    """The session moved on; read it again from `actual` and decide again."""
+
+    def __init__(self, session: str, expected: int, actual: int | None) -> None:
+        super().__init__(f"session {session}: expected sequence {expected}, found {actual}")
+        self.session = session
+        self.expected = expected
+        self.actual = actual
+
+
+class Unavailable(TurnlogError):
+    """A part is out of reach; repeat the very same request after `retry_after` seconds."""
+
+    def __init__(self, what: str, detail: str, *, retry_after: float = 1.0) -> None:
+        super().__init__(f"{what} is unavailable: {detail}")
+        self.what = what
+        self.detail = detail
+        self.retry_after = retry_after
+
+
+class Corrupt(TurnlogError):
+    """Stored bytes cannot be what a release of Turnlog wrote; `where` says which."""
+
+    def __init__(self, where: str, detail: str) -> None:
+        super().__init__(f"{where}: {detail}")
+        self.where = where
+        self.detail = detail

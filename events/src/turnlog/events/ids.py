@@ -1,0 +1,61 @@
+"""Identifiers and subjects: the one place that turns names into NATS subjects.
+
+Every id is checked here before it becomes part of a subject, so that no tenant can spell its
+way into another one's sessions. Nothing else in the house builds a subject.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from turnlog.events.errors import Refused
+
+_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+SESSIONS: Final = "SESSIONS"
+TOKENS: Final = "TOKENS"
+LIVE: Final = "live"
+"""What republished messages are prefixed with: `session.a.b.turn` lives on as `live.session.a.b.turn`."""
+
+
+def checked_id(value: str, field: str) -> str:
+    """Return `value`, or refuse it naming `field`: 1 to 64 of `A-Z a-z 0-9 _ -`."""
+    if _ID.fullmatch(value) is None:
+        raise Refused(
+            "bad-id",
+            f"{value[:80]!r} is not an id",
+            field=field,
+            fix="use 1 to 64 of the characters A-Z a-z 0-9 _ -",
+        )
+    return value
+
+
+def stream_of(tenant: str) -> str:
+    """Name the stream that holds a tenant's sessions; large tenants can be given their own."""
+    checked_id(tenant, "tenant")
+    return SESSIONS
+
+
+def session_subject(tenant: str, session: str, leaf: str) -> str:
+    """Build the subject of one event; `leaf` is an event class's own constant."""
+    return f"session.{checked_id(tenant, 'tenant')}.{checked_id(session, 'session')}.{leaf}"
+
+
+def session_subjects(tenant: str, session: str | None = None) -> str:
+    """Build the filter for all events of a session, or of a tenant."""
+    if session is None:
+        return f"session.{checked_id(tenant, 'tenant')}.>"
+    return session_subject(tenant, session, ">")
+
+
+def token_subject(tenant: str, session: str, turn: int) -> str:
+    """Build the subject on which the tokens of one turn travel."""
+    return f"tokens.{checked_id(tenant, 'tenant')}.{checked_id(session, 'session')}.{turn}"
+
+
+def token_subjects(tenant: str, session: str | None = None) -> str:
+    """Build the filter for all tokens of a session, or of a tenant."""
+    if session is None:
+        return f"tokens.{checked_id(tenant, 'tenant')}.>"
+    return f"tokens.{checked_id(tenant, 'tenant')}.{checked_id(session, 'session')}.*"

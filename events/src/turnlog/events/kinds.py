@@ -1,0 +1,72 @@
+"""All kinds of event there are, and how their names are spelt.
+
+An event has one name, `turn-submitted`, used in code, filters and docs; its type on the wire is
+`turnlog.turn-submitted.v1`. What a reader does not know it meets as `Unknown`, so that an old
+release can read a new log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, get_args
+
+from pydantic import JsonValue
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """An event of a type this release does not know; kept, counted, never interpreted."""
+
+    type: str
+    data: dict[str, JsonValue]
+
+
+KnownEvent = (
+    SessionOpened
+    | SessionClosed
+    | PromptsSnapshotted
+    | TurnSubmitted
+    | TurnQueued
+    | TurnReleased
+    | TurnCompleted
+    | TurnFailed
+    | TurnCancelled
+    | TurnExcluded
+    | TurnRestored
+    | AttemptStarted
+    | ContextAssembled
+    | AttemptEnded
+    | CallCompleted
+    | ReplyRedacted
+)
+"""What this release writes and understands."""
+
+Event = KnownEvent | Unknown
+"""What this release may meet on a log."""
+
+KINDS: Final[dict[str, type[KnownEvent]]] = {kind.type: kind for kind in get_args(KnownEvent)}
+"""Type on the wire to class."""
+
+
+def name_of(wire_type: str) -> str:
+    """Spell a wire type as a name: `turnlog.turn-submitted.v1` is `turn-submitted`."""
+    return wire_type.removeprefix("turnlog.").rpartition(".v")[0] or wire_type
+
+
+NAMES: Final = tuple(name_of(wire_type) for wire_type in KINDS)
+"""Every name this release writes, in the order of the families."""

@@ -1,0 +1,199 @@
+"""A log in memory, for unit tests and simulations; it answers as the real one does.
+
+It has the same compare-and-set, the same outcomes and the same order, behind the same contract
+suite. It keeps nothing beyond the process and is never used by a running service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from turnlog.events.codec import Batch, read
+from turnlog.events.content import Digest, digest_of
+from turnlog.events.envelope import Head, Recorded
+from turnlog.events.errors import Corrupt
+from turnlog.events.ids import checked_id, session_subjects, stream_of
+from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Outcome
+from turnlog.events.log.ports import Identity, Raw, Stamped
+from turnlog.events.tokens import TokenEvent
+
+BULK = 500
+
+
+@dataclass
+class MemoryLog:
+    """All sessions in one list; its place in the list is an event's stream sequence."""
+
+    created: str = "1970-01-01T00:00:00Z"
+    stored: list[Raw] = field(default_factory=list[Raw])
+    sessions: dict[tuple[str, str], list[int]] = field(
+        default_factory=dict[tuple[str, str], list[int]]
+    )
+    grown: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def identity(self, tenant: str) -> Identity:
+        """See `Log.identity`."""
+        return Identity(stream_of(tenant), self.created)
+
+    async def append(self, batch: Batch) -> Outcome:
+        """See `Log.append`."""
+        places = self.sessions.setdefault((batch.tenant, batch.session), [])
+        expected = batch.after.sequence if batch.after else 0
+        there = [self._read(place) for place in places[expected : expected + len(batch.messages)]]
+        if there:
+            same = [event.stored for event in there] == [m.payload for m in batch.messages]
+            return AlreadyThere(tuple(there)) if same else Conflicted(len(places))
+        if len(places) < expected:
+            return Conflicted(len(places))
+        for message in batch.messages:
+            self.stored.append(Raw(message.subject, len(self.stored) + 1, message.payload))
+            places.append(len(self.stored))
+        async with self.grown:
+            self.grown.notify_all()
+        return Appended(tuple(self._read(place) for place in places[expected:]))
+
+    def _read(self, place: int) -> Recorded:
+        return read(self.stored[place - 1].stored, place)
+
+    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+        """See `Log.last`; there is no follower here to be stale."""
+        del leader
+        places = self.sessions.get((tenant, checked_id(session, "session")))
+        return self._read(places[-1]) if places else None
+
+    async def between(
+        self, tenant: str, session: str, after: Head | None, upto: Recorded
+    ) -> Sequence[Recorded]:
+        """See `Log.between`."""
+        first = after.sequence if after else 0
+        places = self.sessions[tenant, session][first : upto.sequence]
+        return [self._read(place) for place in places]
+
+    async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
+        """See `Log.at`."""
+        events = [self._read(place) for place in stream_sequences if place <= len(self.stored)]
+        if len(events) < len(stream_sequences) or any(e.tenant != tenant for e in events):
+            raise Corrupt("log", f"no event at one of {list(stream_sequences)}")
+        return events
+
+    async def follow(
+        self, tenant: str | None, after: int, *, live: bool
+    ) -> AsyncGenerator[Sequence[Raw]]:
+        """See `Log.follow`."""
+        prefix = session_subjects(tenant).removesuffix(">") if tenant else ""
+        end = len(self.stored)
+        while live or after < end:
+            found = self.stored[after : after + BULK if live else min(end, after + BULK)]
+            after += len(found)
+            if mine := [raw for raw in found if raw.subject.startswith(prefix)]:
+                yield mine
+            if live and not found:
+                async with self.grown:
+                    await self.grown.wait_for(lambda seen=after: len(self.stored) > seen)
+
+    async def watch(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[Recorded]:
+        """See `Log.watch`."""
+        places = self.sessions.setdefault((tenant, session), [])
+        while True:
+            for place in places[after:]:
+                after += 1
+                yield self._read(place)
+            async with self.grown:
+                await self.grown.wait_for(lambda seen=after: len(places) > seen)
+
+
+@dataclass
+class MemoryBlobs:
+    """Blobs in a dictionary."""
+
+    held: dict[tuple[str, Digest], bytes] = field(default_factory=dict[tuple[str, Digest], bytes])
+
+    async def put(self, tenant: str, data: bytes) -> Digest:
+        """See `Blobs.put`."""
+        digest = digest_of(data)
+        self.held[checked_id(tenant, "tenant"), digest] = data
+        return digest
+
+    async def get(self, tenant: str, digest: Digest) -> bytes:
+        """See `Blobs.get`."""
+        data = self.held.get((tenant, digest))
+        if data is None or digest_of(data) != digest:
+            raise Corrupt(f"blob {digest}", "gone, or its bytes have changed")
+        return data
+
+
+@dataclass
+class MemorySnapshots:
+    """Snapshots in a dictionary."""
+
+    held: dict[tuple[str, str], bytes] = field(default_factory=dict[tuple[str, str], bytes])
+
+    async def put(self, tenant: str, session: str, data: bytes) -> None:
+        """See `Snapshots.put`."""
+        self.held[tenant, session] = data
+
+    async def get(self, tenant: str, session: str) -> bytes | None:
+        """See `Snapshots.get`."""
+        return self.held.get((tenant, session))
+
+
+@dataclass
+class MemoryTokens:
+    """Token events in lists; `forget` loses them all, as a restarted server does."""
+
+    held: dict[tuple[str, str, int], list[Stamped]] = field(
+        default_factory=dict[tuple[str, str, int], list[Stamped]]
+    )
+    grown: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def forget(self) -> None:
+        """Lose everything held so far."""
+        self.held.clear()
+
+    async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
+        """See `TokenStream.publish`."""
+        stamped = Stamped(event, datetime.now(UTC))
+        self.held.setdefault((tenant, session, turn), []).append(stamped)
+        async with self.grown:
+            self.grown.notify_all()
+
+    async def close(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
+        """See `TokenStream.close`."""
+        await self.publish(tenant, session, turn, event)
+        return True
+
+    async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
+        """See `TokenStream.recorded`."""
+        return tuple(self.held.get((tenant, session, turn), ()))
+
+    async def silence(self, tenant: str, session: str, turn: int) -> float | None:
+        """See `TokenStream.silence`."""
+        held = self.held.get((tenant, session, turn))
+        return (datetime.now(UTC) - held[-1].at).total_seconds() if held else None
+
+    @asynccontextmanager
+    async def watch(
+        self, tenant: str, session: str, turn: int
+    ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
+        """See `TokenStream.watch`."""
+        events = self._events(tenant, session, turn)
+        try:
+            yield events
+        finally:
+            await events.aclose()
+
+    async def _events(self, tenant: str, session: str, turn: int) -> AsyncGenerator[TokenEvent]:
+        seen = 0
+        while True:
+            held = self.held.get((tenant, session, turn), [])
+            for stamped in held[seen:]:
+                seen += 1
+                yield stamped.event
+            async with self.grown:
+                await self.grown.wait_for(
+                    lambda n=seen: len(self.held.get((tenant, session, turn), [])) > n
+                )

@@ -1,0 +1,125 @@
+"""The manifest: the record of what stood in one call's prompt, part by part, and why.
+
+It names sources and digests, never text: a part points at the event or the blob that holds its
+text, so that the prompt can be read back from the log and compared with what was recorded. An
+unchanged run of history is one part, however many turns it spans.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from turnlog.events.content import Digest
+from turnlog.events.fact import Fact
+
+Role = Literal["system", "user", "assistant"]
+Treatment = Literal[
+    "kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"
+]
+"""What was done to a part. `dropped` was cut to fit, `absent` had nothing to say."""
+
+
+class FromBlob(Fact):
+    """The text is a blob of the library."""
+
+    kind: Literal["blob"] = "blob"
+    digest: Digest
+    """Digest of the blob."""
+    path: str
+    """Where the text was found when it was pinned."""
+
+
+class FromEvent(Fact):
+    """The text stands in an event of this session."""
+
+    kind: Literal["event"] = "event"
+    sequence: int
+    """The event's sequence."""
+    field: str
+    """Where in the event, dotted: `text`, `attributes.language`."""
+
+
+class FromBlueprint(Fact):
+    """The text is written in the blueprint itself, after its slots were filled."""
+
+    kind: Literal["blueprint"] = "blueprint"
+    text: str
+    """The text as it stands in the prompt."""
+
+
+class FromTurns(Fact):
+    """A run of history: the messages of these turns, in order, under one view."""
+
+    kind: Literal["turns"] = "turns"
+    view: str
+    """The blueprint's name for the view."""
+    first: int
+    """First turn of the run."""
+    last: int
+    """Last turn of the run."""
+
+
+Source = Annotated[
+    FromBlob | FromEvent | FromBlueprint | FromTurns, Field(discriminator="kind")
+]
+
+
+class Part(Fact):
+    """A layer, or a run of history, as it stands in one call."""
+
+    layer: str
+    """The blueprint's name for it; `history` and `input` are the two built-in ones."""
+    component: str
+    """What its tokens are counted under."""
+    source: Source | None = None
+    """Where its text comes from; none where it had none."""
+    message: int | None = None
+    """Index of the (first) message it stands in; none when it was left out."""
+    role: Role | None = None
+    """Role of that message; a run of history alternates from it."""
+    digest: Digest
+    """Digest of the text, or of the run's message digests, one a line."""
+    characters: int
+    """Length as it stands in the prompt, in code points."""
+    tokens: int
+    """The same as counted by the manifest's counter."""
+    treatment: Treatment
+    """What was done to it."""
+    rule: str | None = None
+    """The condition or ladder step that did it."""
+
+
+class Counter(Fact):
+    """Who counted the tokens."""
+
+    name: str
+    """For example `chars/4`."""
+    exact: bool
+    """Whether it is the model's own way of counting."""
+
+
+class Manifest(Fact):
+    """Everything that stood in a call, and what was left out."""
+
+    kind: str
+    """The blueprint's name for this kind of call."""
+    at: str
+    """Clock reading the call was assembled with, RFC 3339."""
+    sequence: int
+    """The session's sequence whose state was assembled."""
+    assembler: int
+    """Version of the assembler."""
+    counter: Counter
+    """The counter of all token figures in here."""
+    between: str
+    """What joins the parts of one message."""
+    budget: int | None = None
+    """Tokens allowed, none where the call has no budget."""
+    tokens: int
+    """Tokens of all parts that stand in the prompt."""
+    parts: tuple[Part, ...]
+    """In the order of the prompt; parts left out stand where they would have been."""
+    digest: Digest
+    """Digest of the canonical request as it was handed to litellm."""

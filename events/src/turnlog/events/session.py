@@ -1,0 +1,60 @@
+"""Events of the session family: a session opens, and closes."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.events.fact import Fact
+
+
+class BlueprintRef(Fact):
+    """Which blueprint a session is made from, pinned by digest."""
+
+    name: str
+    """Name within the library."""
+    version: int
+    """The version its author gave it."""
+    digest: Digest
+    """Digest of the blob that holds the whole structure."""
+
+
+class Origin(Fact):
+    """Where a session comes from when it was not opened from nothing."""
+
+    kind: Literal["parent", "fork"]
+    """A coordinator's child, or a fork."""
+    session: str
+    """The session it came from."""
+    sequence: int
+    """That session's sequence at which it came away."""
+
+
+class SessionOpened(Fact):
+    """A session exists from here on."""
+
+    type: ClassVar[str] = "turnlog.session-opened.v1"
+    leaf: ClassVar[str] = "session"
+
+    blueprint: BlueprintRef
+    """The structure the session runs by, whatever becomes of the files."""
+    profile: str
+    """The profile it starts with."""
+    attributes: dict[str, JsonValue]
+    """What was given at opening, checked against the blueprint."""
+    cartridge: Digest | None = None
+    """The data of one task, pinned, where the blueprint takes one."""
+    origin: Origin | None = None
+    """The parent or the fork it came from."""
+
+
+class SessionClosed(Fact):
+    """Nothing may be submitted any more; everything stays readable."""
+
+    type: ClassVar[str] = "turnlog.session-closed.v1"
+    leaf: ClassVar[str] = "session"
+
+    reason: str
+    """Given by whoever closed it."""

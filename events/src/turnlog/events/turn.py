@@ -1,0 +1,127 @@
+"""Events of the turn family: what was put to a session, and what came of it.
+
+Two of them, submitted and released, have a subject of their own, because workers wait for
+exactly these two.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Content
+from turnlog.events.fact import Fact
+
+Finish = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
+"""Why a model stopped, in one vocabulary for all providers."""
+
+
+class TurnSubmitted(Fact):
+    """A turn is open; a worker may take it."""
+
+    type: ClassVar[str] = "turnlog.turn-submitted.v1"
+    leaf: ClassVar[str] = "turn.submitted"
+
+    turn: int
+    """1, 2, 3 ... within the session."""
+    text: Content | None = None
+    """What was said; none where the turn starts by itself."""
+    inputs: dict[str, JsonValue] = {}
+    """What the blueprint takes beside the text."""
+    references: dict[str, JsonValue] = {}
+    """Identifiers the turn mentions."""
+    meta: dict[str, JsonValue] = {}
+    """Kept, never interpreted."""
+
+
+class TurnQueued(Fact):
+    """A turn waits behind an open one; no worker is told of it."""
+
+    type: ClassVar[str] = "turnlog.turn-queued.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """1, 2, 3 ... within the session."""
+    text: Content | None = None
+    """What was said."""
+    inputs: dict[str, JsonValue] = {}
+    """What the blueprint takes beside the text."""
+    references: dict[str, JsonValue] = {}
+    """Identifiers the turn mentions."""
+    meta: dict[str, JsonValue] = {}
+    """Kept, never interpreted."""
+
+
+class TurnReleased(Fact):
+    """A queued turn is open now; its deadline runs from here."""
+
+    type: ClassVar[str] = "turnlog.turn-released.v1"
+    leaf: ClassVar[str] = "turn.released"
+
+    turn: int
+    """The turn that was queued."""
+
+
+class TurnCompleted(Fact):
+    """A turn has its reply; this text is what was said."""
+
+    type: ClassVar[str] = "turnlog.turn-completed.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn."""
+    call: str
+    """The call whose text this is."""
+    text: Content
+    """The whole reply."""
+    finish: Finish
+    """`length` marks a reply the model did not get to end."""
+
+
+class TurnFailed(Fact):
+    """A turn has no reply and will get none."""
+
+    type: ClassVar[str] = "turnlog.turn-failed.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn."""
+    code: str
+    """What went wrong, in one word."""
+    detail: str
+    """The same for people; never prompt text, never a secret."""
+    retryable: bool
+    """Whether submitting it again may help."""
+
+
+class TurnCancelled(Fact):
+    """A turn was given up on request, or for a later one."""
+
+    type: ClassVar[str] = "turnlog.turn-cancelled.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn."""
+    reason: Literal["cancelled", "interrupted", "closed"]
+    """By request, by a later turn, or because the session closed."""
+
+
+class TurnExcluded(Fact):
+    """A turn is left out of every window from here on; the audit keeps it."""
+
+    type: ClassVar[str] = "turnlog.turn-excluded.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn."""
+
+
+class TurnRestored(Fact):
+    """An excluded turn is back in the windows."""
+
+    type: ClassVar[str] = "turnlog.turn-restored.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn."""
