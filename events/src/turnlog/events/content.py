@@ -7,8 +7,10 @@ shape, its digest and its length. Only the codec opens or seals; nothing else lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag
 
@@ -69,11 +71,9 @@ class Erased(BaseModel):
     """Length of the text in code points."""
 
 
-def _form(value: Any) -> str:
-    for form in ("text", "sealed", "erased"):
-        if form in value if isinstance(value, dict) else hasattr(value, form):
-            return form
-    return "text"
+def _form(value: object) -> str | None:
+    has = value.__contains__ if isinstance(value, Mapping) else partial(hasattr, value)
+    return next((form for form in ("text", "sealed", "erased") if has(form)), None)
 
 
 Content = Annotated[

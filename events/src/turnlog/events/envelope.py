@@ -100,5 +100,5 @@ class Recorded:
 
     @property
     def head(self) -> Head:
-        """This event as a place in its session."""
+        """Its place in the session."""
         return Head(self.sequence, self.stream_sequence, digest_of(self.stored))

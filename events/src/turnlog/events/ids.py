@@ -16,7 +16,7 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SESSIONS: Final = "SESSIONS"
 TOKENS: Final = "TOKENS"
 LIVE: Final = "live"
-"""What republished messages are prefixed with: `session.a.b.turn` lives on as `live.session.a.b.turn`."""
+"""Prefix of republished messages: `session.a.b.turn` lives on as `live.session.a.b.turn`."""
 
 
 def checked_id(value: str, field: str) -> str:

@@ -15,9 +15,7 @@ from turnlog.events.content import Digest
 from turnlog.events.fact import Fact
 
 Role = Literal["system", "user", "assistant"]
-Treatment = Literal[
-    "kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"
-]
+Treatment = Literal["kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"]
 """What was done to a part. `dropped` was cut to fit, `absent` had nothing to say."""
 
 
@@ -61,9 +59,7 @@ class FromTurns(Fact):
     """Last turn of the run."""
 
 
-Source = Annotated[
-    FromBlob | FromEvent | FromBlueprint | FromTurns, Field(discriminator="kind")
-]
+Source = Annotated[FromBlob | FromEvent | FromBlueprint | FromTurns, Field(discriminator="kind")]
 
 
 class Part(Fact):
@@ -79,8 +75,8 @@ class Part(Fact):
     """Index of the (first) message it stands in; none when it was left out."""
     role: Role | None = None
     """Role of that message; a run of history alternates from it."""
-    digest: Digest
-    """Digest of the text, or of the run's message digests, one a line."""
+    digest: Digest | None = None
+    """Digest of the text, or of the run's message digests, one a line; none when left out."""
     characters: int
     """Length as it stands in the prompt, in code points."""
     tokens: int

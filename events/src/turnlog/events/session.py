@@ -44,6 +44,8 @@ class SessionOpened(Fact):
     """The profile it starts with."""
     attributes: dict[str, JsonValue]
     """What was given at opening, checked against the blueprint."""
+    reach: int
+    """Characters of history the widest window of this blueprint can hold; 0 is without end."""
     cartridge: Digest | None = None
     """The data of one task, pinned, where the blueprint takes one."""
     origin: Origin | None = None

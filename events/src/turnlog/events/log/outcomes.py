@@ -1,4 +1,4 @@
-"""What can come of an append. These are values, since each of them is an answer, not an accident."""
+"""What can come of an append. Values, since each is an answer, not an accident."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Log(Protocol):
         ...
 
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
-        """Give the events at these places, in the order asked; raises `Corrupt` where one is gone."""
+        """Give the events at these places, in the order asked; `Corrupt` where one is gone."""
         ...
 
     def follow(

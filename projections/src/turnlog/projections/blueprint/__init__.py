@@ -1,0 +1,1 @@
+"""Blueprints: the data that defines a kind of session."""

@@ -1,0 +1,284 @@
+"""The shape of a blueprint: the data by which one kind of session differs from another.
+
+Everything here is validated before a session opens by it, and pinned by digest when one does.
+A word that is not in here is refused, with the nearest one named; nothing is ever evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
+
+from turnlog.events.content import Digest, digest_of
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
+"""What an author calls something: lower case, digits, `_` and `-`."""
+
+
+class Strict(BaseModel):
+    """A piece of a blueprint; unknown words are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Value(Strict):
+    """One attribute or input: what may be given, and what stands in when nothing is."""
+
+    type: Literal["id", "text", "locale", "int", "bool", "list", "map"]
+    """What kind of value it is."""
+    required: bool = False
+    """Whether it must be given."""
+    default: JsonValue = None
+    """What it is when it is not given."""
+
+
+class _Layer(Strict):
+    component: Name = "system_prompt"
+    """What the layer's tokens are counted under."""
+    keep: Literal["always"] | None = None
+    """Whether it may never be left out of a call that lists it."""
+    when: Literal["first_turn"] | None = None
+    """The condition under which it stands in a call at all."""
+
+
+class FileLayer(_Layer):
+    """Text from a prompt file, found along the search chain and pinned at the first call."""
+
+    file: str
+    """File name; `{provider}` and attributes may stand in it."""
+    search: tuple[str, ...] | None = None
+    """Folders to look in instead of the blueprint's own chain."""
+
+
+class TextLayer(_Layer):
+    """Text written in the blueprint; attributes may stand in it as `{name}`."""
+
+    text: str
+    """The text."""
+
+
+class AttributeLayer(_Layer):
+    """Text given when the session opened."""
+
+    attribute: Name
+    """Which attribute."""
+
+
+def _first_of(*words: str) -> Callable[[object], str | None]:
+    """Tell the forms of a union apart by the one word only that form has."""
+
+    def tag(piece: object) -> str | None:
+        has = piece.__contains__ if isinstance(piece, Mapping) else partial(hasattr, piece)
+        return next((word for word in words if has(word)), None)
+
+    return tag
+
+
+Layer = Annotated[
+    Annotated[FileLayer, Tag("file")]
+    | Annotated[TextLayer, Tag("text")]
+    | Annotated[AttributeLayer, Tag("attribute")],
+    Discriminator(
+        _first_of("file", "text", "attribute"),
+        custom_error_type="layer_source",
+        custom_error_message="a layer needs a source: `file`, `text` or `attribute`",
+    ),
+]
+
+
+class SystemMessage(Strict):
+    """One system message, made of layers."""
+
+    system: tuple[Name, ...]
+    """The layers, in order."""
+
+
+class UserMessage(Strict):
+    """One user message, made of layers; `input` is the text of the turn."""
+
+    user: tuple[Name, ...]
+    """The layers, in order."""
+
+
+class HistoryMessages(Strict):
+    """The messages of a history view."""
+
+    history: Name
+    """The view."""
+
+
+MessageSlot = Annotated[
+    Annotated[SystemMessage, Tag("system")]
+    | Annotated[UserMessage, Tag("user")]
+    | Annotated[HistoryMessages, Tag("history")],
+    Discriminator(
+        _first_of("system", "user", "history"),
+        custom_error_type="message_kind",
+        custom_error_message="a message is `system`, `user` or `history`",
+    ),
+]
+
+
+class CallSpec(Strict):
+    """A kind of call: its messages in order, and the budget they must fit."""
+
+    messages: tuple[MessageSlot, ...]
+    """What the model is sent, in order."""
+    budget: Name | None = None
+    """Which budget; without one nothing is ever cut."""
+    parameters: dict[str, JsonValue] = {}
+    """Sampling parameters, such as `temperature`."""
+
+
+class History(Strict):
+    """A view of the session's turns."""
+
+    all: bool = False
+    """Whether it is the whole history, never cut."""
+    max_turns: Annotated[int, Field(ge=0)] | None = None
+    """At most so many of the latest turns."""
+
+
+class CharactersPerToken(Strict):
+    """Counts a token for every so many characters."""
+
+    chars_per_token: Annotated[int, Field(ge=1)]
+    """How many characters make a token."""
+    round: Literal["up", "down"] = "up"
+    """What becomes of a remainder."""
+
+
+class DropOldestPairs(Strict):
+    """Leaves out the oldest turn of a history, question and answer together."""
+
+    history: Name
+    """Of which view."""
+
+
+class Step(Strict):
+    """One rung of a ladder: what is done when something does not fit."""
+
+    drop_oldest_pairs: DropOldestPairs
+    """Leave out the oldest turn; exhausted when none is left."""
+
+
+class Budget(Strict):
+    """How much a call may hold, who counts it, and what goes first."""
+
+    tokens: Annotated[int, Field(ge=1)]
+    """Tokens the whole prompt may have."""
+    counter: CharactersPerToken = CharactersPerToken(chars_per_token=4)
+    """Who counts."""
+    ladder: tuple[Step, ...] = ()
+    """The steps, each repeated until it is exhausted before the next is taken."""
+
+
+class Retries(Strict):
+    """How often a failed attempt is tried again, and how long it waits."""
+
+    max: Annotated[int, Field(ge=0)] = 4
+    """Tries after the first one."""
+    base_seconds: Annotated[float, Field(ge=0)] = 1.0
+    """The wait is base * 2^n plus up to a second, or what the provider asks for."""
+    cap_seconds: Annotated[float, Field(ge=0)] = 60.0
+    """Longer than this is never waited."""
+
+
+class Policies(Strict):
+    """Rules of conduct."""
+
+    second_submit: Literal["reject", "queue", "interrupt"] = "queue"
+    """What a submit means while a turn is open."""
+    queue_limit: Annotated[int, Field(ge=1)] = 100
+    """How many turns may wait."""
+    deadline_seconds: Annotated[float, Field(gt=0)] = 300.0
+    """How long a turn may be open, from its release."""
+    max_claims: Annotated[int, Field(ge=1)] = 10
+    """How often workers may claim one turn before it fails."""
+    replacement: str = "(This reply was withheld.)"
+    """What stands for a redacted reply where nothing else is given."""
+    retries: Retries = Retries()
+    """Of failed attempts."""
+
+
+class Profile(Strict):
+    """A named way to run a session."""
+
+    default: bool = False
+    """Whether sessions start with it."""
+    program: Literal["chat"] = "chat"
+    """How a turn runs."""
+    call: Name
+    """The call a turn makes."""
+    model: str = "default"
+    """A model as litellm names it; `default` is the one the service was started with."""
+
+
+class Prompts(Strict):
+    """Where prompt files are looked for."""
+
+    search: tuple[str, ...] = (".",)
+    """Folders beside the blueprint, in order; the first that has the file wins."""
+
+
+class Blueprint(Strict):
+    """A kind of session."""
+
+    blueprint: Name
+    """Its name."""
+    version: Annotated[int, Field(ge=1)]
+    """Its author's version."""
+    summary: str = ""
+    """What it is for, in a sentence."""
+    attributes: dict[Name, Value] = {}
+    """What a session takes when it opens."""
+    inputs: dict[Name, Value] = {}
+    """What a turn takes beside its text."""
+    prompts: Prompts = Prompts()
+    """Where prompt files are looked for."""
+    layers: dict[Name, Layer]
+    """The named parts of its prompts."""
+    calls: dict[Name, CallSpec]
+    """The kinds of call a session makes."""
+    history: dict[Name, History] = {}
+    """Named views of the turns."""
+    budget: dict[Name, Budget] = {}
+    """Named budgets."""
+    policies: Policies = Policies()
+    """Rules of conduct."""
+    profiles: Annotated[dict[Name, Profile], Field(min_length=1)]
+    """Named ways to run; exactly one is the default."""
+
+    @model_validator(mode="after")
+    def _one_default(self) -> Self:
+        defaults = sum(profile.default for profile in self.profiles.values())
+        if defaults != 1:
+            message = f"exactly one profile must say `default: true`, {defaults} do"
+            raise ValueError(message)
+        return self
+
+    @property
+    def default_profile(self) -> Name:
+        """The profile a session starts with."""
+        return next(name for name, profile in self.profiles.items() if profile.default)
+
+
+def stored_form(blueprint: Blueprint) -> bytes:
+    """Give the bytes a session pins: JSON without what the author left unsaid."""
+    return blueprint.model_dump_json(exclude_unset=True).encode()
+
+
+def blueprint_digest(blueprint: Blueprint) -> Digest:
+    """Digest of the stored form."""
+    return digest_of(stored_form(blueprint))
+
+
+def reach(blueprint: Blueprint) -> int:
+    """Characters of history the widest budgeted window can hold; 0 without any budget."""
+    return max(
+        (budget.tokens * budget.counter.chars_per_token for budget in blueprint.budget.values()),
+        default=0,
+    )

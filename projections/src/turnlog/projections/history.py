@@ -1,0 +1,107 @@
+"""The history of a session: every turn with its text, its reply and its fate.
+
+It is what people read. Unlike a window it hides nothing that was said except what was
+withheld: excluded, failed and cancelled turns stand in it, marked as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from turnlog.events.content import Content
+from turnlog.events.envelope import Recorded
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.turn import (
+    Finish,
+    TurnCancelled,
+    TurnCompleted,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+
+Status = Literal["queued", "open", "completed", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn as people read it."""
+
+    turn: int
+    status: Status
+    text: Content | None
+    submitted_at: str
+    sequence: int
+    """Of the event that submitted it."""
+    reply: Content | None = None
+    """The replacement, where the reply is withheld."""
+    finish: Finish | None = None
+    call: str | None = None
+    settled_at: str | None = None
+    excluded: bool = False
+    redacted: bool = False
+    reason: str | None = None
+    """Why it failed, was cancelled or was redacted."""
+
+
+Turns = dict[int, Turn]
+
+
+def history(events: Iterable[Recorded]) -> tuple[Turn, ...]:
+    """Give the turns of a session's events, in order."""
+    turns: Turns = {}
+    for recorded in events:
+        _evolve(turns, recorded)
+    return tuple(turns[turn] for turn in sorted(turns))
+
+
+def _evolve(turns: Turns, recorded: Recorded) -> None:
+    at = recorded.envelope.time
+    match recorded.event:
+        case TurnSubmitted() as event:
+            turns[event.turn] = Turn(event.turn, "open", event.text, at, recorded.sequence)
+        case TurnQueued() as event:
+            turns[event.turn] = Turn(event.turn, "queued", event.text, at, recorded.sequence)
+        case TurnReleased(turn=number) if number in turns:
+            turns[number] = replace(turns[number], status="open")
+        case TurnCompleted() as event if event.turn in turns:
+            turns[event.turn] = replace(
+                turns[event.turn],
+                status="completed",
+                reply=event.text,
+                finish=event.finish,
+                call=event.call,
+                settled_at=at,
+            )
+        case TurnFailed(turn=number, code=reason) if number in turns:
+            turns[number] = _over(turns[number], "failed", reason, at)
+        case TurnCancelled(turn=number, reason=reason) if number in turns:
+            turns[number] = _over(turns[number], "cancelled", reason, at)
+        case TurnExcluded(turn=number) if number in turns:
+            turns[number] = replace(turns[number], excluded=True)
+        case TurnRestored(turn=number) if number in turns:
+            turns[number] = replace(turns[number], excluded=False)
+        case ReplyRedacted() as event if event.turn in turns:
+            turns[event.turn] = _withheld(turns[event.turn], event, at)
+        case _:
+            pass
+
+
+def _over(turn: Turn, status: Literal["failed", "cancelled"], reason: str, at: str) -> Turn:
+    return replace(turn, status=status, reason=reason, settled_at=at)
+
+
+def _withheld(turn: Turn, event: ReplyRedacted, at: str) -> Turn:
+    return replace(
+        turn,
+        status="completed",
+        reply=event.replacement,
+        redacted=True,
+        reason=event.reason,
+        settled_at=turn.settled_at or at,
+    )

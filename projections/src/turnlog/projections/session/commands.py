@@ -1,0 +1,170 @@
+"""Commands: what may be asked of a session, by callers and by workers.
+
+A command says what is wanted and brings everything its rule needs, except the time. The rules
+themselves are in `decide`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from turnlog.events.call import Cost, Fault, Timings, Usage
+from turnlog.events.manifest import Manifest
+from turnlog.events.prompt import PromptFile
+from turnlog.events.session import BlueprintRef, Origin
+from turnlog.events.turn import Finish
+from turnlog.projections.blueprint.schema import Policies
+
+Values = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """Open a session by a blueprint."""
+
+    blueprint: BlueprintRef
+    profile: str
+    reach: int
+    attributes: Values = field(default_factory=dict[str, JsonValue])
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTurn:
+    """Put something to the session."""
+
+    text: str
+    policies: Policies
+    inputs: Values = field(default_factory=dict[str, JsonValue])
+    references: Values = field(default_factory=dict[str, JsonValue])
+    meta: Values = field(default_factory=dict[str, JsonValue])
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTurn:
+    """Give up an open or waiting turn; without a number, the open one."""
+
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """Let nothing more be submitted; open and waiting turns are cancelled."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludeTurn:
+    """Leave a turn out of every window from now on."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTurn:
+    """Let an excluded turn stand in windows again."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class RedactReply:
+    """Withhold a reply; the replacement stands in its place."""
+
+    turn: int
+    reason: str
+    rule: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTurn:
+    """Take the turn for a worker, with the next attempt."""
+
+    turn: int
+    worker: str
+    policies: Policies
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Which claim a worker acts under; once it is superseded, only its cost is recorded."""
+
+    turn: int
+    call: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPrompts:
+    """Pin the prompt files of the session."""
+
+    attempt: Attempt
+    provider: str
+    layers: dict[str, PromptFile]
+
+
+@dataclass(frozen=True, slots=True)
+class FixContext:
+    """Record the prompt of a call."""
+
+    attempt: Attempt
+    model: str
+    parameters: Values
+    manifest: Manifest
+    supersedes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an attempt took, wanted or not."""
+
+    usage: Usage
+    cost: Cost
+    timings: Timings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteTurn:
+    """The call has its answer, and with it the turn."""
+
+    attempt: Attempt
+    text: str
+    finish: Finish
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class EndAttempt:
+    """The attempt did not answer. With `then` the turn goes on or ends with it.
+
+    `retry` starts the next attempt in the same batch, `fail` fails the turn, `release` leaves
+    it to whoever claims it next.
+    """
+
+    attempt: Attempt
+    outcome: Literal["failed", "cancelled", "lost"]
+    spent: Spent
+    then: Literal["retry", "fail", "release"]
+    fault: Fault | None = None
+    partial: str = ""
+
+
+Command = (
+    OpenSession
+    | SubmitTurn
+    | CancelTurn
+    | CloseSession
+    | ExcludeTurn
+    | RestoreTurn
+    | RedactReply
+    | ClaimTurn
+    | SnapshotPrompts
+    | FixContext
+    | CompleteTurn
+    | EndAttempt
+)

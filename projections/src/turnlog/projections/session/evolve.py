@@ -1,0 +1,206 @@
+"""The fold: one event further. It never fails on recorded history and reads no clock.
+
+Everything Turnlog knows about a session follows from this function applied to its events in
+order, so it decides nothing: what may not happen was refused before it was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.content import Content
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import Unknown
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.session.state import (
+    REMEMBERED_COMMANDS,
+    UNBOUNDED,
+    Memo,
+    OpenTurn,
+    Said,
+    SessionState,
+    Settled,
+    TurnRef,
+    WaitingTurn,
+)
+from turnlog.projections.session.turns import kept, with_turn
+
+
+def fold(events: Iterable[Recorded], state: SessionState | None = None) -> SessionState | None:
+    """Fold events onto a state; none is a session that was never opened."""
+    for event in events:
+        state = evolve(state, event)
+    return state
+
+
+def fold_whole(events: Sequence[Recorded]) -> SessionState | None:
+    """Fold a session from its first event, keeping every turn one by one."""
+    opened = fold(events[:1])
+    return fold(events[1:], opened and replace(opened, reach=UNBOUNDED))
+
+
+def evolve(state: SessionState | None, recorded: Recorded) -> SessionState | None:
+    """Give the state after one more event of the same session."""
+    if state is None:
+        event = recorded.event
+        return _opened(recorded, event) if isinstance(event, SessionOpened) else None
+    changed = _changed(state, recorded)
+    return replace(_remembered(changed, recorded), head=recorded.head)
+
+
+def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
+    state = SessionState(
+        tenant=recorded.tenant,
+        session=recorded.session,
+        head=recorded.head,
+        opened=recorded.head,
+        blueprint=event.blueprint,
+        profile=event.profile,
+        attributes=event.attributes,
+        reach=event.reach,
+    )
+    return _remembered(state, recorded)
+
+
+def _changed(state: SessionState, recorded: Recorded) -> SessionState:
+    match recorded.event:
+        case SessionOpened() | Unknown():
+            return state
+        case SessionClosed():
+            return replace(state, closed=True)
+        case PromptsSnapshotted(provider=provider, layers=layers):
+            return replace(state, prompts={**state.prompts, provider: layers})
+        case TurnSubmitted() as event:
+            return _submitted(state, recorded, event)
+        case TurnQueued() as event:
+            said = _said(recorded, "text", event.text)
+            waiting = WaitingTurn(event.turn, said, recorded.envelope.id)
+            return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
+        case TurnReleased(turn=turn):
+            return _released(state, recorded, turn)
+        case TurnCompleted() as event:
+            return _settled(state, event.turn, "completed", _said(recorded, "text", event.text))
+        case TurnFailed(turn=turn):
+            return _settled(state, turn, "failed")
+        case TurnCancelled(turn=turn):
+            return _settled(state, turn, "cancelled")
+        case TurnExcluded(turn=turn):
+            return with_turn(state, turn, excluded=True)
+        case TurnRestored(turn=turn):
+            return with_turn(state, turn, excluded=False)
+        case AttemptStarted() as event:
+            return _claimed(state, event)
+        case ContextAssembled() as event:
+            return _assembled(state, recorded, event)
+        case AttemptEnded() as event:
+            return _attempt_ended(state, event)
+        case CallCompleted() as event:
+            return _answered(state, event)
+        case ReplyRedacted() as event:
+            return _redacted(state, recorded, event)
+        case _ as never:
+            assert_never(never)
+
+
+def _said(recorded: Recorded, field: str, content: Content | None) -> Said | None:
+    if content is None:
+        return None
+    place = recorded.stream_sequence
+    return Said(recorded.sequence, place, field, content.digest, content.characters)
+
+
+def _submitted(state: SessionState, recorded: Recorded, event: TurnSubmitted) -> SessionState:
+    said = _said(recorded, "text", event.text)
+    opened = OpenTurn(event.turn, said, recorded.envelope.id, recorded.envelope.time)
+    return replace(state, open=opened, submitted=event.turn)
+
+
+def _released(state: SessionState, recorded: Recorded, turn: int) -> SessionState:
+    released = next((waiting for waiting in state.waiting if waiting.turn == turn), None)
+    if released is None:
+        return state
+    opened = OpenTurn(turn, released.text, released.event, recorded.envelope.time)
+    rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
+    return replace(state, open=opened, waiting=rest)
+
+
+def _settled(
+    state: SessionState, turn: int, status: Settled, reply: Said | None = None
+) -> SessionState:
+    if state.open and state.open.turn == turn:
+        text, state = state.open.text, replace(state, open=None)
+    else:
+        text = next((waiting.text for waiting in state.waiting if waiting.turn == turn), None)
+        rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
+        state = replace(state, waiting=rest)
+    completed = state.completed + (status == "completed")
+    return kept(replace(state, completed=completed), TurnRef(turn, status, text, reply))
+
+
+def _claimed(state: SessionState, event: AttemptStarted) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    claimed = replace(
+        state.open, attempt=event.attempt, running=True, worker=event.worker, answered=False
+    )
+    return replace(state, open=claimed)
+
+
+def _assembled(state: SessionState, recorded: Recorded, event: ContextAssembled) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    said = Said(recorded.sequence, recorded.stream_sequence, "manifest", event.manifest.digest, 0)
+    return replace(state, open=replace(state.open, calls=state.open.calls + 1, context=said))
+
+
+def _attempt_ended(state: SessionState, event: AttemptEnded) -> SessionState:
+    opened = state.open
+    if opened is None or opened.turn != event.turn or opened.attempt != event.attempt:
+        return state
+    return replace(state, open=replace(opened, running=False))
+
+
+def _answered(state: SessionState, event: CallCompleted) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    return replace(state, open=replace(state.open, answered=True))
+
+
+def _redacted(state: SessionState, recorded: Recorded, event: ReplyRedacted) -> SessionState:
+    replacement = _said(recorded, "replacement", event.replacement)
+    if state.open and state.open.turn == event.turn:
+        state = _settled(state, event.turn, "completed", replacement)
+    return with_turn(state, event.turn, redacted=True, reply=replacement)
+
+
+def _remembered(state: SessionState, recorded: Recorded) -> SessionState:
+    key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
+    if key is None or digest is None:
+        return state
+    match recorded.event:
+        case TurnSubmitted(turn=turn) | TurnQueued(turn=turn):
+            memo = Memo(key, digest, recorded.sequence, turn)
+        case _ if state.commands and state.commands[-1].key == key:
+            return state
+        case _:
+            memo = Memo(key, digest, recorded.sequence, None)
+    commands = (*(known for known in state.commands if known.key != key), memo)
+    over = max(0, len(commands) - REMEMBERED_COMMANDS)
+    return replace(
+        state, commands=commands[over:], forgotten_commands=state.forgotten_commands + over
+    )

@@ -1,0 +1,159 @@
+"""The state of a session: what deciding and assembling need to know, and nothing more.
+
+It refers to events instead of repeating their text, and it is bounded by what a window can
+hold: recent turns one by one, older ones as runs of numbers. So a turn in a session of ten
+thousand costs what it costs in one of ten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from pydantic import JsonValue, TypeAdapter
+
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Head
+from turnlog.events.prompt import PromptFile
+from turnlog.events.session import BlueprintRef
+
+FOLD_VERSION: Final = 1
+"""Raised whenever the fold gives another state for the same events; old snapshots are then void."""
+MOST_RECENT: Final = 512
+"""Turns kept one by one at the most, however short they are."""
+UNBOUNDED: Final = -1
+"""The reach of a state that keeps every turn, folded for a call that needs all of them."""
+REMEMBERED_COMMANDS: Final = 64
+"""Idempotency keys kept in the state; older ones are looked up in the read model."""
+
+Settled = Literal["completed", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Where a text stands in the log, and what can be said of it without reading it."""
+
+    sequence: int
+    """The event's sequence."""
+    place: int
+    """Where that event lies in the stream."""
+    field: str
+    """The event's field that holds the text."""
+    digest: Digest
+    """Digest of the text."""
+    characters: int
+    """Length in code points."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRef:
+    """A settled turn."""
+
+    turn: int
+    status: Settled
+    text: Said | None
+    reply: Said | None
+    """What stands for the reply in a window: the reply, or the replacement of a redacted one."""
+    excluded: bool = False
+    redacted: bool = False
+
+    @property
+    def characters(self) -> int:
+        """Characters it takes in a window; none when no window holds it."""
+        if self.status != "completed" or self.excluded:
+            return 0
+        return sum(said.characters for said in (self.text, self.reply) if said)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Settled turns that are too old to be kept one by one, all alike."""
+
+    first: int
+    last: int
+    status: Settled
+    excluded: bool
+    redacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTurn:
+    """A turn behind the open one."""
+
+    turn: int
+    text: Said | None
+    event: str
+    """Id of the event that queued it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTurn:
+    """The turn that is being answered."""
+
+    turn: int
+    text: Said | None
+    event: str
+    """Id of the event that submitted or queued it."""
+    released_at: str
+    """When it became open; its deadline runs from here."""
+    attempt: int = 0
+    """The latest attempt; 0 before the first claim."""
+    running: bool = False
+    """Whether that attempt has not ended yet."""
+    worker: str = ""
+    """Who made the latest claim."""
+    calls: int = 0
+    """Calls of this turn whose prompt is fixed."""
+    context: Said | None = None
+    """Where the manifest of its latest call stands; digest is that of the request."""
+    answered: bool = False
+    """Whether that call has its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """A command that was carried out: the same key with the same body gets the same answer."""
+
+    key: str
+    hash: Digest
+    sequence: int
+    turn: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session after its `head`."""
+
+    tenant: str
+    session: str
+    head: Head
+    opened: Head
+    """The event that opened it."""
+    blueprint: BlueprintRef
+    profile: str
+    attributes: dict[str, JsonValue]
+    reach: int
+    """Characters of history the widest window holds; 0 is without end."""
+    closed: bool = False
+    prompts: dict[str, dict[str, PromptFile]] = field(
+        default_factory=dict[str, dict[str, PromptFile]]
+    )
+    """Provider to layer to file, once they are pinned."""
+    turns: tuple[TurnRef, ...] = ()
+    """Recent settled turns, oldest first."""
+    earlier: tuple[Run, ...] = ()
+    """Settled turns before those."""
+    open: OpenTurn | None = None
+    waiting: tuple[WaitingTurn, ...] = ()
+    submitted: int = 0
+    """Turns so far, of whatever fate."""
+    completed: int = 0
+    """Turns that got a reply."""
+    commands: tuple[Memo, ...] = ()
+    """The latest commands that carried a key, oldest first."""
+    forgotten_commands: int = 0
+    """How many keys are too old for `commands`."""
+
+
+STATE: Final = TypeAdapter(SessionState)
+"""Reads and writes the JSON of a state."""

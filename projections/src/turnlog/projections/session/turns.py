@@ -1,0 +1,86 @@
+"""Settled turns within the state: recent ones kept one by one, older ones as runs.
+
+A turn is recent while a window might still reach it: as long as the turns behind it have fewer
+characters than the widest window of the blueprint, and up to a fixed number of turns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from turnlog.projections.session.state import (
+    MOST_RECENT,
+    UNBOUNDED,
+    Run,
+    Said,
+    SessionState,
+    TurnRef,
+)
+
+
+def kept(state: SessionState, settled: TurnRef) -> SessionState:
+    """Add a settled turn; what no window can reach any more joins the older runs."""
+    turns = tuple(sorted((*state.turns, settled), key=lambda ref: ref.turn))
+    old = _out_of_reach(turns, state.reach)
+    earlier = (*state.earlier, *(_run(ref) for ref in turns[:old]))
+    return replace(state, turns=turns[old:], earlier=_merged(earlier))
+
+
+def _out_of_reach(turns: tuple[TurnRef, ...], reach: int) -> int:
+    if reach == UNBOUNDED:
+        return 0
+    held = 0
+    for behind, ref in enumerate(reversed(turns)):
+        if behind == MOST_RECENT or (reach and held >= reach):
+            return len(turns) - behind
+        held += ref.characters
+    return 0
+
+
+def _run(ref: TurnRef) -> Run:
+    return Run(ref.turn, ref.turn, ref.status, ref.excluded, ref.redacted)
+
+
+def _merged(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    merged: list[Run] = []
+    for run in sorted(runs, key=lambda run: run.first):
+        longer = replace(merged[-1], last=run.last) if merged else run
+        if merged and merged[-1].last + 1 == run.first and replace(longer, first=run.first) == run:
+            merged[-1] = longer
+        else:
+            merged.append(run)
+    return tuple(merged)
+
+
+def status_of(state: SessionState, turn: int) -> TurnRef | Run | None:
+    """Find a settled turn; none when it is not settled or was never submitted."""
+    recent = next((ref for ref in state.turns if ref.turn == turn), None)
+    return recent or next((run for run in state.earlier if run.first <= turn <= run.last), None)
+
+
+def with_turn(
+    state: SessionState,
+    turn: int,
+    *,
+    excluded: bool | None = None,
+    redacted: bool | None = None,
+    reply: Said | None = None,
+) -> SessionState:
+    """Mark a settled turn, wherever it is kept."""
+    found = status_of(state, turn)
+    if found is None:
+        return state
+    excluded = found.excluded if excluded is None else excluded
+    redacted = found.redacted if redacted is None else redacted
+    if isinstance(found, TurnRef):
+        marked = replace(found, excluded=excluded, redacted=redacted, reply=reply or found.reply)
+        turns = tuple(marked if ref.turn == turn else ref for ref in state.turns)
+        return replace(state, turns=turns)
+    pieces = (
+        replace(found, last=turn - 1),
+        replace(found, first=turn, last=turn, excluded=excluded, redacted=redacted),
+        replace(found, first=turn + 1),
+    )
+    rest = tuple(run for run in state.earlier if run is not found)
+    whole = tuple(piece for piece in pieces if piece.first <= piece.last)
+    return replace(state, earlier=_merged((*rest, *whole)))

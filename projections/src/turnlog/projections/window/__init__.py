@@ -1,0 +1,1 @@
+"""The window: what the next call to a model sees, and the record of why."""

@@ -1,0 +1,206 @@
+"""Assembling: a state and a blueprint become a prompt and its manifest. Pure, in two halves.
+
+`needs` says what must be fetched, `assemble` does the rest; the fetching is left to whoever
+calls. The same record gives the same bytes for ever: a change that breaks this raises the
+assembler's version.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Final, assert_never
+
+from turnlog.events.content import digest_of
+from turnlog.events.manifest import FromTurns, Manifest, Part
+from turnlog.projections.blueprint.schema import (
+    Blueprint,
+    CharactersPerToken,
+    HistoryMessages,
+    MessageSlot,
+    SystemMessage,
+    UserMessage,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
+from turnlog.projections.window.counting import count, counter_name
+from turnlog.projections.window.history import (
+    Exchange,
+    LeftOut,
+    chosen,
+    messages_of,
+    reaches_further,
+    run_digest,
+    said_in,
+)
+from turnlog.projections.window.ladder import fitted
+from turnlog.projections.window.layers import Piece, layer_piece
+from turnlog.projections.window.plan import (
+    HistorySlot,
+    LayerSlot,
+    Plan,
+    Slot,
+    piece_tokens,
+    plan_tokens,
+)
+from turnlog.projections.window.request import ChatMessage, Request
+
+BETWEEN: Final = "\n\n"
+"""What joins the layers of one message."""
+_UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
+"""Who counts where nothing is ever cut."""
+
+
+def needs(blueprint: Blueprint, state: SessionState, call: Call) -> Needs:
+    """Say what a call refers to."""
+    spec = blueprint.calls[call.kind]
+    budget = blueprint.budget[spec.budget] if spec.budget else None
+    views = [
+        blueprint.history[slot.history]
+        for slot in spec.messages
+        if isinstance(slot, HistoryMessages)
+    ]
+    said = [said for view in views for said in said_in(chosen(view, state)[0])]
+    asked = [state.open.text] if state.open and state.open.text else []
+    return Needs(
+        blobs=_blobs(blueprint, state, call),
+        said=(*said, *asked),
+        older=any(reaches_further(view, state, budget) for view in views),
+    )
+
+
+def _blobs(blueprint: Blueprint, state: SessionState, call: Call) -> tuple[str, ...]:
+    files = state.prompts.get(call.provider, {})
+    slots = blueprint.calls[call.kind].messages
+    listed = [name for slot in slots for name in _layers(slot)]
+    return tuple(files[name].digest for name in listed if name in files)
+
+
+def _layers(slot: MessageSlot) -> tuple[str, ...]:
+    match slot:
+        case SystemMessage(system=layers) | UserMessage(user=layers):
+            return layers
+        case HistoryMessages():
+            return ()
+        case _ as never:
+            assert_never(never)
+
+
+def assemble(blueprint: Blueprint, state: SessionState, call: Call, texts: Texts) -> Assembled:
+    """Build a call's prompt; raises `Refused` when it cannot fit, `Corrupt` for a missing text."""
+    spec = blueprint.calls[call.kind]
+    budget = blueprint.budget[spec.budget] if spec.budget else None
+    counter = budget.counter if budget else _UNBUDGETED
+    drafted = tuple(_slot(blueprint, state, call, texts, slot, counter) for slot in spec.messages)
+    plan = fitted(drafted, budget)
+    messages, parts = _rendered(plan, counter)
+    request = Request(call.model, messages, parameters=dict(spec.parameters))
+    manifest = Manifest(
+        kind=call.kind,
+        at=call.at,
+        sequence=state.head.sequence,
+        assembler=ASSEMBLER,
+        counter=counter_name(counter),
+        between=BETWEEN,
+        budget=budget.tokens if budget else None,
+        tokens=plan_tokens(plan, counter),
+        parts=parts,
+        digest=request.digest,
+    )
+    return Assembled(request, manifest)
+
+
+def _slot(
+    blueprint: Blueprint,
+    state: SessionState,
+    call: Call,
+    texts: Texts,
+    slot: MessageSlot,
+    counter: CharactersPerToken,
+) -> Slot:
+    if isinstance(slot, HistoryMessages):
+        return _history(blueprint, state, texts, slot.history, counter)
+    pieces = tuple(layer_piece(blueprint, state, call, texts, name) for name in _layers(slot))
+    return LayerSlot("system" if isinstance(slot, SystemMessage) else "user", pieces)
+
+
+def _history(
+    blueprint: Blueprint, state: SessionState, texts: Texts, name: str, counter: CharactersPerToken
+) -> HistorySlot:
+    refs, left_out = chosen(blueprint.history[name], state)
+    exchanges: list[Exchange] = []
+    for ref in refs:
+        messages = messages_of(ref, texts)
+        tokens = sum(count(counter, len(message.content)) for message in messages)
+        exchanges.append(Exchange(ref.turn, messages, tokens))
+    return HistorySlot(name, tuple(exchanges), left_out)
+
+
+def _rendered(
+    plan: Plan, counter: CharactersPerToken
+) -> tuple[tuple[ChatMessage, ...], tuple[Part, ...]]:
+    messages: list[ChatMessage] = []
+    parts: list[Part] = []
+    for slot in plan:
+        if isinstance(slot, LayerSlot):
+            parts += [_layer_part(slot, piece, len(messages), counter) for piece in slot.pieces]
+            said = [piece.text for piece in slot.pieces if piece.text]
+            messages += [ChatMessage(slot.role, BETWEEN.join(said))] if said else []
+        else:
+            parts += _history_parts(slot, len(messages))
+            messages += [said for exchange in slot.exchanges for said in exchange.messages]
+    return tuple(messages), tuple(parts)
+
+
+def _layer_part(slot: LayerSlot, piece: Piece, message: int, counter: CharactersPerToken) -> Part:
+    there = bool(piece.text)
+    return Part(
+        layer=piece.layer,
+        component=piece.component,
+        source=piece.source,
+        message=message if there else None,
+        role=slot.role if there else None,
+        digest=digest_of(piece.text) if there else None,
+        characters=len(piece.text),
+        tokens=piece_tokens(piece, counter),
+        treatment="kept" if there else "absent",
+        rule=piece.rule,
+    )
+
+
+def _history_parts(slot: HistorySlot, message: int) -> list[Part]:
+    """Give runs and gaps in the order of their turns."""
+    parts: list[tuple[int, Part]] = [(out.first, _gap(slot.view, out)) for out in slot.left_out]
+    numbered = enumerate(slot.exchanges)
+    for _, run in groupby(numbered, key=lambda item: item[1].turn - item[0]):
+        exchanges = [exchange for _, exchange in run]
+        parts.append((exchanges[0].turn, _run(slot.view, exchanges, message)))
+        message += sum(len(exchange.messages) for exchange in exchanges)
+    return [part for _, part in sorted(parts, key=lambda item: item[0])]
+
+
+def _run(view: str, exchanges: list[Exchange], message: int) -> Part:
+    messages = [said for exchange in exchanges for said in exchange.messages]
+    return Part(
+        layer="history",
+        component="history",
+        source=FromTurns(view=view, first=exchanges[0].turn, last=exchanges[-1].turn),
+        message=message,
+        role=messages[0].role,
+        digest=run_digest(messages),
+        characters=sum(exchange.characters for exchange in exchanges),
+        tokens=sum(exchange.tokens for exchange in exchanges),
+        treatment="kept",
+    )
+
+
+def _gap(view: str, out: LeftOut) -> Part:
+    cut = out.rule in {"drop_oldest_pairs", "out of reach"}
+    return Part(
+        layer="history",
+        component="history",
+        source=FromTurns(view=view, first=out.first, last=out.last),
+        characters=0,
+        tokens=0,
+        treatment="dropped" if cut else "absent",
+        rule=out.rule,
+    )

@@ -1,0 +1,61 @@
+"""What a call is asked with, and what comes out: the vocabulary of assembling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from turnlog.events.content import Digest
+from turnlog.events.manifest import Manifest
+from turnlog.projections.session.state import Said
+from turnlog.projections.window.request import Request
+
+ASSEMBLER: Final = 1
+"""Version of the assembler; raised whenever it gives another prompt for the same record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call to be assembled."""
+
+    kind: str
+    """The blueprint's name for this kind of call."""
+    model: str
+    """As litellm names it."""
+    provider: str
+    """For which prompt files are resolved."""
+    at: str
+    """Clock reading, RFC 3339; recorded, so that the result can be had again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What must be fetched before a call can be assembled."""
+
+    blobs: tuple[Digest, ...]
+    said: tuple[Said, ...]
+    older: bool
+    """Whether the state does not reach back far enough: fold the whole session, ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What was fetched: blobs by digest, what was said by where it stands."""
+
+    blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
+    said: Mapping[Said, str] = field(default_factory=dict[Said, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A prompt, and the record of how it came to be."""
+
+    request: Request
+    manifest: Manifest
+
+
+def provider_of(model: str) -> str:
+    """Name the provider in a model as litellm spells it: `openai/gpt-x` is `openai`."""
+    provider, slash, _ = model.partition("/")
+    return provider if slash else "openai"

@@ -1,0 +1,101 @@
+"""History in a window: which turns a view holds, and why the others are not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from turnlog.events.content import digest_of
+from turnlog.events.errors import Corrupt
+from turnlog.projections.blueprint.schema import Budget, History
+from turnlog.projections.session.state import Run, Said, SessionState, TurnRef
+from turnlog.projections.window.call import Texts
+from turnlog.projections.window.request import ChatMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A turn as a view shows it: what was asked and what was answered."""
+
+    turn: int
+    messages: tuple[ChatMessage, ...]
+    tokens: int
+
+    @property
+    def characters(self) -> int:
+        """Length of its messages in code points."""
+        return sum(len(message.content) for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Turns that are not in the view, all for one reason."""
+
+    first: int
+    last: int
+    rule: str
+
+
+def chosen(view: History, state: SessionState) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
+    """Split the settled turns into those a view holds, oldest first, and those it does not."""
+    usable = [ref for ref in state.turns if _rule(ref) is None]
+    held = usable[len(usable) - view.max_turns :] if view.max_turns is not None else usable
+    over = {ref.turn for ref in usable} - {ref.turn for ref in held}
+    out = [LeftOut(run.first, run.last, _rule(run) or "out of reach") for run in state.earlier]
+    for ref in state.turns:
+        rule = "max_turns" if ref.turn in over else _rule(ref)
+        if rule:
+            out.append(LeftOut(ref.turn, ref.turn, rule))
+    return tuple(held), merged(out)
+
+
+def _rule(turns: TurnRef | Run) -> str | None:
+    if turns.excluded:
+        return "excluded"
+    return None if turns.status == "completed" else turns.status
+
+
+def merged(out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+    """Join neighbours that are left out for the same reason."""
+    runs: list[LeftOut] = []
+    for run in sorted(out, key=lambda run: run.first):
+        if runs and runs[-1].rule == run.rule and runs[-1].last + 1 == run.first:
+            runs[-1] = LeftOut(runs[-1].first, run.last, run.rule)
+        else:
+            runs.append(run)
+    return tuple(runs)
+
+
+def reaches_further(view: History, state: SessionState, budget: Budget | None) -> bool:
+    """Tell whether a view could hold turns that the state keeps as runs only."""
+    if not any(_rule(run) is None for run in state.earlier):
+        return False
+    usable = [ref for ref in state.turns if _rule(ref) is None]
+    if view.max_turns is not None and len(usable) >= view.max_turns:
+        return False
+    if view.all or budget is None:
+        return True
+    held = sum(ref.characters for ref in usable)
+    return held < budget.tokens * budget.counter.chars_per_token
+
+
+def said_in(turns: Sequence[TurnRef]) -> Iterator[Said]:
+    """Give where the texts of these turns stand, in order."""
+    for ref in turns:
+        yield from (said for said in (ref.text, ref.reply) if said)
+
+
+def messages_of(ref: TurnRef, texts: Texts) -> tuple[ChatMessage, ...]:
+    """Render a turn; what was recorded is never rendered in another way later."""
+    try:
+        asked = [ChatMessage("user", texts.said[ref.text])] if ref.text else []
+        answered = [ChatMessage("assistant", texts.said[ref.reply])] if ref.reply else []
+    except KeyError as missing:
+        raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
+    return (*asked, *answered)
+
+
+def run_digest(messages: Iterable[ChatMessage]) -> str:
+    """Digest of a run of history: role and digest of each message, one a line."""
+    lines = (f"{message.role} {digest_of(message.content)}\n" for message in messages)
+    return digest_of("".join(lines))

@@ -1,0 +1,76 @@
+"""The ladder: what goes when a prompt does not fit, in the order its author wrote.
+
+A step is repeated until it changes nothing; only then comes the next. A prompt that fits is
+returned untouched, and one that cannot be made to fit is refused with what stands in the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema import Budget, Step
+from turnlog.projections.window.history import LeftOut, merged
+from turnlog.projections.window.plan import (
+    HistorySlot,
+    LayerSlot,
+    Plan,
+    Slot,
+    piece_tokens,
+    plan_tokens,
+)
+
+
+def fitted(plan: Plan, budget: Budget | None) -> Plan:
+    """Cut a plan down to its budget; raises `Refused` `over-budget` when that cannot be."""
+    if budget is None:
+        return plan
+    tokens = plan_tokens(plan, budget.counter)
+    for step in budget.ladder:
+        if tokens > budget.tokens:
+            plan = _taken(plan, step, over=tokens - budget.tokens)
+            tokens = plan_tokens(plan, budget.counter)
+    if tokens > budget.tokens:
+        raise _over(plan, budget, tokens)
+    return plan
+
+
+def _taken(plan: Plan, step: Step, over: int) -> Plan:
+    """Repeat a step until it has saved `over` tokens or changes nothing any more."""
+    view = step.drop_oldest_pairs.history
+    slots: list[Slot] = []
+    for slot in plan:
+        if isinstance(slot, HistorySlot) and slot.view == view:
+            shorter = _without_oldest(slot, over)
+            over -= _saved(slot, shorter)
+            slots.append(shorter)
+        else:
+            slots.append(slot)
+    return tuple(slots)
+
+
+def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
+    dropped: list[LeftOut] = []
+    for exchange in slot.exchanges:
+        if over <= 0:
+            break
+        dropped.append(LeftOut(exchange.turn, exchange.turn, "drop_oldest_pairs"))
+        over -= exchange.tokens
+    left_out = merged((*slot.left_out, *dropped))
+    return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
+
+
+def _saved(before: HistorySlot, after: HistorySlot) -> int:
+    gone = before.exchanges[: len(before.exchanges) - len(after.exchanges)]
+    return sum(exchange.tokens for exchange in gone)
+
+
+def _over(plan: Plan, budget: Budget, tokens: int) -> Refused:
+    pieces = [p for slot in plan if isinstance(slot, LayerSlot) for p in slot.pieces if p.text]
+    sizes = [f"{piece.layer} {piece_tokens(piece, budget.counter)}" for piece in pieces]
+    return Refused(
+        "over-budget",
+        f"{tokens} tokens do not fit {budget.tokens}: {', '.join(sizes)}",
+        field="budget",
+        fix=f"shorten the input or raise the budget by {tokens - budget.tokens} tokens",
+    )

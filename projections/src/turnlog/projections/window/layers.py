@@ -1,0 +1,110 @@
+"""Layers: a named part of a prompt becomes a text with a source, or leaves no trace."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar, assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Corrupt
+from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, Source
+from turnlog.projections.blueprint.schema import (
+    AttributeLayer,
+    Blueprint,
+    FileLayer,
+    Layer,
+    TextLayer,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.call import Call, Texts
+
+INPUT: Final = "input"
+"""The built-in layer: the text of the turn."""
+
+Key = TypeVar("Key")
+
+_SLOT: Final = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A layer as it would stand in one call."""
+
+    layer: str
+    component: str
+    source: Source | None
+    text: str
+    """Empty when it is left out."""
+    keep: bool
+    rule: str | None = None
+    """Why it is left out."""
+
+
+def layer_piece(
+    blueprint: Blueprint, state: SessionState, call: Call, texts: Texts, name: str
+) -> Piece:
+    """Resolve one layer; raises `Corrupt` when a text it needs was not fetched."""
+    if name == INPUT:
+        return _input(state, texts)
+    layer = blueprint.layers[name]
+    if layer.when == "first_turn" and state.completed > 0:
+        return Piece(name, layer.component, None, "", keep=False, rule="when first_turn")
+    source, text = _sourced(layer, name, state, call, texts)
+    rule = None if text else "nothing to say"
+    return Piece(name, layer.component, source, text, layer.keep == "always", rule)
+
+
+def _input(state: SessionState, texts: Texts) -> Piece:
+    said = state.open.text if state.open else None
+    if said is None:
+        return Piece(INPUT, "query", None, "", keep=True, rule="no input")
+    source = FromEvent(sequence=said.sequence, field=said.field)
+    return Piece(INPUT, "query", source, _fetched(texts.said, said, "input"), keep=True)
+
+
+def _sourced(
+    layer: Layer, name: str, state: SessionState, call: Call, texts: Texts
+) -> tuple[Source | None, str]:
+    match layer:
+        case TextLayer(text=text):
+            filled = filled_slots(text, state.attributes)
+            return FromBlueprint(text=filled), filled
+        case AttributeLayer(attribute=attribute):
+            source = FromEvent(sequence=state.opened.sequence, field=f"attributes.{attribute}")
+            return source, spelt(state.attributes.get(attribute))
+        case FileLayer():
+            file = state.prompts.get(call.provider, {}).get(name)
+            if file is None:
+                return None, ""
+            text = _fetched(texts.blobs, file.digest, name)
+            return FromBlob(digest=file.digest, path=file.path), text
+        case _ as never:
+            assert_never(never)
+
+
+def _fetched(texts: Mapping[Key, str], key: Key, layer: str) -> str:
+    text = texts.get(key)
+    if text is None:
+        raise Corrupt(f"layer {layer}", f"the text of {key} was not fetched")
+    return text
+
+
+def filled_slots(text: str, values: Mapping[str, JsonValue]) -> str:
+    """Put attributes into a text; a slot without a value becomes empty."""
+    return _SLOT.sub(lambda slot: spelt(values.get(slot[1])), text)
+
+
+def slots_in(text: str) -> tuple[str, ...]:
+    """Name the slots of a text."""
+    return tuple(_SLOT.findall(text))
+
+
+def spelt(value: JsonValue) -> str:
+    """Spell a value as it stands in a prompt: text as it is, all else as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
