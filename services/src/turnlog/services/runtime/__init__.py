@@ -1,0 +1,1 @@
+"""What every process shares: its connection to the log, its server, its ending."""

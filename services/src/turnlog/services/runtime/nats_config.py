@@ -1,0 +1,120 @@
+"""What an embedded nats-server is told, and the files that tell it.
+
+The configuration is written anew at every start, so that no hand edit or older release can
+weaken what a 2xx promises: every acknowledgement waits for fsync. It refuses to listen beyond
+loopback, because it has a password but no TLS; a server for other hosts is the operator's own
+(see `deploy/`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnlog.events.errors import Refused
+
+USER = "turnlog"
+MAX_PAYLOAD = 4 * 1024 * 1024
+RANDOM_PORT = -1
+"""nats-server takes 0 for its default port and -1 for any free one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NatsConfig:
+    """Where one server lives; everything it writes is under `data_dir`."""
+
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 is any free port."""
+    monitor: bool = False
+    """Serve nats-server's own monitoring pages on a free port of loopback."""
+
+    @property
+    def credentials_file(self) -> Path:
+        return self.data_dir / "credentials"
+
+    @property
+    def config_file(self) -> Path:
+        return self.data_dir / "server.conf"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.data_dir / "server.pid"
+
+    @property
+    def log_file(self) -> Path:
+        return self.data_dir / "server.log"
+
+
+def write_config(config: NatsConfig) -> str:
+    """Write credentials (kept from earlier starts) and configuration; return the password."""
+    _refuse_beyond_loopback(config.host)
+    password = _password(config.credentials_file)
+    _write_private(config.config_file, _render(config, password))
+    return password
+
+
+def _refuse_beyond_loopback(host: str) -> None:
+    if host == "localhost" or _is_loopback(host):
+        return
+    raise Refused(
+        "beyond-loopback",
+        f"the embedded nats-server has no TLS and will not listen on {host}",
+        field="nats",
+        fix="listen on 127.0.0.1, or run a nats-server of your own with TLS and give its url",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _password(path: Path) -> str:
+    if not path.exists():
+        _write_private(path, f"{USER}:{secrets.token_urlsafe(32)}\n")
+    return path.read_text().strip().removeprefix(f"{USER}:")
+
+
+def _write_private(path: Path, text: str) -> None:
+    # Written aside and renamed: a crash leaves the old file or the new one, never half of one.
+    aside = path.with_name(f"{path.name}.new")
+    aside.unlink(missing_ok=True)
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    aside.replace(path)
+
+
+def _render(config: NatsConfig, password: str) -> str:
+    # One setting a line: in a one-line block the server overlooks a setting after a missing comma,
+    # and an overlooked sync_interval is two minutes of acknowledged writes lost with the power.
+    lines = [
+        "server_name: turnlog",
+        f"host: {_quoted(config.host)}",
+        f"port: {config.port or RANDOM_PORT}",
+        f"max_payload: {MAX_PAYLOAD}",
+        f"pid_file: {_quoted(config.pid_file)}",
+        f"ports_file_dir: {_quoted(config.data_dir)}",
+        "jetstream {",
+        f"  store_dir: {_quoted(config.data_dir)}",
+        "  sync_interval: always",
+        "}",
+        "authorization {",
+        f"  user: {_quoted(USER)}",
+        f"  password: {_quoted(password)}",
+        "}",
+    ]
+    if config.monitor:
+        lines.append(f'http: "127.0.0.1:{RANDOM_PORT}"')
+    return "\n".join([*lines, ""])
+
+
+def _quoted(value: str | Path) -> str:
+    return json.dumps(str(value), ensure_ascii=False)

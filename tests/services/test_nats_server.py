@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import nats
+import pytest
+from nats.aio.client import Client
+
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer, find_binary
+
+
+@asynccontextmanager
+async def connected(server: NatsServer) -> AsyncGenerator[Client]:
+    client = await nats.connect(server.url, allow_reconnect=False)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def test_a_client_reaches_the_server_through_its_url(tmp_path: Path) -> None:
+    async with (
+        await NatsServer.start(NatsConfig(tmp_path)) as server,
+        connected(server) as client,
+    ):
+        account = await client.jetstream().account_info()
+        assert account.streams == 0
+        assert client.max_payload == 4 * 1024 * 1024
+
+
+async def test_a_client_without_the_password_is_turned_away(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(tmp_path)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server.url))
+        writer.write(b"CONNECT {}\r\nPING\r\n")
+        assert b"Authorization Violation" in await reader.read()
+        writer.close()
+
+
+def port_of(url: str) -> int:
+    return urlsplit(url).port or 0
+
+
+async def test_every_acknowledgement_waits_for_fsync(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(tmp_path, monitor=True)) as server:
+        assert server.monitor_url is not None
+        async with httpx.AsyncClient() as browser:
+            page = await browser.get(f"{server.monitor_url}/jsz?config=true")
+        assert page.json()["config"]["sync_always"] is True
+
+
+async def test_nothing_is_monitored_unless_asked(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(tmp_path)) as server:
+        assert server.monitor_url is None
+
+
+async def test_a_restart_keeps_url_and_data(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(tmp_path)) as server:
+        url, pid = server.url, server.pid
+        await keep_one_message(server)
+        await server.restart()
+        assert (server.url, server.pid == pid) == (url, False)
+        assert await kept_messages(server) == 1
+
+
+async def test_a_killed_server_begins_again_with_its_data(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(tmp_path)) as server:
+        await keep_one_message(server)
+        os.kill(server.pid, signal.SIGKILL)
+        assert await server.exited() == -signal.SIGKILL
+        await server.restart()
+        assert await kept_messages(server) == 1
+
+
+async def keep_one_message(server: NatsServer) -> None:
+    async with connected(server) as client:
+        await client.jetstream().add_stream(name="KEPT", subjects=["kept"])
+        await client.jetstream().publish("kept", b"1")
+
+
+async def kept_messages(server: NatsServer) -> int:
+    async with connected(server) as client:
+        return (await client.jetstream().stream_info("KEPT")).state.messages
+
+
+async def test_the_password_is_kept_and_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    config = NatsConfig(tmp_path)
+    async with await NatsServer.start(config) as first:
+        password = first.url.split("@")[0]
+    async with await NatsServer.start(config) as second:
+        assert second.url.split("@")[0] == password
+    for file in (config.credentials_file, config.config_file):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+async def test_a_stopped_server_has_ended(tmp_path: Path) -> None:
+    server = await NatsServer.start(NatsConfig(tmp_path))
+    await server.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(server.pid, 0)
+
+
+async def test_a_server_that_does_not_stop_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnlog.services.runtime.nats_server.STOPPED_WITHIN", 0.1)
+    server = await NatsServer.start(NatsConfig(tmp_path))
+    os.kill(server.pid, signal.SIGSTOP)
+    await server.stop()
+    assert await server.exited() == -signal.SIGKILL
+
+
+async def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(tmp_path)) as first:
+        with pytest.raises(Refused, match="data-dir-in-use"):
+            await NatsServer.start(NatsConfig(tmp_path))
+        async with connected(first) as client:
+            assert client.is_connected
+
+
+ORPHAN = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+
+async def main():
+    server = await NatsServer.start(NatsConfig(Path(sys.argv[1])))
+    print(server.url, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_server_whose_parent_was_killed_is_ended_before_the_next(tmp_path: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", ORPHAN, str(tmp_path), stdout=asyncio.subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    orphan = (await parent.stdout.readline()).decode().strip()
+    assert await parent.wait() == -signal.SIGKILL
+    await (await nats.connect(orphan)).close()
+    async with await NatsServer.start(NatsConfig(tmp_path)):
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port_of(orphan))
+
+
+async def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    async with await NatsServer.start(NatsConfig(tmp_path / "first")) as first:
+        port = port_of(first.url)
+        with pytest.raises(Unavailable, match=f"ended at once: .*{port}"):
+            await NatsServer.start(NatsConfig(tmp_path / "second", port=port))
+
+
+async def test_listening_beyond_loopback_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="beyond-loopback"):
+        await NatsServer.start(NatsConfig(tmp_path, host="0.0.0.0"))  # noqa: S104
+
+
+async def test_a_missing_program_is_named_with_the_way_out(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    with pytest.raises(Unavailable, match=f"{absent}: run `make install`"):
+        await NatsServer.start(NatsConfig(tmp_path), binary=absent)
+
+
+def test_a_missing_package_is_named_with_the_way_out() -> None:
+    with pytest.raises(Unavailable, match="no-such-package is not installed: run `make install`"):
+        find_binary("no-such-package")
