@@ -110,13 +110,10 @@ async def test_a_stopped_server_has_ended(tmp_path: Path) -> None:
         os.kill(server.pid, 0)
 
 
-async def test_a_server_that_does_not_stop_is_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("turnlog.services.runtime.nats_server.STOPPED_WITHIN", 0.1)
+async def test_a_server_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     server = await NatsServer.start(NatsConfig(tmp_path))
     os.kill(server.pid, signal.SIGSTOP)
-    await server.stop()
+    await server.stop(within=0.1)
     assert await server.exited() == -signal.SIGKILL
 
 

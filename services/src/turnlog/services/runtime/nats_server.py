@@ -80,9 +80,9 @@ class NatsServer:
         write_config(self._config)
         self._run = await begin(self._config, self._binary, within=READY_WITHIN)
 
-    async def stop(self) -> None:
-        """End the server and give up its data directory."""
-        await end(self._run.process, within=STOPPED_WITHIN)
+    async def stop(self, *, within: float = STOPPED_WITHIN) -> None:
+        """End the server, by force after `within` seconds, and give up its data directory."""
+        await end(self._run.process, within=within)
         self._owner.close()
 
     async def __aenter__(self) -> Self:

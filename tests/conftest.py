@@ -1,0 +1,22 @@
+"""What every test may ask for: real servers, shared by the tests of one pytest process.
+
+Tests share a server and never its contents: each takes a tenant or a database of its own.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import hypothesis
+import pytest
+
+pytest_plugins = ["tests.parts.nats", "tests.parts.postgres"]
+
+# A deadline would make a property depend on how busy the machine is.
+hypothesis.settings.register_profile("turnlog", deadline=None)
+hypothesis.settings.load_profile("turnlog")
+
+
+@pytest.fixture
+def fresh_tenant() -> str:
+    return f"tenant-{uuid.uuid4().hex[:12]}"

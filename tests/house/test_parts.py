@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import sqlalchemy
+from sqlalchemy.ext.asyncio import create_async_engine
+
+
+async def tables_before_another_is_made(url: str) -> list[str]:
+    engine = create_async_engine(url)
+    async with engine.begin() as connection:
+        tables = await connection.run_sync(lambda sync: sqlalchemy.inspect(sync).get_table_names())
+        await connection.execute(sqlalchemy.text("CREATE TABLE left_behind (n integer)"))
+    await engine.dispose()
+    return tables
+
+
+async def test_a_test_finds_an_empty_database(postgres_url: str) -> None:
+    assert await tables_before_another_is_made(postgres_url) == []
+
+
+async def test_and_so_does_the_next(postgres_url: str) -> None:
+    assert await tables_before_another_is_made(postgres_url) == []

