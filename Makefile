@@ -7,6 +7,7 @@ MEMBERS := events projections services
 PROJECTS := pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 BIN := .venv/bin
 STAMP := .venv/installed
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
 .PHONY: help install run test check bench docs pins clean
@@ -20,20 +21,21 @@ install: $(STAMP) ## make .venv from the pinned requirements
 # their new files are seen at once, so only a change of pins or metadata installs again. The root is
 # not: it holds no module, only the console script.
 $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
-	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("turnlog needs Python 3.11 or later")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements-uv.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation \
-		$(MEMBERS:%=-e ./%) .
-	touch $(STAMP)
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Turnlog needs Python 3.11 or later: make PYTHON=...")'
+	@echo 'Installing the pinned requirements into .venv ...'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-uv.txt
+	@$(INSTALL) --require-hashes -r requirements.txt
+	@$(INSTALL) --no-deps --no-build-isolation $(MEMBERS:%=-e ./%) .
+	@touch $(STAMP)
 
 run: install ## start everything and play the demo (ARGS=--exit ends after the show)
 	$(BIN)/turnlog demo $(ARGS)
 
-# One worker a core of the smallest machine this must pass on; each worker has servers of its own.
+# Each pytest process has servers of its own, so their number is bounded where cores are many.
+# --dist loadfile: the tests of one file share what the file starts.
 test: install ## run the whole suite (ARGS=tests/events for a part of it)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: install ## ruff, mypy, pyright and the import contracts
 	$(BIN)/ruff check
@@ -49,7 +51,7 @@ docs: install ## write the generated references again
 	@for program in $(wildcard docs/generate/*.py); do $(BIN)/python $$program || exit 1; done
 
 # --universal: one file for every platform. Neither file may name the registry it was resolved against.
-COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+COMPILE := $(BIN)/uv pip compile --quiet --python $(BIN)/python --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	$(MEMBERS:%=--no-emit-package turnlog-%)
 
 pins: install ## resolve the requirements again (ARGS=--upgrade takes newer releases)
