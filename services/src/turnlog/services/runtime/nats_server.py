@@ -16,7 +16,7 @@ from typing import BinaryIO, Self
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.runtime.file_lock import take_lock
 from turnlog.services.runtime.nats_config import USER, NatsConfig, write_config
-from turnlog.services.runtime.nats_process import PART, Run, begin, end
+from turnlog.services.runtime.nats_run import PART, Run, begin, end
 
 READY_WITHIN = 60.0
 """Seconds for a start; a store of millions of subjects takes several to recover."""
