@@ -88,6 +88,8 @@ class ClaimTurn:
     turn: int
     worker: str
     policies: Policies
+    partial: str = ""
+    """What an attempt that went silent had said so far, as far as it is still known."""
 
 
 @dataclass(frozen=True, slots=True)

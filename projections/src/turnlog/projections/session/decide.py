@@ -159,12 +159,13 @@ def _submit(state: SessionState, command: SubmitTurn) -> Events:
             assert_never(never)
 
 
-def _lost(opened: OpenTurn) -> Events:
+def _lost(opened: OpenTurn, partial: str = "") -> Events:
     """End an attempt from outside: what it cost is unknown until its worker says more."""
     if not opened.running:
         return ()
     attempt = Attempt(opened.turn, call_of(opened), opened.attempt)
-    return (_ended(attempt, EndAttempt(attempt, "lost", UNKNOWN, "release")),)
+    lost = EndAttempt(attempt, "lost", UNKNOWN, "release", partial=partial)
+    return (_ended(attempt, lost),)
 
 
 def call_of(opened: OpenTurn) -> str:
@@ -249,7 +250,7 @@ def _claim(state: SessionState, command: ClaimTurn, at: datetime) -> Events:
     if opened.attempt >= command.policies.max_claims:
         detail = f"{opened.attempt} workers claimed the turn, none answered it"
         return _fail(state, opened, "claims-exhausted", detail)
-    return (*_lost(opened), _started(opened, command.worker))
+    return (*_lost(opened, command.partial), _started(opened, command.worker))
 
 
 def _started(opened: OpenTurn, worker: str) -> AttemptStarted:

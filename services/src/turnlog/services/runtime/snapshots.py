@@ -1,0 +1,78 @@
+"""Snapshots of states: a place to start folding from, checked against the log before it is used.
+
+A snapshot names the log it was folded from, the very event it ends at and the version of the
+fold. Whatever does not match is discarded with an alarm, and the session is folded anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from turnlog.events.envelope import Head
+from turnlog.events.errors import Corrupt
+from turnlog.events.log.ports import Identity, Log, Snapshots
+from turnlog.projections.session.state import FOLD_VERSION, SessionState
+
+EVERY: Final = 64
+"""Events after which a state is worth keeping again."""
+
+_log = structlog.get_logger("turnlog.snapshots")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state, and what it was folded from."""
+
+    stream: str
+    created: str
+    fold: int
+    state: SessionState
+
+
+_SNAPSHOT: Final = TypeAdapter(Snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSnapshots:
+    """Keeps and loads snapshots of states."""
+
+    log: Log
+    store: Snapshots
+
+    async def keep(self, state: SessionState) -> None:
+        """Keep a state as the latest snapshot of its session."""
+        identity = await self.log.identity(state.tenant)
+        snapshot = Snapshot(identity.stream, identity.created, FOLD_VERSION, state)
+        await self.store.put(state.tenant, state.session, _SNAPSHOT.dump_json(snapshot))
+
+    async def load(self, tenant: str, session: str) -> SessionState | None:
+        """Give the latest snapshot that the log confirms, or none."""
+        stored = await self.store.get(tenant, session)
+        if stored is None:
+            return None
+        try:
+            snapshot = _SNAPSHOT.validate_json(stored)
+        except ValidationError:
+            return None  # Written by another release, whose fold this one does not know.
+        if snapshot.fold != FOLD_VERSION:
+            return None
+        if not await self._confirmed(snapshot, await self.log.identity(tenant)):
+            _log.error("snapshot-discarded", tenant=tenant, session=session)
+            return None
+        return snapshot.state
+
+    async def _confirmed(self, snapshot: Snapshot, identity: Identity) -> bool:
+        if (snapshot.stream, snapshot.created) != (identity.stream, identity.created):
+            return False
+        return await self._holds(snapshot.state.tenant, snapshot.state.head)
+
+    async def _holds(self, tenant: str, head: Head) -> bool:
+        try:
+            (event,) = await self.log.at(tenant, [head.stream_sequence])
+        except Corrupt:
+            return False
+        return event.head == head

@@ -1,0 +1,102 @@
+"""Fetching what a call refers to: what was said, from the log, and prompt texts, from blobs.
+
+Texts never change, so what was once read is kept, up to a number of characters. A text that
+cannot be opened any more is an error here, never a hole in a prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from turnlog.events.content import Digest, Plain
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt
+from turnlog.events.log.ports import Blobs, Log
+from turnlog.projections.session.state import Said
+from turnlog.projections.window.call import Needs, Texts
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass
+class TextCache(Generic[Key]):
+    """Texts by key; the one not asked for the longest goes first."""
+
+    most_characters: int
+    held: OrderedDict[Key, str] = field(default_factory=OrderedDict[Key, str])
+    characters: int = 0
+
+    def get(self, key: Key) -> str | None:
+        """Give a text if it is held."""
+        if key not in self.held:
+            return None
+        self.held.move_to_end(key)
+        return self.held[key]
+
+    def put(self, key: Key, text: str) -> None:
+        """Hold a text, and let go of others when there are too many characters."""
+        if key in self.held:
+            return
+        self.held[key] = text
+        self.characters += len(text)
+        while self.characters > self.most_characters and len(self.held) > 1:
+            self.characters -= len(self.held.popitem(last=False)[1])
+
+
+@dataclass
+class TextReader:
+    """Reads texts for assembling."""
+
+    log: Log
+    blobs: Blobs
+    said: TextCache[tuple[str, int, str]] = field(
+        default_factory=lambda: TextCache[tuple[str, int, str]](20_000_000)
+    )
+    stored: TextCache[tuple[str, Digest]] = field(
+        default_factory=lambda: TextCache[tuple[str, Digest]](20_000_000)
+    )
+
+    async def fetch(self, tenant: str, needs: Needs) -> Texts:
+        """Give every text a call needs; raises `Corrupt` where one cannot be had."""
+        said, blobs = await asyncio.gather(
+            self._said(tenant, needs.said), self.read_blobs(tenant, needs.blobs)
+        )
+        return Texts(blobs, said)
+
+    async def read_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
+        """Give the texts of blobs."""
+        wanted = tuple(dict.fromkeys(digests))
+        return dict(zip(wanted, await asyncio.gather(*(self._blob(tenant, d) for d in wanted))))
+
+    async def _blob(self, tenant: str, digest: Digest) -> str:
+        held = self.stored.get((tenant, digest))
+        if held is None:
+            held = (await self.blobs.get(tenant, digest)).decode()
+            self.stored.put((tenant, digest), held)
+        return held
+
+    async def _said(self, tenant: str, wanted: Iterable[Said]) -> Mapping[Said, str]:
+        found = {said: self.said.get((tenant, said.place, said.field)) for said in wanted}
+        missing = sorted({said.place for said, text in found.items() if text is None})
+        if missing:
+            self.note(await self.log.at(tenant, missing))
+        return {said: self._held(tenant, said) for said in found}
+
+    def _held(self, tenant: str, said: Said) -> str:
+        text = self.said.get((tenant, said.place, said.field))
+        if text is None:
+            raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
+        return text
+
+    def note(self, events: Iterable[Recorded]) -> None:
+        """Hold the texts of events that passed by anyway."""
+        for recorded in events:
+            for name in ("text", "replacement"):
+                content = getattr(recorded.event, name, None)
+                if isinstance(content, Plain):
+                    key = (recorded.tenant, recorded.stream_sequence, name)
+                    self.said.put(key, content.text)

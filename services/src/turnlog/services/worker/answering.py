@@ -1,0 +1,192 @@
+"""Answering a turn: from a delivery to a reply on the log, once, whoever else tries the same.
+
+The claim is a compare-and-set on the session, so one worker speaks for a turn at a time, and a
+worker that was silent too long is superseded. What may happen to the turn is decided by the
+session's own rules; this module carries it out, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.log.ports import TokenStream
+from turnlog.projections.blueprint.schema import Blueprint, Policies
+from turnlog.projections.session.commands import Attempt, ClaimTurn, CompleteTurn, Spent
+from turnlog.projections.session.decide import call_of, overdue
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.worker.attempt import Speaking, model_request
+from turnlog.services.worker.context import Contexts, Superseded
+from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
+from turnlog.services.worker.ending import Again, Cut, End, Endings, verdict_for
+from turnlog.services.worker.heartbeat import Heart
+from turnlog.services.worker.model.exchange import Model
+from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.recovery import spoken, whole_answer
+from turnlog.services.worker.silence import silence_of
+from turnlog.services.worker.spending import cost_of
+
+
+@dataclass
+class Answering:
+    """Answers turns; one for all deliveries of a worker."""
+
+    name: str
+    sessions: Sessions
+    blueprints: BlueprintStore
+    contexts: Contexts
+    tokens: TokenStream
+    model: Model
+    heart: Heart
+    endings: Endings
+    ack_wait: float
+    """Seconds of silence after which an attempt counts as dead."""
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the worker must hand back what it holds."""
+
+    async def answer(self, delivery: Delivery) -> Verdict:
+        """Do for a turn whatever is left to be done, and say what to do about the delivery."""
+        state = await self._state(delivery)
+        opened = state.open if state else None
+        if state is None or opened is None or opened.turn != delivery.turn:
+            return Settled()
+        blueprint = await self.blueprints.load(state.tenant, state.blueprint.digest)
+        by = By("worker", opened.event, opened.event, delivery.traceparent)
+        if opened.running and not overdue(opened, blueprint.policies, self.sessions.clock()):
+            patience = await self._patience(delivery, opened)
+            if patience > 0:
+                return Later(patience)
+            if await self._completed_from_tokens(delivery, opened, by):
+                return Settled()
+        try:
+            claimed = await self._claimed(delivery, opened, blueprint.policies, by)
+        except Superseded:
+            return Later(self.ack_wait)
+        if claimed.open is None or claimed.open.turn != delivery.turn:
+            return Settled()
+        return await self._work(delivery, claimed, claimed.open, blueprint, by)
+
+    async def _state(self, delivery: Delivery) -> SessionState | None:
+        state = await self.sessions.load(delivery.tenant, delivery.session)
+        if state is None or state.head.stream_sequence < delivery.stream_sequence:
+            return await self.sessions.load(delivery.tenant, delivery.session, leader=True)
+        return state
+
+    async def _patience(self, delivery: Delivery, opened: OpenTurn) -> float:
+        """Seconds to leave a running attempt alone; where TOKENS was lost, a redelivery has none."""
+        silent = await silence_of(self.tokens, delivery, opened.attempt)
+        if silent is None:
+            return 0 if delivery.redelivered else self.ack_wait
+        return max(0.0, self.ack_wait - silent)
+
+    async def _completed_from_tokens(self, delivery: Delivery, opened: OpenTurn, by: By) -> bool:
+        """Complete the turn with what a dead worker had published, if that is all of it."""
+        held = await self.tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
+        whole = whole_answer(held, opened.attempt)
+        if whole is None or opened.context is None:
+            return False
+        (context,) = await self.sessions.log.at(delivery.tenant, [opened.context.place])
+        if not isinstance(context.event, ContextAssembled):
+            raise Corrupt(f"event {context.sequence}", "it is not the context of a call")
+        usage = whole.closed.usage
+        cost = cost_of(context.event.model, usage, await self.endings.prices())
+        attempt = Attempt(delivery.turn, whole.closed.call, opened.attempt)
+        command = CompleteTurn(attempt, whole.text, whole.closed.finish, Spent(usage, cost))
+        await self.sessions.act(delivery.tenant, delivery.session, command, by)
+        return True
+
+    async def _claimed(
+        self, delivery: Delivery, seen: OpenTurn, policies: Policies, by: By
+    ) -> SessionState:
+        held = await self.tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
+        partial = spoken(held, seen.attempt) if seen.running else ""
+
+        async def choose(state: SessionState | None) -> ClaimTurn | None:
+            opened = state.open if state else None
+            if opened is None or opened.turn != delivery.turn:
+                return None
+            if (opened.attempt, opened.running) != (seen.attempt, seen.running):
+                raise Superseded
+            return ClaimTurn(delivery.turn, self.name, policies, partial)
+
+        done = await self.sessions.act(delivery.tenant, delivery.session, choose, by)
+        return done.state
+
+    async def _work(
+        self,
+        delivery: Delivery,
+        state: SessionState,
+        opened: OpenTurn,
+        blueprint: Blueprint,
+        by: By,
+    ) -> Verdict:
+        attempt = Attempt(opened.turn, call_of(opened), opened.attempt)
+        due = datetime.fromisoformat(opened.released_at) + timedelta(
+            seconds=blueprint.policies.deadline_seconds
+        )
+        seconds = 0.0
+        while True:
+            speaking = Speaking(delivery.tenant, delivery.session, attempt, self.tokens)
+            async with self.heart.beating(delivery, attempt, state.head.sequence) as unwanted:
+                saying = self._say(speaking, state, blueprint, seconds, by)
+                try:
+                    end = await self._until(saying, unwanted, due)
+                except Superseded:
+                    return await self._overtaken(delivery, attempt)
+            recorded = await self.endings.record(
+                delivery, speaking, end, blueprint.policies.retries, by
+            )
+            if not isinstance(recorded, Again):
+                return recorded
+            attempt, seconds = recorded.attempt, recorded.seconds
+
+    async def _say(
+        self,
+        speaking: Speaking,
+        state: SessionState,
+        blueprint: Blueprint,
+        seconds: float,
+        by: By,
+    ) -> End:
+        """Wait, prepare the call and make it; what can go wrong with it is its end."""
+        await speaking.announce()
+        await asyncio.sleep(seconds)
+        try:
+            prepared = await self.contexts.prepare(state, speaking.attempt, blueprint, by)
+            request = model_request(prepared.request)
+            return await speaking.listen(prepared.attempt, request, self.model)
+        except (ModelFailure, Refused, Corrupt) as end:
+            return end
+
+    async def _until(
+        self, saying: Coroutine[Any, Any, End], unwanted: asyncio.Event, due: datetime
+    ) -> End:
+        """Let it run until it ends, or nobody wants it, or time is up, or the worker stops."""
+        task = asyncio.create_task(saying)
+        cuts: dict[asyncio.Task[Any], Cut] = {
+            asyncio.create_task(unwanted.wait()): "unwanted",
+            asyncio.create_task(self.stopping.wait()): "stopped",
+        }
+        left = (due - self.sessions.clock()).total_seconds()
+        try:
+            done, _ = await asyncio.wait(
+                {task, *cuts}, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
+            )
+            if task in done:
+                return task.result()
+            return next((cuts[cut] for cut in done), "overdue")
+        finally:
+            for each in (task, *cuts):
+                each.cancel()
+            await asyncio.gather(task, *cuts, return_exceptions=True)
+
+    async def _overtaken(self, delivery: Delivery, attempt: Attempt) -> Verdict:
+        state = await self.sessions.load(delivery.tenant, delivery.session, leader=True)
+        return Silent() if state is None else verdict_for(state, attempt)

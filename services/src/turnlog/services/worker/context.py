@@ -1,0 +1,143 @@
+"""The prompt of a call: prompts are pinned, the window assembled, the manifest recorded.
+
+A later attempt resends the recorded request as long as assembling it again gives the same
+digest. When something it was made of has changed since, it becomes a new call that says which
+one it supersedes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.codec import rfc3339
+from turnlog.events.errors import Corrupt
+from turnlog.events.log.ports import Blobs
+from turnlog.events.prompt import PromptFile
+from turnlog.projections.blueprint.schema import Blueprint, FileLayer
+from turnlog.projections.session.commands import Attempt, FixContext, SnapshotPrompts
+from turnlog.projections.session.decide import current
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.window.assemble import assemble, needs
+from turnlog.projections.window.call import Assembled, Call, provider_of
+from turnlog.projections.window.request import Request
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.sessions import By, Sessions
+
+
+class Superseded(Exception):
+    """The attempt no longer speaks for the turn; whatever it holds is only worth its cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A call that is on the log and may be made."""
+
+    attempt: Attempt
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """Prepares calls."""
+
+    sessions: Sessions
+    blueprints: BlueprintStore
+    blobs: Blobs
+    library: Library
+    default_model: str
+
+    async def prepare(
+        self, state: SessionState, attempt: Attempt, blueprint: Blueprint, by: By
+    ) -> Prepared:
+        """Pin prompts if need be, assemble, record; raises `Superseded` when it is too late."""
+        profile = blueprint.profiles[state.profile]
+        model = self.default_model if profile.model == "default" else profile.model
+        call = Call(profile.call, model, provider_of(model), rfc3339(self.sessions.clock()))
+        await self._pin(state, attempt, blueprint, call.provider, by)
+        return await self._fix(state.tenant, state.session, attempt, blueprint, call, by)
+
+    async def _pin(
+        self,
+        state: SessionState,
+        attempt: Attempt,
+        blueprint: Blueprint,
+        provider: str,
+        by: By,
+    ) -> None:
+        layers = {
+            name: layer for name, layer in blueprint.layers.items() if isinstance(layer, FileLayer)
+        }
+        if not layers or provider in state.prompts:
+            return
+        found = self.library.prompt_files(blueprint, layers, provider, state.attributes)
+        stored = await asyncio.gather(
+            *(self.blobs.put(state.tenant, text.encode()) for _, text in found.values())
+        )
+        pinned = {
+            name: PromptFile(digest=digest, path=path)
+            for (name, (path, _)), digest in zip(found.items(), stored, strict=True)
+        }
+        command = SnapshotPrompts(attempt, provider, pinned)
+        await self.sessions.act(state.tenant, state.session, command, by)
+
+    async def _fix(
+        self,
+        tenant: str,
+        session: str,
+        attempt: Attempt,
+        blueprint: Blueprint,
+        call: Call,
+        by: By,
+    ) -> Prepared:
+        prepared: Prepared | None = None
+
+        async def choose(state: SessionState | None) -> FixContext | None:
+            nonlocal prepared
+            opened = state and current(state, attempt)
+            if state is None or opened is None:
+                raise Superseded
+            at = await self._recorded_at(tenant, opened)
+            assembled = await self._assembled(state, blueprint, replace(call, at=at or call.at))
+            recorded = opened.context.digest if opened.context else None
+            named = replace(attempt, call=_call_id(opened, recorded, assembled))
+            prepared = Prepared(named, assembled.request)
+            if recorded == assembled.request.digest:
+                return None
+            return FixContext(
+                named,
+                call.model,
+                dict(assembled.request.parameters),
+                assembled.manifest,
+                supersedes=attempt.call if recorded else None,
+            )
+
+        await self.sessions.act(tenant, session, choose, by)
+        if prepared is None:
+            raise Superseded
+        return prepared
+
+    async def _recorded_at(self, tenant: str, opened: OpenTurn) -> str | None:
+        """Give the clock reading the call was assembled with before, if it was."""
+        if opened.context is None:
+            return None
+        (recorded,) = await self.sessions.log.at(tenant, [opened.context.place])
+        if not isinstance(recorded.event, ContextAssembled):
+            raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
+        return recorded.event.manifest.at
+
+    async def _assembled(self, state: SessionState, blueprint: Blueprint, call: Call) -> Assembled:
+        asked = needs(blueprint, state, call)
+        if asked.older:
+            sequence = state.head.sequence
+            state = await self.sessions.load_whole(state.tenant, state.session, sequence)
+            asked = needs(blueprint, state, call)
+        texts = await self.sessions.texts.fetch(state.tenant, asked)
+        return assemble(blueprint, state, call, texts)
+
+
+def _call_id(opened: OpenTurn, recorded: str | None, assembled: Assembled) -> str:
+    same = recorded is None or recorded == assembled.request.digest
+    return f"{opened.turn}.{max(1, opened.calls) if same else opened.calls + 1}"

@@ -1,0 +1,45 @@
+"""A delivery: one message of the durable, and what its holder may say about it.
+
+An acknowledgement belongs to the message, not to the delivery: what a stalled worker says after
+a redelivery acts on its successor's. So a worker that was superseded says nothing at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Nothing is left to do for this turn: acknowledge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Hand the delivery back; somebody looks at it again after so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """Superseded: whoever holds the turn now will speak for the message."""
+
+
+Verdict = Settled | Later | Silent
+
+
+class Delivery(Protocol):
+    """What a turn's holder knows of the message that brought it."""
+
+    tenant: str
+    session: str
+    turn: int
+    stream_sequence: int
+    redelivered: bool
+    traceparent: str | None
+
+    async def in_progress(self) -> None:
+        """Tell the server that the holder is still at it."""
+        ...

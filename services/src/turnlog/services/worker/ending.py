@@ -1,0 +1,159 @@
+"""How an attempt can end, and what is recorded of it.
+
+Whatever the end, what it took is put on the log: under the claim while the attempt is current,
+as a bare `attempt-ended` once somebody else speaks for the turn.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final, Literal, assert_never
+
+from turnlog.events.call import Fault
+from turnlog.events.content import digest_of
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.log.ports import TokenStream
+from turnlog.events.tokens import AttemptClosed
+from turnlog.projections.blueprint.schema import Retries
+from turnlog.projections.session.commands import Attempt, CompleteTurn, EndAttempt, Spent
+from turnlog.projections.session.decide import UNKNOWN
+from turnlog.projections.session.state import SessionState
+from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.worker.attempt import Speaking
+from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
+from turnlog.services.worker.model.exchange import Finished
+from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.prices import PriceTable
+from turnlog.services.worker.model.retry import delay
+from turnlog.services.worker.spending import spent
+
+Cut = Literal["unwanted", "overdue", "stopped"]
+"""Ended from outside: superseded or cancelled, past its deadline, or its worker is stopping."""
+End = Finished | ModelFailure | Refused | Corrupt | Cut
+
+OVERDUE: Final = Fault(code="deadline", detail="not answered in time", retryable=True)
+STOPPED: Final = Fault(code="handed-back", detail="its worker was stopped", retryable=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The next attempt of the same call, after so many seconds."""
+
+    attempt: Attempt
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """Records ends."""
+
+    sessions: Sessions
+    tokens: TokenStream
+    prices: Callable[[], Awaitable[PriceTable]]
+    jitter: Callable[[], float] = random.random
+
+    async def record(
+        self, delivery: Delivery, speaking: Speaking, end: End, retries: Retries, by: By
+    ) -> Verdict | Again:
+        """Put an end on the log, and say what is to be done about the delivery."""
+        match end:
+            case Finished():
+                return await self._finished(delivery, speaking, end, by)
+            case ModelFailure():
+                return await self._failed(delivery, speaking, end, retries, by)
+            case Refused(code=code, detail=detail):
+                fault = Fault(code=code, detail=detail, retryable=False)
+                return await self._given_up(delivery, speaking, fault, by)
+            case Corrupt():
+                fault = Fault(code="corrupt", detail=str(end), retryable=False)
+                return await self._given_up(delivery, speaking, fault, by)
+            case "overdue":
+                return await self._given_up(delivery, speaking, OVERDUE, by)
+            case "unwanted":
+                return await self._cut(delivery, speaking, None, by)
+            case "stopped":
+                verdict = await self._cut(delivery, speaking, STOPPED, by)
+                return verdict if isinstance(verdict, Silent) else Later(0)
+            case _ as never:
+                assert_never(never)
+
+    async def _finished(
+        self, delivery: Delivery, speaking: Speaking, end: Finished, by: By
+    ) -> Verdict:
+        taken = await self._spent(speaking, end)
+        closed = AttemptClosed(
+            call=speaking.attempt.call,
+            attempt=speaking.attempt.attempt,
+            length=len(speaking.text),
+            digest=digest_of(speaking.text),
+            finish=end.finish_reason,
+            usage=taken.usage,
+            first_token=speaking.timings.first_token,
+            total=speaking.timings.total,
+        )
+        await self.tokens.close(delivery.tenant, delivery.session, delivery.turn, closed)
+        completed = CompleteTurn(speaking.attempt, speaking.text, end.finish_reason, taken)
+        done = await self.sessions.act(delivery.tenant, delivery.session, completed, by)
+        return verdict_for(done.state, speaking.attempt)
+
+    async def _failed(
+        self,
+        delivery: Delivery,
+        speaking: Speaking,
+        failure: ModelFailure,
+        retries: Retries,
+        by: By,
+    ) -> Verdict | Again:
+        fault = Fault(code=failure.code, detail=failure.detail, retryable=failure.retryable)
+        seconds = delay(
+            speaking.attempt.attempt - 1,
+            failure,
+            base_seconds=retries.base_seconds,
+            jitter=self.jitter(),
+            cap=retries.cap_seconds,
+            attempts=retries.max + 1,
+        )
+        if seconds is None:
+            return await self._given_up(delivery, speaking, fault, by)
+        taken = await self._spent(speaking)
+        ended = EndAttempt(speaking.attempt, "failed", taken, "retry", fault, partial=speaking.text)
+        done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
+        following = replace(speaking.attempt, attempt=speaking.attempt.attempt + 1)
+        opened = done.state.open
+        if opened and (opened.turn, opened.attempt) == (following.turn, following.attempt):
+            return Again(following, seconds)
+        return verdict_for(done.state, speaking.attempt)
+
+    async def _given_up(
+        self, delivery: Delivery, speaking: Speaking, fault: Fault, by: By
+    ) -> Verdict:
+        taken = await self._spent(speaking)
+        ended = EndAttempt(speaking.attempt, "failed", taken, "fail", fault, speaking.text)
+        done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
+        return verdict_for(done.state, speaking.attempt)
+
+    async def _cut(
+        self, delivery: Delivery, speaking: Speaking, fault: Fault | None, by: By
+    ) -> Verdict:
+        taken = await self._spent(speaking)
+        ended = EndAttempt(speaking.attempt, "cancelled", taken, "release", fault, speaking.text)
+        done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
+        return verdict_for(done.state, speaking.attempt)
+
+    async def _spent(self, speaking: Speaking, end: Finished | None = None) -> Spent:
+        """Account for it; without a word from the provider nothing is known of it."""
+        if end is None and not speaking.text:
+            return replace(UNKNOWN, timings=speaking.timings)
+        usage = end.usage if end else None
+        prices = await self.prices()
+        return spent(speaking.request, usage, speaking.text, prices, speaking.timings)
+
+
+def verdict_for(state: SessionState, attempt: Attempt) -> Verdict:
+    """Say what to do about a delivery: nothing, when a later attempt speaks for the turn."""
+    opened = state.open
+    if opened is None or opened.turn != attempt.turn:
+        return Settled()
+    return Silent() if opened.attempt > attempt.attempt else Later(0)

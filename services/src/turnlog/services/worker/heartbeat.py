@@ -1,0 +1,72 @@
+"""The heartbeat of an attempt: proof of life outward, and a look whether it is still wanted.
+
+It publishes a sign of life, extends the delivery, and first confirms from the log's leader that
+the attempt is current. A change of the session is noticed at once; the beat is for what the
+notice may have missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.log.ports import TokenStream
+from turnlog.events.tokens import AttemptAlive
+from turnlog.projections.session.commands import Attempt
+from turnlog.projections.session.decide import current
+from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.worker.delivery import Delivery
+
+
+@dataclass(frozen=True, slots=True)
+class Heart:
+    """Beats for attempts; `every` is a third of the time after which silence counts as death."""
+
+    sessions: Sessions
+    tokens: TokenStream
+    every: float
+
+    @asynccontextmanager
+    async def beating(
+        self, delivery: Delivery, attempt: Attempt, after: int
+    ) -> AsyncGenerator[asyncio.Event]:
+        """Beat while the body runs; the event is set once the attempt is no longer current."""
+        unwanted = asyncio.Event()
+        tasks = (
+            asyncio.create_task(self._beat(delivery, attempt, unwanted)),
+            asyncio.create_task(self._notice(delivery, attempt, after, unwanted)),
+        )
+        try:
+            yield unwanted
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _beat(self, delivery: Delivery, attempt: Attempt, unwanted: asyncio.Event) -> None:
+        alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)
+        while True:
+            await asyncio.sleep(self.every)
+            with suppress(Unavailable):
+                if not await self._wanted(delivery, attempt, leader=True):
+                    unwanted.set()
+                    return
+                await self.tokens.publish(delivery.tenant, delivery.session, delivery.turn, alive)
+                await delivery.in_progress()
+
+    async def _notice(
+        self, delivery: Delivery, attempt: Attempt, after: int, unwanted: asyncio.Event
+    ) -> None:
+        watching = self.sessions.log.watch(delivery.tenant, delivery.session, after)
+        async with aclosing(watching) as events:
+            async for _ in events:
+                if not await self._wanted(delivery, attempt, leader=False):
+                    unwanted.set()
+                    return
+
+    async def _wanted(self, delivery: Delivery, attempt: Attempt, *, leader: bool) -> bool:
+        state = await self.sessions.load(delivery.tenant, delivery.session, leader=leader)
+        return state is not None and current(state, attempt) is not None

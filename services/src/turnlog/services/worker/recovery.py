@@ -1,0 +1,51 @@
+"""What can be saved of an attempt whose worker went silent, from what TOKENS still holds.
+
+Only a closed attempt whose pieces join without a gap to the very text its closing message
+promises counts as an answer. Anything less is a partial text: kept, and called one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from turnlog.events.content import digest_of
+from turnlog.events.log.ports import Stamped
+from turnlog.events.tokens import AttemptClosed, Token
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The whole answer of an attempt."""
+
+    text: str
+    closed: AttemptClosed
+
+
+def spoken(events: Iterable[Stamped], attempt: int) -> str:
+    """Join the pieces of an attempt as far as they reach without a gap."""
+    text = ""
+    for stamped in events:
+        match stamped.event:
+            case Token(attempt=of, offset=offset, text=piece) if of == attempt:
+                text += piece if offset == len(text) else ""
+            case _:
+                pass
+    return text
+
+
+def whole_answer(events: Iterable[Stamped], attempt: int) -> Whole | None:
+    """Give the whole answer of an attempt, if all of it is there."""
+    held = tuple(events)
+    closed = next(
+        (
+            stamped.event
+            for stamped in held
+            if isinstance(stamped.event, AttemptClosed) and stamped.event.attempt == attempt
+        ),
+        None,
+    )
+    text = spoken(held, attempt)
+    if closed is None or len(text) != closed.length or digest_of(text) != closed.digest:
+        return None
+    return Whole(text, closed)
