@@ -1,0 +1,54 @@
+"""Tokens of an attempt when the provider does not say.
+
+Four characters a token, rounded up: crude, the same for every model, and marked as an estimate by
+its type, so that it is never taken for a count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from turnlog.services.worker.model.exchange import (
+    Estimated,
+    ModelRequest,
+    Reported,
+    ToolCall,
+    Usage,
+)
+from turnlog.services.worker.model.thaw import thawed
+
+CHARACTERS_PER_TOKEN = 4
+
+
+def account(
+    usage: Usage | None, request: ModelRequest, text: str, tool_calls: Sequence[ToolCall] = ()
+) -> Reported | Estimated:
+    """The provider's count where there is one, else an estimate of what was sent and received."""
+    if usage is not None:
+        return Reported(usage)
+    called = sum(len(call.name) + len(call.arguments) for call in tool_calls)
+    return Estimated(Usage(sent_tokens(request), _tokens(len(text) + called)))
+
+
+def sent_tokens(request: ModelRequest) -> int:
+    tools = len(json.dumps(thawed(request.tools), ensure_ascii=False)) if request.tools else 0
+    return _tokens(tools + sum(_characters(message) for message in request.messages))
+
+
+def _characters(value: object) -> int:
+    """Of every text in a message, its role included: the format costs about as much."""
+    match value:
+        case str():
+            return len(value)
+        case Mapping():
+            return sum(map(_characters, cast("Mapping[str, object]", value).values()))
+        case list() | tuple():
+            return sum(map(_characters, cast("Sequence[object]", value)))
+        case _:
+            return 0
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_PER_TOKEN)

@@ -1,0 +1,43 @@
+"""One vocabulary for why a model stopped.
+
+Only reasons known to end an answer on purpose are here. A reason that is not, such as `abort` or
+`network_error`, means that the answer is not whole, and is left for the caller to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from turnlog.services.worker.model.exchange import FinishReason
+
+_REASONS: Mapping[FinishReason, tuple[str, ...]] = MappingProxyType(
+    {
+        "stop": ("stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token"),
+        "length": ("length", "max_tokens", "model_length", "compaction"),
+        "tool_calls": ("tool_calls", "tool_use", "function_call"),
+        "content_filter": (
+            "content_filter",
+            "content_filtered",
+            "refusal",
+            "sensitive",
+            "error_toxic",
+            "guardrail_intervened",
+            "blocklist",
+            "prohibited_content",
+            "spii",
+            "language",
+            "other",
+        ),
+        "safety": ("safety", "image_safety"),
+        "recitation": ("recitation", "image_recitation"),
+    }
+)
+_BY_NAME: Mapping[str, FinishReason] = MappingProxyType(
+    {name: reason for reason, names in _REASONS.items() for name in names}
+)
+
+
+def finish_reason(said: str) -> FinishReason | None:
+    """The reason a provider gave, in ours; None when the answer cannot count as whole."""
+    return _BY_NAME.get(said.lower())

@@ -1,0 +1,114 @@
+"""litellm, as much of it as is used here, loaded on demand and kept quiet.
+
+Importing it takes seconds and, unless told otherwise, fetches tables from the network and reads a
+`.env` file; its logs repeat prompts. So nothing else imports it, and not before the environment
+says how. The protocols name what the model layer touches: a release of litellm that changes any of
+it fails the tests of this package.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterable, Mapping
+from importlib.metadata import version
+from typing import Protocol, Self, cast, runtime_checkable
+
+from turnlog.services.worker.model.prices import PriceTable
+from turnlog.services.worker.model.scripted_provider import PROVIDER, ScriptedProvider
+from turnlog.services.worker.model.witness import Witness
+
+_ENVIRONMENT: Mapping[str, str] = {
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
+    "LITELLM_LOCAL_AUTOROUTER_PRESETS": "True",
+    "LITELLM_LOCAL_BLOG_POSTS": "True",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOCAL_POLICY_TEMPLATES": "True",
+    "LITELLM_MODE": "PRODUCTION",
+}
+"""No tables from the network, and no settings from a `.env` file in the working directory."""
+_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+
+
+class Stream(Protocol):
+    """A streamed answer in litellm's hands."""
+
+    chunks: list[object]
+    """The raw ones, with the provider's own usage."""
+    completion_stream: object
+    received_finish_reason: str | None
+    """The provider's; the chunks say `stop` where there was none."""
+
+    def __aiter__(self) -> Self: ...
+
+    async def __anext__(self) -> object: ...
+
+    async def fetch_stream(self) -> object: ...
+
+    async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Parser(Protocol):
+    """One of litellm's parsers of streamed lines."""
+
+    streaming_response: AsyncIterable[object]
+
+
+class Library(Protocol):
+    custom_provider_map: list[Mapping[str, object]]
+    disable_aiohttp_transport: bool
+    model_cost: Mapping[str, Mapping[str, object]]
+    suppress_debug_info: bool
+
+    async def acompletion(self, **arguments: object) -> Stream: ...
+
+
+def load() -> Library:
+    """Import litellm and set it up; seconds the first time, nothing after."""
+    os.environ.update(_ENVIRONMENT)
+    for name in _LOGGERS:
+        logging.getLogger(name).disabled = True
+    import litellm  # noqa: PLC0415  # seconds, and only the worker needs it
+
+    library = cast("Library", litellm)
+    library.custom_provider_map = [{"provider": PROVIDER, "custom_handler": ScriptedProvider()}]
+    # One transport, so that a broken connection has one set of names.
+    library.disable_aiohttp_transport = True
+    library.suppress_debug_info = True
+    return library
+
+
+def price_table(library: Library) -> PriceTable:
+    return PriceTable(f"litellm-{version('litellm')}", library.model_cost)
+
+
+async def witnessed(stream: Stream) -> Witness | None:
+    """Put a witness between the provider's lines and litellm's parser.
+
+    None where litellm does not parse lines itself: the OpenAI client is strict, and boto's frames
+    and the scripted model's are no lines.
+    """
+    await stream.fetch_stream()
+    parser = stream.completion_stream
+    if not isinstance(parser, Parser):
+        return None
+    witness = Witness(aiter(parser.streaming_response), strict=_skips(parser))
+    parser.streaming_response = witness
+    return witness
+
+
+def said_finish(stream: Stream, witness: Witness | None) -> str | None:
+    """The finish reason as the provider said it, or None when it did not."""
+    if witness is None or not (witness.finish or witness.openai):
+        return stream.received_finish_reason
+    return witness.finish
+
+
+def _skips(parser: object) -> bool:
+    """Whether it passes over frames that are not JSON; the others keep them until they are."""
+    from litellm.llms.base_llm.base_model_iterator import (  # noqa: PLC0415  # as above
+        BaseModelResponseIterator,
+    )
+
+    return isinstance(parser, BaseModelResponseIterator)

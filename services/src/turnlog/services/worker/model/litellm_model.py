@@ -1,0 +1,112 @@
+"""Calls any model that litellm knows.
+
+It streams, and nothing else: no retries, no cache, no callbacks. Addresses and keys come from the
+environment as litellm reads it, never from a request. An answer counts only when the provider said
+why it ended; closing the generator closes the provider's connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import httpx
+
+from turnlog.services.worker.model.ending import ending
+from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
+from turnlog.services.worker.model.litellm_library import (
+    Library,
+    Stream,
+    load,
+    price_table,
+    said_finish,
+    witnessed,
+)
+from turnlog.services.worker.model.parameters import checked
+from turnlog.services.worker.model.patience import Patience
+from turnlog.services.worker.model.prices import PriceTable
+from turnlog.services.worker.model.reading import Reading, reported_usage
+from turnlog.services.worker.model.script_files import Scripts
+from turnlog.services.worker.model.scripted_provider import PROVIDER
+from turnlog.services.worker.model.thaw import thawed
+from turnlog.services.worker.model.timeouts import Timeouts
+
+
+class LitellmModel:
+    """A `Model`; `scripts` is a directory of scripts for `scripted/<name>`."""
+
+    def __init__(self, timeouts: Timeouts | None = None, scripts: Path | None = None) -> None:
+        self._timeouts = timeouts or Timeouts()
+        self._scripts = Scripts(scripts)
+        self._loaded: Library | None = None
+
+    async def preload(self) -> None:
+        """Import litellm now, beside the event loop, so that no call has to wait for it."""
+        await self._library()
+
+    async def prices(self) -> PriceTable:
+        return price_table(await self._library())
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+        arguments = self._arguments(request)
+        library = await self._library()
+        patience, reading = Patience(self._timeouts), Reading()
+        stream = await patience.wait(library.acompletion(**arguments))
+        try:
+            patience.answering()
+            witness = await patience.wait(witnessed(stream))
+            async for text in _texts(stream, patience, reading):
+                yield TextDelta(text)
+        finally:
+            await stream.aclose()
+        said, usage = said_finish(stream, witness), reported_usage(stream.chunks)
+        yield ending(reading, said=said, usage=usage, asked=request.model)
+
+    async def _library(self) -> Library:
+        if self._loaded is None:
+            self._loaded = await asyncio.to_thread(load)
+        return self._loaded
+
+    def _arguments(self, request: ModelRequest) -> dict[str, object]:
+        provider, _, name = request.model.partition("/")
+        arguments: dict[str, object] = {
+            **{key: thawed(value) for key, value in checked(request.parameters).items()},
+            "model": request.model,
+            "messages": thawed(request.messages),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "timeout": self._transport_timeout(),
+            # Both: litellm has its own retries, and so has the client beneath it.
+            "num_retries": 0,
+            "max_retries": 0,
+            # Else any call with tools needs the packages of litellm's proxy.
+            "_skip_mcp_handler": True,
+        }
+        if request.tools:
+            arguments["tools"] = thawed(request.tools)
+        if provider == PROVIDER:
+            arguments["client"] = self._scripts.script(name)
+        elif provider == "openai" and _keyless():
+            arguments["api_key"] = "none"
+        return arguments
+
+    def _transport_timeout(self) -> httpx.Timeout:
+        """Of the socket only: silence and length are watched by `Patience`, and end sooner."""
+        return httpx.Timeout(self._timeouts.total, connect=self._timeouts.connect)
+
+
+async def _texts(stream: Stream, patience: Patience, reading: Reading) -> AsyncGenerator[str, None]:
+    while (chunk := await patience.wait(anext(stream, None))) is not None:
+        text, token = reading.take(chunk)
+        if token:
+            patience.heard()
+        if text:
+            yield text
+
+
+def _keyless() -> bool:
+    """An address of one's own and no key: a local server, which the client refuses to call."""
+    ours = os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
+    return bool(ours) and not os.environ.get("OPENAI_API_KEY")

@@ -1,0 +1,106 @@
+"""Reads what litellm streams: one answer, chunk by chunk.
+
+litellm's chunks are loosely typed and differ between providers, so every look into one is here, and
+answers a plain value. What litellm makes up by itself (a finish reason where there was none, usage
+it counted) is not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from turnlog.services.worker.model.exchange import ToolCall, Usage
+
+
+class Reading:
+    """What has been read of one answer so far."""
+
+    def __init__(self) -> None:
+        self.spoken = False
+        """Some text has come."""
+        self.model: str | None = None
+        self.response_id: str | None = None
+        self._calls: list[ToolCall] = []
+        self._open: dict[int, int] = {}
+        """Where in `_calls` the parts of an index go."""
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(self._calls)
+
+    def take(self, chunk: object) -> tuple[str, bool]:
+        """The text of a chunk, and whether it brought anything the model said."""
+        self.model = _answering_model(chunk) or self.model
+        self.response_id = _text(_get(chunk, "id")) or self.response_id
+        delta = _delta(chunk)
+        text = _text(_get(delta, "content"))
+        parts = _sequence(_get(delta, "tool_calls"))
+        for part in parts:
+            self._join(part)
+        self.spoken = self.spoken or bool(text)
+        return text, bool(text or parts or _get(delta, "reasoning_content"))
+
+    def _join(self, part: object) -> None:
+        """A part with a new id begins a call; any other goes on with the call of its index."""
+        function, call_id = _get(part, "function"), _text(_get(part, "id"))
+        name, arguments = _text(_get(function, "name")), _text(_get(function, "arguments"))
+        index = _number(_get(part, "index"))
+        place = self._open.get(index)
+        if place is None or (call_id and call_id != self._calls[place].id):
+            self._open[index] = len(self._calls)
+            self._calls.append(ToolCall(call_id, name, arguments))
+        else:
+            begun = self._calls[place]
+            self._calls[place] = replace(begun, arguments=begun.arguments + arguments)
+
+
+def reported_usage(chunks: Iterable[object]) -> Usage | None:
+    """The provider's own count out of raw chunks; None when it gave none, or only zeros."""
+    counts = [count for chunk in chunks if (count := _get(chunk, "usage")) is not None]
+    # Some report input first and output last, some both again and again: the most is the whole.
+    sent = max((_number(_get(count, "prompt_tokens")) for count in counts), default=0)
+    received = max((_number(_get(count, "completion_tokens")) for count in counts), default=0)
+    if not sent and not received:
+        return None
+    return Usage(
+        sent,
+        received,
+        cached_input_tokens=_detail(counts, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=_detail(counts, "completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+def _detail(counts: Sequence[object], group: str, name: str) -> int:
+    return max((_number(_get(_get(count, group), name)) for count in counts), default=0)
+
+
+def _answering_model(chunk: object) -> str:
+    """What the provider calls it, or else what litellm was asked for."""
+    hidden = _get(chunk, "hidden_params")
+    if isinstance(hidden, dict):
+        served = cast("Mapping[str, object]", hidden).get("provider_response_model")
+        return _text(served) or _text(_get(chunk, "model"))
+    return _text(_get(chunk, "model"))
+
+
+def _delta(chunk: object) -> object:
+    choices = _sequence(_get(chunk, "choices"))
+    return _get(choices[0], "delta") if choices else None
+
+
+def _get(value: object, name: str) -> object:
+    return getattr(value, name, None)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _sequence(value: object) -> Sequence[object]:
+    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()

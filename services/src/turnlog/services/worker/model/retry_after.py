@@ -1,0 +1,36 @@
+"""How long a provider asks to be left alone.
+
+The header comes as seconds, as an HTTP date, and from some as milliseconds under a name of its own.
+Anything else counts as not said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds from `now` (Unix time), never negative; header names in lower case."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    said = headers.get("retry-after", "")
+    seconds = _number(said)
+    return _until(said, now) if seconds is None else seconds
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return max(value, 0.0) if math.isfinite(value) else None
+
+
+def _until(date: str, now: float) -> float | None:
+    try:
+        return max(parsedate_to_datetime(date).timestamp() - now, 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return None

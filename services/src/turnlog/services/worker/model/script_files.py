@@ -1,0 +1,52 @@
+"""Where scripts come from: `<name>.yaml` in a directory, or the ones that ship with Turnlog.
+
+JSON is YAML, so such a file may be either. A file is read once; edit it and start again.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.scripted import Script
+
+SHIPPED = Path(__file__).parent / "scripts"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Scripts:
+    """The scripts of `directory`, then the shipped ones."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directories = (SHIPPED,) if directory is None else (directory, SHIPPED)
+        self._read: dict[str, Script] = {}
+
+    def script(self, name: str) -> Script:
+        """Fails with `unknown_model` when there is none, `bad_request` when it is not a script."""
+        if name not in self._read:
+            self._read[name] = _parse(self._find(name))
+        return self._read[name]
+
+    def _find(self, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise ModelFailure("unknown_model", "a script's name is letters, digits, - and _")
+        for directory in self._directories:
+            if (path := directory / f"{name}.yaml").is_file():
+                return path
+        raise ModelFailure("unknown_model", f"there is no script {name}.yaml")
+
+
+def _parse(path: Path) -> Script:
+    try:
+        return Script.model_validate(YAML(typ="safe").load(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"])
+        raise ModelFailure("bad_request", f"{path.name}: {where}: {first['msg']}") from None
+    except (YAMLError, UnicodeDecodeError):
+        raise ModelFailure("bad_request", f"{path.name} is not YAML") from None

@@ -1,0 +1,105 @@
+"""A model that answers from a script, word by word, like a real one.
+
+It decides only by the request it gets, so the same request always has the same answer: a reply is
+picked by what the user said last, else by how many turns there have been. It can fail in every way
+a provider can. It knows nothing of litellm, which carries it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import cast
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from turnlog.services.worker.model.exchange import FinishReason
+from turnlog.services.worker.model.failures import FailureCode, ModelFailure
+
+_WORD = re.compile(r"\S+\s*|\s+")
+_SLOT = "{text}"
+
+
+class Reply(BaseModel):
+    """One thing to say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    """`{text}` in it stands for what the user said last."""
+    match: str | None = None
+    """A pattern looked for, in any case, in what the user said last; None: it waits its turn."""
+    finish: FinishReason = "stop"
+    """Why the model stops."""
+    fail: FailureCode | None = None
+    """Fail with this once the text is said, in place of finishing."""
+    pace: float = Field(default=0.02, ge=0)
+    """Seconds before each word."""
+
+    @field_validator("match")
+    @classmethod
+    def _compiles(cls, pattern: str | None) -> str | None:
+        try:
+            re.compile(pattern or "")
+        except re.error as error:
+            raise ValueError(str(error)) from error
+        return pattern
+
+
+class Script(BaseModel):
+    """All a scripted model ever says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    replies: tuple[Reply, ...] = Field(min_length=1)
+    """Those with a match are tried in order; when none fits, the others take turns."""
+
+
+def choose(script: Script, messages: Sequence[Mapping[str, object]]) -> Reply:
+    said = [_text(message.get("content")) for message in messages if message.get("role") == "user"]
+    last = said[-1] if said else ""
+    reply = _matching(script, last) or _in_turn(script, len(said))
+    return reply.model_copy(update={"text": reply.text.replace(_SLOT, last)})
+
+
+async def perform(reply: Reply) -> AsyncGenerator[str, None]:
+    """Say it word by word, and fail at the end where the script says so."""
+    for word in _WORD.findall(reply.text):
+        await asyncio.sleep(reply.pace)
+        yield word
+    if reply.fail is not None:
+        raise ModelFailure(reply.fail, "as scripted")
+
+
+def tokens(text: str) -> int:
+    """A scripted model has a token a word."""
+    return len(_WORD.findall(text))
+
+
+def sent_tokens(messages: Sequence[Mapping[str, object]]) -> int:
+    return sum(tokens(_text(message.get("content"))) for message in messages)
+
+
+def _matching(script: Script, last: str) -> Reply | None:
+    for reply in script.replies:
+        if reply.match is not None and re.search(reply.match, last, re.IGNORECASE):
+            return reply
+    return None
+
+
+def _in_turn(script: Script, turn: int) -> Reply:
+    waiting = [reply for reply in script.replies if reply.match is None]
+    if not waiting:
+        raise ModelFailure("empty", "the script has no reply to this")
+    return waiting[(max(turn, 1) - 1) % len(waiting)]
+
+
+def _text(content: object) -> str:
+    """Of a message, whether it is plain or in parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple):
+        return ""
+    parts = cast("Sequence[Mapping[str, object]]", content)
+    return "".join(_text(part.get("text")) for part in parts)

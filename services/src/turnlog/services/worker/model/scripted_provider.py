@@ -1,0 +1,43 @@
+"""The scripted model in the form of a litellm custom provider.
+
+litellm finds a provider by its name in a table of the process, so what is registered there holds
+nothing: the script of a call comes with the call, in the place where litellm passes a client on. It
+streams litellm's generic chunks, which are plain dictionaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+
+from turnlog.services.worker.model.scripted import Script, choose, perform, sent_tokens, tokens
+
+PROVIDER = "scripted"
+
+Chunk = dict[str, object]
+
+
+class ScriptedProvider:
+    """What litellm calls for `scripted/...`."""
+
+    async def astreaming(
+        self, *, client: Script, messages: Sequence[Mapping[str, object]], **_: object
+    ) -> AsyncGenerator[Chunk, None]:
+        reply = choose(client, messages)
+        async with aclosing(perform(reply)) as said:
+            async for word in said:
+                yield _chunk(word)
+        sent, received = sent_tokens(messages), tokens(reply.text)
+        counted = {"prompt_tokens": sent, "completion_tokens": received}
+        yield _chunk("", reply.finish, {**counted, "total_tokens": sent + received})
+
+
+def _chunk(text: str, finish: str = "", usage: Mapping[str, int] | None = None) -> Chunk:
+    return {
+        "text": text,
+        "is_finished": bool(finish),
+        "finish_reason": finish,
+        "usage": usage,
+        "index": 0,
+        "tool_use": None,
+    }

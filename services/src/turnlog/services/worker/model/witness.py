@@ -1,0 +1,62 @@
+"""Reads along on a provider's raw lines while litellm parses them.
+
+litellm skips a frame it cannot parse and takes the closing `[DONE]` for a finish reason: half an
+answer would pass for a whole one. The witness lets every line through unchanged, stops at a frame
+that is not JSON where litellm would skip it, and notes the finish reason in the provider's own
+word, of which litellm keeps only the class. It keeps no text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Self, cast
+
+from turnlog.services.worker.model.failures import ModelFailure
+
+
+class Witness:
+    """Stands in for the iterator of lines that it reads along on."""
+
+    def __init__(self, lines: AsyncIterator[object], *, strict: bool) -> None:
+        self._lines = lines
+        self._strict = strict
+        self.finish: str | None = None
+        self.openai = False
+        """The provider speaks the OpenAI protocol, so a finish reason would have been seen."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> object:
+        line = await anext(self._lines)
+        if isinstance(line, str) and line.startswith("data:") and "[DONE]" not in line:
+            self._read(line.removeprefix("data:"))
+        return line
+
+    def _read(self, frame: str) -> None:
+        try:
+            parsed: object = json.loads(frame)
+        except ValueError:
+            if self._strict:
+                raise ModelFailure("malformed", "a frame is not JSON") from None
+            return
+        if isinstance(parsed, dict):
+            self._note(cast("Mapping[str, object]", parsed))
+
+    def _note(self, frame: Mapping[str, object]) -> None:
+        self.openai = self.openai or "choices" in frame
+        for said in (
+            *(choice.get("finish_reason") for choice in _objects(frame.get("choices"))),
+            *(candidate.get("finishReason") for candidate in _objects(frame.get("candidates"))),
+            *(delta.get("stop_reason") for delta in _objects([frame.get("delta")])),
+        ):
+            if isinstance(said, str):
+                self.finish = said
+
+
+def _objects(value: object) -> list[Mapping[str, object]]:
+    if not isinstance(value, list):
+        return []
+    entries = cast("Sequence[object]", value)
+    return [cast("Mapping[str, object]", entry) for entry in entries if isinstance(entry, dict)]

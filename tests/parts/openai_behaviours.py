@@ -1,0 +1,158 @@
+"""What a provider does with one request, as data.
+
+An `Answer` streams tokens and can break off in every way real providers have been seen to; a
+`Refusal` is an error status; `Silence` never answers. `steps` and `whole` put an answer into the
+OpenAI protocol. Nothing here touches a socket: `openai_server` does.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+ERROR: Mapping[str, object] = {"message": "overloaded", "type": "server_error", "code": None}
+USAGE: Mapping[str, object] = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """How an answer goes wrong once `after` of its tokens are sent.
+
+    stall: silence on an open connection. disconnect: the body ends unfinished. error: an error
+    frame inside the 200. garbage: a frame that is not JSON.
+    """
+
+    after: int
+    how: Literal["stall", "disconnect", "error", "garbage"]
+    error: Mapping[str, object] = field(default_factory=lambda: ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Tokens with `pace` seconds between them; token n waits until `gates[n]` is set."""
+
+    tokens: tuple[str, ...] = ("An ", "answer.")
+    finish: str | None = "stop"
+    usage: Mapping[str, object] | None = field(default_factory=lambda: USAGE)
+    tool_calls: tuple[tuple[str, str], ...] = ()
+    """Name and arguments of each, the arguments sent in two halves."""
+    pace: float = 0.0
+    gates: Mapping[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
+    breaks: Break | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    status: int
+    message: str = "refused"
+    type: str = "error"
+    code: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def body(self) -> Mapping[str, object]:
+        error = {"message": self.message, "type": self.type, "param": None, "code": self.code}
+        return {"error": error}
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """The request is taken and nothing comes back."""
+
+
+Behaviour = Answer | Refusal | Silence
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Go on when `gate` is set; with no gate, only when the client leaves."""
+
+    gate: asyncio.Event | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Close the connection with the body unfinished."""
+
+
+Step = bytes | Wait | Pause | Drop
+
+
+def steps(answer: Answer, model: str, *, with_usage: bool) -> Iterator[Step]:
+    """The streamed form: one server-sent event a frame."""
+    yield _chunk(model, {"role": "assistant", "content": ""})
+    for number, token in enumerate(answer.tokens):
+        yield from _before(answer, number)
+        yield _chunk(model, {"content": token})
+        yield Pause(answer.pace)
+    yield from _before(answer, len(answer.tokens))
+    for index, (name, arguments) in enumerate(answer.tool_calls):
+        half = len(arguments) // 2
+        yield _tool_chunk(model, index, {"name": name, "arguments": ""}, call_id=f"call_{index}")
+        yield _tool_chunk(model, index, {"arguments": arguments[:half]})
+        yield _tool_chunk(model, index, {"arguments": arguments[half:]})
+    if answer.finish is not None:
+        yield _chunk(model, {}, answer.finish)
+    if answer.usage is not None and with_usage:
+        yield _frame({**_head(model), "choices": [], "usage": answer.usage})
+    yield b"data: [DONE]\n\n"
+
+
+def whole(answer: Answer, model: str) -> Mapping[str, object]:
+    """The form without streaming."""
+    calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": arguments}}
+        for n, (name, arguments) in enumerate(answer.tool_calls)
+    ]
+    message: dict[str, object] = {"role": "assistant", "content": "".join(answer.tokens)}
+    choice = {
+        "index": 0,
+        "message": {**message, "tool_calls": calls} if calls else message,
+        "finish_reason": answer.finish,
+    }
+    head = {**_head(model), "object": "chat.completion"}
+    return {**head, "choices": [choice], "usage": answer.usage}
+
+
+def _before(answer: Answer, number: int) -> Iterator[Step]:
+    if number in answer.gates:
+        yield Wait(answer.gates[number])
+    if answer.breaks is not None and answer.breaks.after == number:
+        yield from _broken(answer.breaks)
+
+
+def _broken(how: Break) -> Iterator[Step]:
+    match how.how:
+        case "stall":
+            yield Wait(None)
+        case "disconnect":
+            yield Drop()
+        case "error":
+            yield _frame({"error": how.error})
+        case "garbage":
+            yield b'data: {"choices": [{"delta"\n\n'
+
+
+def _tool_chunk(
+    model: str, index: int, function: Mapping[str, str], call_id: str | None = None
+) -> bytes:
+    named = {} if call_id is None else {"id": call_id, "type": "function"}
+    return _chunk(model, {"tool_calls": [{"index": index, **named, "function": function}]})
+
+
+def _chunk(model: str, delta: Mapping[str, object], finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return _frame({**_head(model), "choices": [choice]})
+
+
+def _head(model: str) -> Mapping[str, object]:
+    return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": model}
+
+
+def _frame(body: Mapping[str, object]) -> bytes:
+    return b"data: " + json.dumps(body).encode() + b"\n\n"

@@ -1,0 +1,196 @@
+"""A local HTTP server that speaks the OpenAI chat protocol and all of its failures.
+
+A test queues what the next requests shall meet (`will`), points `OPENAI_API_BASE` at `url`, and
+reads afterwards what was asked, byte for byte. It serves one request a connection, so that a
+connection that ends belongs to one exchange. `python tests/parts/openai_server.py` serves one fixed
+answer to processes that no test holds by the hand.
+"""
+
+import argparse
+import asyncio
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, assert_never, cast
+
+from tests.parts.openai_behaviours import (
+    Answer,
+    Behaviour,
+    Drop,
+    Pause,
+    Refusal,
+    Silence,
+    Wait,
+    steps,
+    whole,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request as it came."""
+
+    raw: bytes
+    headers: Mapping[str, str]
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the client closed the connection before the answer was over."""
+
+    @property
+    def body(self) -> dict[str, object]:
+        return cast("dict[str, object]", json.loads(self.raw))
+
+
+class OpenAIServer:
+    def __init__(self, otherwise: Behaviour | None = None, port: int = 0) -> None:
+        self.exchanges: list[Exchange] = []
+        self._otherwise = otherwise or Answer()
+        self._queue: deque[Behaviour] = deque()
+        self._port = port
+        self._arrived = asyncio.Condition()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def will(self, *behaviours: Behaviour) -> None:
+        """Each of the next requests meets the next of these; after them comes `otherwise`."""
+        self._queue.extend(behaviours)
+
+    async def exchange(self, number: int) -> Exchange:
+        """The request of that number, counted from 1, once it is there."""
+        async with self._arrived:
+            await self._arrived.wait_for(lambda: len(self.exchanges) >= number)
+        return self.exchanges[number - 1]
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._hold(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        exchange = await _read(reader)
+        async with self._arrived:
+            self.exchanges.append(exchange)
+            self._arrived.notify_all()
+        behaviour = self._queue.popleft() if self._queue else self._otherwise
+        answering = asyncio.create_task(_respond(behaviour, exchange, writer))
+        leaving = asyncio.create_task(reader.read(1))
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            exchange.left.set()
+            answering.cancel()
+        leaving.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
+
+
+async def _read(reader: asyncio.StreamReader) -> Exchange:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    lines = (line.partition(":") for line in head.split("\r\n")[1:] if line)
+    headers = {name.strip().lower(): value.strip() for name, _, value in lines}
+    raw = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Exchange(raw, headers)
+
+
+async def _respond(behaviour: Behaviour, exchange: Exchange, writer: asyncio.StreamWriter) -> None:
+    match behaviour:
+        case Silence():
+            await asyncio.Event().wait()
+        case Refusal():
+            _send_json(writer, behaviour.status, behaviour.body(), behaviour.headers)
+        case Answer() if exchange.body.get("stream"):
+            await _stream(behaviour, exchange, writer)
+        case Answer():
+            _send_json(writer, 200, whole(behaviour, str(exchange.body["model"])), {})
+        case _:
+            assert_never(behaviour)
+
+
+async def _stream(answer: Answer, exchange: Exchange, writer: asyncio.StreamWriter) -> None:
+    options = cast("Mapping[str, object]", exchange.body.get("stream_options") or {})
+    with_usage = options.get("include_usage") is True
+    headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    writer.write(_head(200, headers))
+    for step in steps(answer, str(exchange.body["model"]), with_usage=with_usage):
+        if isinstance(step, Drop):
+            return
+        await _take(step, writer)
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+
+
+async def _take(step: bytes | Wait | Pause, writer: asyncio.StreamWriter) -> None:
+    match step:
+        case bytes():
+            writer.write(b"%x\r\n%s\r\n" % (len(step), step))
+            await writer.drain()
+        case Pause(seconds):
+            await asyncio.sleep(seconds)
+        case Wait(gate):
+            await (gate or asyncio.Event()).wait()
+        case _:
+            assert_never(step)
+
+
+def _send_json(
+    writer: asyncio.StreamWriter,
+    status: int,
+    body: Mapping[str, object],
+    headers: Mapping[str, str],
+) -> None:
+    raw = json.dumps(body).encode()
+    plain = {"content-type": "application/json", "content-length": str(len(raw))}
+    writer.write(_head(status, {**plain, **headers}) + raw)
+
+
+def _head(status: int, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{name}: {value}" for name, value in {**headers, "connection": "close"}.items()]
+    return "\r\n".join([f"HTTP/1.1 {status} -", *lines, "", ""]).encode("latin-1")
+
+
+async def serve(reply: str, port: int, pace: float) -> None:
+    words = tuple(word + " " for word in reply.split())
+    async with OpenAIServer(Answer(tokens=words, pace=pace), port) as server:
+        print(server.url, flush=True)
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Serve one fixed answer; prints its base URL.")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--reply", default="An answer.")
+    parser.add_argument("--pace", type=float, default=0.0, help="seconds between tokens")
+    arguments = parser.parse_args()
+    asyncio.run(serve(arguments.reply, arguments.port, arguments.pace))
+
+
+if __name__ == "__main__":
+    main()

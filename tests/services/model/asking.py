@@ -1,0 +1,56 @@
+"""Asks a model the way a worker does, for the tests beside it."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import pytest
+
+from turnlog.services.worker.model.exchange import Finished, Model, ModelRequest, TextDelta
+from turnlog.services.worker.model.failures import ModelFailure
+
+QUESTION = "What did the heron say to the ferryman?"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    deltas: tuple[str, ...]
+    finished: Finished
+
+    @property
+    def text(self) -> str:
+        return "".join(self.deltas)
+
+
+def request(
+    model: str,
+    *said: str,
+    tools: tuple[Mapping[str, object], ...] = (),
+    parameters: Mapping[str, object] | None = None,
+) -> ModelRequest:
+    messages = tuple({"role": "user", "content": text} for text in said or (QUESTION,))
+    return ModelRequest(model, messages, tools, parameters or {})
+
+
+async def ask(model: Model, asked: ModelRequest) -> Answered:
+    deltas: list[str] = []
+    async with aclosing(model.stream(asked)) as stream:
+        async for item in stream:
+            match item:
+                case TextDelta(text):
+                    deltas.append(text)
+                case Finished():
+                    return Answered(tuple(deltas), item)
+    raise AssertionError("it ended without an end")
+
+
+async def fail(model: Model, asked: ModelRequest) -> ModelFailure:
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, asked)
+    return caught.value
+
+
+async def until_first_text(stream: AsyncIterator[TextDelta | Finished]) -> str:
+    item = await anext(stream)
+    assert isinstance(item, TextDelta)
+    return item.text

@@ -1,0 +1,31 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.parts.openai_server import OpenAIServer
+from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.timeouts import Timeouts
+
+KEY = "sk-test-3f9AAb27c1"
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenAIServer]:
+    """A provider that both ways of litellm to an OpenAI server lead to."""
+    async with OpenAIServer() as server:
+        for provider in ("OPENAI", "HOSTED_VLLM"):
+            monkeypatch.setenv(f"{provider}_API_BASE", server.url)
+            monkeypatch.setenv(f"{provider}_API_KEY", KEY)
+        yield server
+
+
+@pytest.fixture(params=["openai/heron", "hosted_vllm/heron"])
+def name(request: pytest.FixtureRequest) -> str:
+    """One model that litellm reaches by the OpenAI client, and one by its own."""
+    return str(request.param)
+
+
+@pytest.fixture
+def model() -> LitellmModel:
+    # Longer than any test: what ends here ends for another reason.
+    return LitellmModel(Timeouts(connect=60, first_token=60, stalled=60, total=60))

@@ -1,0 +1,59 @@
+"""What an attempt costs, by litellm's own table."""
+
+import pytest
+
+from turnlog.services.worker.model.exchange import Usage
+from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.prices import Cost, PriceTable, price
+
+MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+SONNET = "anthropic.claude-3-5-sonnet-20241022-v2:0"
+ARN = "arn:aws:bedrock:eu-west-3:123456789012:"
+
+
+def table(**entry: object) -> PriceTable:
+    return PriceTable("test-1", {"heron": entry})
+
+
+@pytest.mark.parametrize(
+    ("model", "micro_dollars", "source"),
+    [
+        ("gpt-4o", 12_500_000, "exact"),
+        ("openai/gpt-4o", 12_500_000, "exact"),
+        (SONNET, 18_000_000, "exact"),
+        (f"bedrock/{SONNET}", 18_000_000, "exact"),
+        (f"{ARN}foundation-model/{SONNET}", 18_000_000, "normalised"),
+        (f"bedrock/{ARN}inference-profile/eu.{SONNET}", 18_000_000, "normalised"),
+        (f"bedrock/eu-west-3/{SONNET}", 18_000_000, "normalised"),
+        (f"global.{SONNET}", 18_000_000, "normalised"),
+        ("no-such-model", 500_000, "fallback"),
+        ("hosted_vllm/gpt-4o", 500_000, "fallback"),
+        ("scripted/demo", 500_000, "fallback"),
+    ],
+)
+async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess(
+    model: str, micro_dollars: int, source: str
+) -> None:
+    prices = await LitellmModel().prices()
+    cost = price(model, MILLION, prices)
+    assert (cost.micro_dollars, cost.source) == (micro_dollars, source)
+    assert cost.table == prices.version
+    assert cost.table.startswith("litellm-1.")
+
+
+def test_cached_tokens_have_their_own_price_where_the_table_has_one() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=0, cached_input_tokens=400)
+    dear = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
+    assert price("heron", usage, table(**dear)).micro_dollars == 1000
+    cheap = table(**dear, cache_read_input_token_cost=1e-7)
+    assert price("heron", usage, cheap).micro_dollars == 640
+
+
+@pytest.mark.parametrize(("tokens", "micro_dollars"), [(4, 0), (5, 1), (14, 1), (15, 2), (25, 3)])
+def test_half_a_micro_dollar_is_rounded_up(tokens: int, micro_dollars: int) -> None:
+    prices = table(input_cost_per_token=1e-7, output_cost_per_token=0.0)
+    assert price("heron", Usage(tokens, 0), prices) == Cost(micro_dollars, "exact", "test-1")
+
+
+def test_an_entry_without_prices_counts_as_none() -> None:
+    assert price("heron", MILLION, table(input_cost_per_pixel=1)).source == "fallback"

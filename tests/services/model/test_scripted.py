@@ -1,0 +1,126 @@
+"""The scripted model, carried by litellm like any other."""
+
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from tests.services.model.asking import ask, fail, request, until_first_text
+from turnlog.services.worker.model.exchange import Usage
+from turnlog.services.worker.model.failures import FailureCode
+from turnlog.services.worker.model.litellm_model import LitellmModel
+
+RIVER = """
+replies:
+  - match: heron
+    text: "You asked: {text}  It flew."
+    finish: length
+    pace: 0
+  - text: first
+    pace: 0
+  - text: second
+    pace: 0
+"""
+
+
+@pytest.fixture
+def river(tmp_path: Path) -> LitellmModel:
+    (tmp_path / "river.yaml").write_text(RIVER)
+    return LitellmModel(scripts=tmp_path)
+
+
+async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: LitellmModel) -> None:
+    answered = await ask(river, request("scripted/river", "Where is the heron?"))
+    assert answered.deltas == (
+        "You ",
+        "asked: ",
+        "Where ",
+        "is ",
+        "the ",
+        "heron?  ",
+        "It ",
+        "flew.",
+    )
+    assert answered.finished.finish_reason == "length"
+    assert answered.finished.usage == Usage(input_tokens=4, output_tokens=8)
+
+
+async def test_without_a_match_replies_take_turns(river: LitellmModel) -> None:
+    said = ("one", "two", "three")
+    replies = [await ask(river, request("scripted/river", *said[:turn])) for turn in (1, 2, 3)]
+    assert [reply.text for reply in replies] == ["first", "second", "first"]
+
+
+async def test_the_same_request_has_the_same_answer(river: LitellmModel) -> None:
+    asked = request("scripted/river", "Where is the heron?")
+    once, again = await ask(river, asked), await ask(river, asked)
+    assert once.deltas == again.deltas
+
+
+@pytest.mark.parametrize("code", ["rate_limited", "disconnected", "content_filtered"])
+async def test_it_fails_where_the_script_says_so(tmp_path: Path, code: FailureCode) -> None:
+    reply = f'{{"replies": [{{"text": "It was ", "fail": "{code}", "pace": 0}}]}}'
+    (tmp_path / "broken.yaml").write_text(reply)
+    model = LitellmModel(scripts=tmp_path)
+    async with aclosing(model.stream(request("scripted/broken"))) as stream:
+        assert await until_first_text(stream) == "It "
+    assert (await fail(model, request("scripted/broken"))).code == code
+
+
+@pytest.mark.parametrize("safety", ["safety", "recitation"])
+async def test_its_finish_reasons_pass_through_litellm(tmp_path: Path, safety: str) -> None:
+    (tmp_path / "stopped.yaml").write_text(f"replies: [{{text: Once, finish: {safety}, pace: 0}}]")
+    answered = await ask(LitellmModel(scripts=tmp_path), request("scripted/stopped"))
+    assert answered.finished.finish_reason == safety
+
+
+async def test_two_models_with_scripts_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    for side in ("left", "right"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "bank.yaml").write_text(f"replies: [{{text: {side}, pace: 0}}]")
+    left, right = (LitellmModel(scripts=tmp_path / side) for side in ("left", "right"))
+    assert (await ask(left, request("scripted/bank"))).text == "left"
+    assert (await ask(right, request("scripted/bank"))).text == "right"
+    assert (await ask(left, request("scripted/bank"))).text == "left"
+
+
+@pytest.mark.parametrize("name", ["nowhere", "../demo", ""])
+async def test_a_script_that_is_not_there_is_an_unknown_model(
+    river: LitellmModel, name: str
+) -> None:
+    failure = await fail(river, request(f"scripted/{name}"))
+    assert (failure.code, failure.retryable) == ("unknown_model", False)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("replies: []", "replies"),
+        ("replies: [{text: a, tempo: 3}]", "tempo"),
+        ('replies: [{text: a, match: "("}]', "match"),
+        ("replies: [", "not YAML"),
+    ],
+)
+async def test_a_script_that_cannot_be_read_says_where(
+    tmp_path: Path, content: str, says: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text(content)
+    failure = await fail(LitellmModel(scripts=tmp_path), request("scripted/bad"))
+    assert failure.code == "bad_request"
+    assert says in failure.detail
+
+
+async def test_the_shipped_script_knows_what_it_is_asked_in_the_demo() -> None:
+    model = LitellmModel()
+    for question, word in (
+        ("What is Turnlog?", "record"),
+        ("What does the event log hold?", "appended"),
+        ("Why can the prompt be proven?", "manifest"),
+    ):
+        async with aclosing(model.stream(request("scripted/demo", question))) as stream:
+            assert await until_first_text(stream)
+        assert word in (await _whole(model, question))
+
+
+async def _whole(model: LitellmModel, question: str) -> str:
+    return (await ask(model, request("scripted/demo", question))).text
