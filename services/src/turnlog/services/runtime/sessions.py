@@ -16,6 +16,7 @@ from typing import Final, Protocol, assert_never
 from turnlog.events import codec
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Conflict, Refused, Unavailable
+from turnlog.events.kinds import KnownEvent
 from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Unreachable
 from turnlog.events.log.ports import Log
 from turnlog.projections.session.commands import Command
@@ -180,7 +181,7 @@ class Sessions:
                     assert_never(never)
         raise Conflict(session, state.head.sequence if state else 0, None)
 
-    def _draft(self, event: codec.KnownEvent, by: By, command: codec.Command | None) -> codec.Draft:
+    def _draft(self, event: KnownEvent, by: By, command: codec.Command | None) -> codec.Draft:
         return codec.Draft(
             event=event,
             id=self.new_id(),

@@ -70,7 +70,8 @@ class TextReader:
     async def read_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
         """Give the texts of blobs."""
         wanted = tuple(dict.fromkeys(digests))
-        return dict(zip(wanted, await asyncio.gather(*(self._blob(tenant, d) for d in wanted))))
+        texts = await asyncio.gather(*(self._blob(tenant, digest) for digest in wanted))
+        return dict(zip(wanted, texts, strict=True))
 
     async def _blob(self, tenant: str, digest: Digest) -> str:
         held = self.stored.get((tenant, digest))

@@ -17,8 +17,8 @@ from turnlog.events.call import ContextAssembled
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.ports import TokenStream
 from turnlog.projections.blueprint.schema import Blueprint, Policies
+from turnlog.projections.session.attempts import call_of, overdue
 from turnlog.projections.session.commands import Attempt, ClaimTurn, CompleteTurn, Spent
-from turnlog.projections.session.decide import call_of, overdue
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.sessions import By, Sessions
@@ -80,7 +80,7 @@ class Answering:
         return state
 
     async def _patience(self, delivery: Delivery, opened: OpenTurn) -> float:
-        """Seconds to leave a running attempt alone; where TOKENS was lost, a redelivery has none."""
+        """Seconds to leave a running attempt alone; a redelivery without tokens has none."""
         silent = await silence_of(self.tokens, delivery, opened.attempt)
         if silent is None:
             return 0 if delivery.redelivered else self.ack_wait
@@ -169,7 +169,7 @@ class Answering:
         self, saying: Coroutine[Any, Any, End], unwanted: asyncio.Event, due: datetime
     ) -> End:
         """Let it run until it ends, or nobody wants it, or time is up, or the worker stops."""
-        task = asyncio.create_task(saying)
+        task: asyncio.Task[End] = asyncio.create_task(saying)
         cuts: dict[asyncio.Task[Any], Cut] = {
             asyncio.create_task(unwanted.wait()): "unwanted",
             asyncio.create_task(self.stopping.wait()): "stopped",
@@ -181,7 +181,8 @@ class Answering:
             )
             if task in done:
                 return task.result()
-            return next((cuts[cut] for cut in done), "overdue")
+            late: Cut = "overdue"
+            return next((cuts[cut] for cut in cuts if cut in done), late)
         finally:
             for each in (task, *cuts):
                 each.cancel()

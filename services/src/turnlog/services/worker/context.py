@@ -16,8 +16,8 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Blobs
 from turnlog.events.prompt import PromptFile
 from turnlog.projections.blueprint.schema import Blueprint, FileLayer
+from turnlog.projections.session.attempts import current
 from turnlog.projections.session.commands import Attempt, FixContext, SnapshotPrompts
-from turnlog.projections.session.decide import current
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Assembled, Call, provider_of

@@ -17,8 +17,8 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.tokens import AttemptClosed
 from turnlog.projections.blueprint.schema import Retries
+from turnlog.projections.session.attempts import UNKNOWN
 from turnlog.projections.session.commands import Attempt, CompleteTurn, EndAttempt, Spent
-from turnlog.projections.session.decide import UNKNOWN
 from turnlog.projections.session.state import SessionState
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.attempt import Speaking

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from turnlog.events.errors import Unavailable
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.tokens import AttemptAlive
+from turnlog.projections.session.attempts import current
 from turnlog.projections.session.commands import Attempt
-from turnlog.projections.session.decide import current
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.worker.delivery import Delivery
 

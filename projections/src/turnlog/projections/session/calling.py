@@ -1,0 +1,147 @@
+"""The rules of callers: opening, submitting, cancelling, closing, and what may be marked.
+
+One turn is open at a time; what a second submit means is the blueprint's choice.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from turnlog.events.content import Plain
+from turnlog.events.errors import Refused
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnExcluded,
+    TurnQueued,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.session.attempts import Events, ended_from_outside, released_next
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    ExcludeTurn,
+    OpenSession,
+    RedactReply,
+    RestoreTurn,
+    SubmitTurn,
+)
+from turnlog.projections.session.state import Run, SessionState, TurnRef
+from turnlog.projections.session.turns import status_of
+
+
+def open_session(state: SessionState | None, command: OpenSession) -> Events:
+    if state is not None:
+        raise Refused(
+            "session-exists",
+            f"session {state.session} is open already",
+            field="session",
+            fix="leave the id out, or choose another",
+        )
+    return (
+        SessionOpened(
+            blueprint=command.blueprint,
+            profile=command.profile,
+            attributes=command.attributes,
+            reach=command.reach,
+            origin=command.origin,
+        ),
+    )
+
+
+def submit(state: SessionState, command: SubmitTurn) -> Events:
+    if state.closed:
+        raise Refused("session-closed", "the session is closed", fix="open another session")
+    turn = state.submitted + 1
+    said = {
+        "turn": turn,
+        "text": Plain(text=command.text),
+        "inputs": command.inputs,
+        "references": command.references,
+        "meta": command.meta,
+    }
+    if state.open is None:
+        return (TurnSubmitted.model_validate(said),)
+    match command.policies.second_submit:
+        case "reject":
+            raise Refused(
+                "turn-open",
+                f"turn {state.open.turn} is not answered yet",
+                fix="wait for it, or cancel it",
+            )
+        case "queue":
+            if len(state.waiting) >= command.policies.queue_limit:
+                raise Refused(
+                    "queue-full",
+                    f"{len(state.waiting)} turns are waiting already",
+                    fix="wait until one is answered",
+                )
+            return (TurnQueued.model_validate(said),)
+        case "interrupt":
+            given_up = TurnCancelled(turn=state.open.turn, reason="interrupted")
+            return (*ended_from_outside(state.open), given_up, TurnSubmitted.model_validate(said))
+        case _ as never:
+            assert_never(never)
+
+
+def cancel(state: SessionState, command: CancelTurn) -> Events:
+    waiting = any(waiting.turn == command.turn for waiting in state.waiting)
+    if waiting and command.turn is not None:
+        return (TurnCancelled(turn=command.turn, reason="cancelled"),)
+    if state.open and command.turn in {None, state.open.turn}:
+        given_up = TurnCancelled(turn=state.open.turn, reason="cancelled")
+        return (*ended_from_outside(state.open), given_up, *released_next(state))
+    if command.turn is None or status_of(state, command.turn):
+        raise Refused(
+            "nothing-to-cancel", "no such turn is open", field="turn", fix="nothing is left to do"
+        )
+    raise _unknown_turn(command.turn)
+
+
+def close_session(state: SessionState, command: CloseSession) -> Events:
+    if state.closed:
+        return ()
+    ended = ended_from_outside(state.open) if state.open else ()
+    left = [*([state.open.turn] if state.open else []), *(w.turn for w in state.waiting)]
+    cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in left)
+    return (*ended, *cancelled, SessionClosed(reason=command.reason))
+
+
+def _unknown_turn(turn: int) -> Refused:
+    return Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+
+
+def _completed_turn(state: SessionState, turn: int) -> TurnRef | Run:
+    found = status_of(state, turn)
+    if found is None and 1 <= turn <= state.submitted:
+        raise Refused("turn-open", f"turn {turn} is not settled", field="turn", fix="cancel it")
+    if found is None:
+        raise _unknown_turn(turn)
+    if found.status != "completed":
+        raise Refused("no-reply", f"turn {turn} was {found.status}", field="turn")
+    return found
+
+
+def mark(state: SessionState, command: ExcludeTurn | RestoreTurn) -> Events:
+    found = _completed_turn(state, command.turn)
+    wanted = isinstance(command, ExcludeTurn)
+    if found.excluded == wanted:
+        return ()
+    kind = TurnExcluded if wanted else TurnRestored
+    return (kind(turn=command.turn),)
+
+
+def redact(state: SessionState, command: RedactReply) -> Events:
+    found = _completed_turn(state, command.turn)
+    if found.redacted:
+        raise Refused("already-redacted", f"the reply of turn {command.turn} is withheld already")
+    return (
+        ReplyRedacted(
+            turn=command.turn,
+            reason=command.reason,
+            rule=command.rule,
+            replacement=Plain(text=command.replacement),
+        ),
+    )

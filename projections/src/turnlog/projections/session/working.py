@@ -1,0 +1,128 @@
+"""The rules of workers: who may answer a turn, and what is recorded of every try.
+
+A worker whose claim was superseded can still say what its attempt cost, and nothing else.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import assert_never
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.content import Plain
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.turn import TurnCompleted, TurnFailed
+from turnlog.projections.session.attempts import (
+    Events,
+    attempt_ended,
+    call_of,
+    current,
+    ended_from_outside,
+    overdue,
+    released_next,
+)
+from turnlog.projections.session.commands import (
+    ClaimTurn,
+    CompleteTurn,
+    EndAttempt,
+    FixContext,
+    SnapshotPrompts,
+)
+from turnlog.projections.session.state import OpenTurn, SessionState
+
+
+def claim(state: SessionState, command: ClaimTurn, at: datetime) -> Events:
+    opened = state.open
+    if opened is None or opened.turn != command.turn:
+        return ()
+    if overdue(opened, command.policies, at):
+        return _fail(state, opened, "deadline", "the turn was not answered in time")
+    if opened.attempt >= command.policies.max_claims:
+        detail = f"{opened.attempt} workers claimed the turn, none answered it"
+        return _fail(state, opened, "claims-exhausted", detail)
+    return (*ended_from_outside(opened, command.partial), _started(opened, command.worker))
+
+
+def _started(opened: OpenTurn, worker: str) -> AttemptStarted:
+    return AttemptStarted(
+        turn=opened.turn, call=call_of(opened), attempt=opened.attempt + 1, worker=worker
+    )
+
+
+def _fail(state: SessionState, opened: OpenTurn, code: str, detail: str) -> Events:
+    failed = TurnFailed(turn=opened.turn, code=code, detail=detail, retryable=True)
+    return (*ended_from_outside(opened), failed, *released_next(state))
+
+
+def snapshot(state: SessionState, command: SnapshotPrompts) -> Events:
+    if current(state, command.attempt) is None or command.provider in state.prompts:
+        return ()
+    return (PromptsSnapshotted(provider=command.provider, layers=command.layers),)
+
+
+def fix(state: SessionState, command: FixContext) -> Events:
+    if current(state, command.attempt) is None:
+        return ()
+    return (
+        ContextAssembled(
+            turn=command.attempt.turn,
+            call=command.attempt.call,
+            model=command.model,
+            parameters=command.parameters,
+            manifest=command.manifest,
+            supersedes=command.supersedes,
+        ),
+    )
+
+
+def complete(state: SessionState, command: CompleteTurn) -> Events:
+    attempt, text = command.attempt, Plain(text=command.text)
+    if current(state, attempt) is None:
+        superseded = EndAttempt(
+            attempt, "cancelled", command.spent, "release", partial=command.text
+        )
+        return (attempt_ended(attempt, superseded),)
+    ended = AttemptEnded(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        outcome="answered",
+        usage=command.spent.usage,
+        cost=command.spent.cost,
+        timings=command.spent.timings,
+    )
+    answered = CallCompleted(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        finish=command.finish,
+        digest=text.digest,
+        characters=text.characters,
+    )
+    completed = TurnCompleted(
+        turn=attempt.turn, call=attempt.call, text=text, finish=command.finish
+    )
+    return (ended, answered, completed, *released_next(state))
+
+
+def end(state: SessionState, command: EndAttempt) -> Events:
+    ended = attempt_ended(command.attempt, command)
+    opened = current(state, command.attempt)
+    if opened is None:
+        return (ended,)
+    match command.then:
+        case "retry":
+            return (ended, _started(opened, opened.worker))
+        case "release":
+            return (ended,)
+        case "fail":
+            fault = command.fault
+            failed = TurnFailed(
+                turn=opened.turn,
+                code=fault.code if fault else "failed",
+                detail=fault.detail if fault else "the attempt gave no answer",
+                retryable=fault.retryable if fault else True,
+            )
+            return (ended, failed, *released_next(state))
+        case _ as never:
+            assert_never(never)
