@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from turnlog.events.content import Digest
 from turnlog.events.errors import Refused
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DIGEST: Final = re.compile(r"(sha256|hmac-sha256):[0-9a-f]{64}")
 
 SESSIONS: Final = "SESSIONS"
 TOKENS: Final = "TOKENS"
+BLOBS: Final = "BLOBS"
+SNAPSHOTS: Final = "SNAPSHOTS"
 LIVE: Final = "live"
 """Prefix of republished messages: `session.a.b.turn` lives on as `live.session.a.b.turn`."""
 
@@ -59,3 +63,15 @@ def token_subjects(tenant: str, session: str | None = None) -> str:
     if session is None:
         return f"tokens.{checked_id(tenant, 'tenant')}.>"
     return f"tokens.{checked_id(tenant, 'tenant')}.{checked_id(session, 'session')}.*"
+
+
+def blob_subject(tenant: str, digest: Digest) -> str:
+    """Build the subject that holds one blob; refuses what is not a digest."""
+    if _DIGEST.fullmatch(digest) is None:
+        raise Refused("bad-digest", f"{digest[:80]!r} is not a digest", field="digest")
+    return f"blob.{checked_id(tenant, 'tenant')}.{digest.replace(':', '-')}"
+
+
+def snapshot_subject(tenant: str, session: str) -> str:
+    """Build the subject that holds a session's latest snapshot."""
+    return f"snapshot.{checked_id(tenant, 'tenant')}.{checked_id(session, 'session')}"
