@@ -8,14 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, field_validator
 
 from turnlog.events.content import Digest, digest_of
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """What an author calls something: lower case, digits, `_` and `-`."""
+
+PARAMETERS: Final = frozenset(
+    {
+        "frequency_penalty",
+        "max_completion_tokens",
+        "max_tokens",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "stop",
+        "temperature",
+        "tool_choice",
+        "top_p",
+    }
+)
+"""What a call may set of a model. Keys, addresses and headers go by the same door at litellm, so
+nothing else is let through, and no secret comes to stand in a pinned blueprint."""
 
 
 class Strict(BaseModel):
@@ -68,19 +87,22 @@ class AttributeLayer(_Layer):
 
 
 def _first_of(*words: str) -> Callable[[object], str | None]:
-    """Tell the forms of a union apart by the one word only that form has."""
+    """Tell the forms of a union apart by the one word only that form has.
+
+    Its tags stand in brackets, so that no place in an error reads like a word of an author.
+    """
 
     def tag(piece: object) -> str | None:
         has = piece.__contains__ if isinstance(piece, Mapping) else partial(hasattr, piece)
-        return next((word for word in words if has(word)), None)
+        return next((f"({word})" for word in words if has(word)), None)
 
     return tag
 
 
 Layer = Annotated[
-    Annotated[FileLayer, Tag("file")]
-    | Annotated[TextLayer, Tag("text")]
-    | Annotated[AttributeLayer, Tag("attribute")],
+    Annotated[FileLayer, Tag("(file)")]
+    | Annotated[TextLayer, Tag("(text)")]
+    | Annotated[AttributeLayer, Tag("(attribute)")],
     Discriminator(
         _first_of("file", "text", "attribute"),
         custom_error_type="layer_source",
@@ -92,14 +114,14 @@ Layer = Annotated[
 class SystemMessage(Strict):
     """One system message, made of layers."""
 
-    system: tuple[Name, ...]
+    system: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The layers, in order."""
 
 
 class UserMessage(Strict):
     """One user message, made of layers; `input` is the text of the turn."""
 
-    user: tuple[Name, ...]
+    user: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The layers, in order."""
 
 
@@ -111,9 +133,9 @@ class HistoryMessages(Strict):
 
 
 MessageSlot = Annotated[
-    Annotated[SystemMessage, Tag("system")]
-    | Annotated[UserMessage, Tag("user")]
-    | Annotated[HistoryMessages, Tag("history")],
+    Annotated[SystemMessage, Tag("(system)")]
+    | Annotated[UserMessage, Tag("(user)")]
+    | Annotated[HistoryMessages, Tag("(history)")],
     Discriminator(
         _first_of("system", "user", "history"),
         custom_error_type="message_kind",
@@ -125,12 +147,12 @@ MessageSlot = Annotated[
 class CallSpec(Strict):
     """A kind of call: its messages in order, and the budget they must fit."""
 
-    messages: tuple[MessageSlot, ...]
+    messages: Annotated[tuple[MessageSlot, ...], Field(min_length=1)]
     """What the model is sent, in order."""
     budget: Name | None = None
     """Which budget; without one nothing is ever cut."""
     parameters: dict[str, JsonValue] = {}
-    """Sampling parameters, such as `temperature`."""
+    """Those of `PARAMETERS` that it sets, such as `temperature`."""
 
 
 class History(Strict):
@@ -145,7 +167,7 @@ class History(Strict):
 class CharactersPerToken(Strict):
     """Counts a token for every so many characters."""
 
-    chars_per_token: Annotated[int, Field(ge=1)]
+    chars_per_token: Annotated[int, Field(ge=1, le=1_000)]
     """How many characters make a token."""
     round: Literal["up", "down"] = "up"
     """What becomes of a remainder."""
@@ -168,7 +190,7 @@ class Step(Strict):
 class Budget(Strict):
     """How much a call may hold, who counts it, and what goes first."""
 
-    tokens: Annotated[int, Field(ge=1)]
+    tokens: Annotated[int, Field(ge=1, le=100_000_000)]
     """Tokens the whole prompt may have."""
     counter: CharactersPerToken = CharactersPerToken(chars_per_token=4)
     """Who counts."""
@@ -198,7 +220,7 @@ class Policies(Strict):
     """How long a turn may be open, from its release."""
     max_claims: Annotated[int, Field(ge=1)] = 10
     """How often workers may claim one turn before it fails."""
-    replacement: str = "(This reply was withheld.)"
+    replacement: Annotated[str, Field(min_length=1)] = "(This reply was withheld.)"
     """What stands for a redacted reply where nothing else is given."""
     retries: Retries = Retries()
     """Of failed attempts."""
@@ -252,13 +274,14 @@ class Blueprint(Strict):
     profiles: Annotated[dict[Name, Profile], Field(min_length=1)]
     """Named ways to run; exactly one is the default."""
 
-    @model_validator(mode="after")
-    def _one_default(self) -> Self:
-        defaults = sum(profile.default for profile in self.profiles.values())
+    @field_validator("profiles")
+    @classmethod
+    def _one_default(cls, profiles: dict[Name, Profile]) -> dict[Name, Profile]:
+        defaults = sum(profile.default for profile in profiles.values())
         if defaults != 1:
             message = f"exactly one profile must say `default: true`, {defaults} do"
             raise ValueError(message)
-        return self
+        return profiles
 
     @property
     def default_profile(self) -> Name:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar, assert_never
-
-from pydantic import JsonValue
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, Source
@@ -19,6 +15,7 @@ from turnlog.projections.blueprint.schema import (
     Layer,
     TextLayer,
 )
+from turnlog.projections.blueprint.slots import filled_slots, spelt
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import Call, Texts
 
@@ -26,8 +23,6 @@ INPUT: Final = "input"
 """The built-in layer: the text of the turn."""
 
 Key = TypeVar("Key")
-
-_SLOT: Final = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +86,3 @@ def _fetched(texts: Mapping[Key, str], key: Key, layer: str) -> str:
     if text is None:
         raise Corrupt(f"layer {layer}", f"the text of {key} was not fetched")
     return text
-
-
-def filled_slots(text: str, values: Mapping[str, JsonValue]) -> str:
-    """Put attributes into a text; a slot without a value becomes empty."""
-    return _SLOT.sub(lambda slot: spelt(values.get(slot[1])), text)
-
-
-def slots_in(text: str) -> tuple[str, ...]:
-    """Name the slots of a text."""
-    return tuple(_SLOT.findall(text))
-
-
-def spelt(value: JsonValue) -> str:
-    """Spell a value as it stands in a prompt: text as it is, all else as JSON."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -23,9 +23,9 @@ from turnlog.events.manifest import (
     Manifest,
     Part,
 )
+from turnlog.projections.blueprint.slots import spelt
 from turnlog.projections.history import Turn, history
 from turnlog.projections.window.history import run_digest
-from turnlog.projections.window.layers import spelt
 from turnlog.projections.window.request import ChatMessage
 
 

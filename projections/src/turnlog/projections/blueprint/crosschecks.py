@@ -1,0 +1,191 @@
+"""Cross-checks: every name one part of a blueprint uses is a name another part defines.
+
+And no part takes back what another one promises. Checks say what they find and leave it to
+others to say on which line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import PurePosixPath
+from typing import Final, assert_never
+
+from turnlog.projections.blueprint.faults import Path, Remark, instead_of
+from turnlog.projections.blueprint.schema import (
+    PARAMETERS,
+    AttributeLayer,
+    Blueprint,
+    CallSpec,
+    FileLayer,
+    HistoryMessages,
+    Layer,
+    Name,
+    SystemMessage,
+    TextLayer,
+    UserMessage,
+)
+from turnlog.projections.blueprint.slots import filled_slots, slots_in
+from turnlog.projections.blueprint.values import expected_of, fits
+from turnlog.projections.window.counting import count
+
+PROVIDER: Final = "provider"
+"""The slot of a file layer that is not an attribute."""
+BUILT_IN: Final = ("input", "history")
+"""Layers that are there without being defined."""
+IN_PATHS: Final = frozenset({"id", "locale"})
+"""Kinds of attribute that can be part of a path."""
+
+Remarks = Iterator[Remark]
+
+
+def crosschecked(blueprint: Blueprint) -> Remarks:
+    """Check a blueprint as a whole."""
+    return chain(
+        _values(blueprint),
+        _layers(blueprint),
+        _searched(blueprint, ("prompts", "search"), blueprint.prompts.search),
+        *(_call(blueprint, name, call) for name, call in blueprint.calls.items()),
+        _histories(blueprint),
+        _ladders(blueprint),
+        _profiles(blueprint),
+    )
+
+
+def _unknown(path: Path, kind: str, name: str, known: Iterable[str]) -> Remarks:
+    if name not in known:
+        yield Remark(path, f"there is no {kind} `{name}`", instead_of(name, known))
+
+
+def _values(blueprint: Blueprint) -> Remarks:
+    for place, specs in (("attributes", blueprint.attributes), ("inputs", blueprint.inputs)):
+        for name, spec in specs.items():
+            path = (place, name)
+            if spec.default is not None and spec.required:
+                what = "a value that must be given needs no default"
+                yield Remark((*path, "default"), what, "leave out one of the two")
+            if spec.default is not None and not fits(spec, spec.default):
+                fix = f"write {expected_of(spec)}"
+                yield Remark((*path, "default"), f"the default is no `{spec.type}`", fix)
+    if PROVIDER in blueprint.attributes:
+        what = f"`{PROVIDER}` is the provider of the model in use"
+        yield Remark(("attributes", PROVIDER), what, "choose another name")
+
+
+def _layers(blueprint: Blueprint) -> Remarks:
+    for name, layer in blueprint.layers.items():
+        path = ("layers", name)
+        if name in BUILT_IN:
+            yield Remark(path, f"`{name}` is a layer of its own", "choose another name")
+        yield from _source(blueprint, path, layer)
+
+
+def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
+    match layer:
+        case TextLayer(text=text):
+            for slot in slots_in(text):
+                yield from _unknown((*path, "text"), "attribute", slot, blueprint.attributes)
+        case AttributeLayer(attribute=attribute):
+            yield from _unknown((*path, "attribute"), "attribute", attribute, blueprint.attributes)
+        case FileLayer(file=file, search=search):
+            yield from _place(blueprint, (*path, "file"), file)
+            yield from _searched(blueprint, (*path, "search"), search or ())
+        case _ as never:
+            assert_never(never)
+
+
+def _searched(blueprint: Blueprint, path: Path, folders: Sequence[str]) -> Remarks:
+    for place, folder in enumerate(folders):
+        yield from _place(blueprint, (*path, place), folder)
+
+
+def _place(blueprint: Blueprint, path: Path, written: str) -> Remarks:
+    if leaves_folder(written):
+        yield Remark(path, f"`{written}` leaves the folder", "name a place beside the blueprint")
+    for slot in slots_in(written):
+        yield from _unknown(path, "attribute", slot, (*blueprint.attributes, PROVIDER))
+        value = blueprint.attributes.get(slot)
+        if value and value.type not in IN_PATHS:
+            what = f"`{slot}` is of type {value.type}, which no path can hold"
+            yield Remark(path, what, f"make it one of: {', '.join(sorted(IN_PATHS))}")
+
+
+def leaves_folder(written: str) -> bool:
+    """Tell whether a path is other than a plain one beside the blueprint."""
+    path = PurePosixPath(written)
+    return path.is_absolute() or ".." in path.parts or "\\" in written or "\0" in written
+
+
+def _call(blueprint: Blueprint, name: Name, call: CallSpec) -> Remarks:
+    path = ("calls", name)
+    known = (*blueprint.layers, BUILT_IN[0])
+    seen: set[str] = set()
+    for place, written in _names(call):
+        kind = "history" if place[-1] == "history" else "layer"
+        names = blueprint.history if kind == "history" else known
+        yield from _unknown((*path, *place), kind, written, names)
+        if (mark := f"{kind} {written}") in seen:
+            yield Remark((*path, *place), f"{mark} stands twice in this call", "keep one")
+        seen.add(mark)
+    for parameter in call.parameters:
+        yield from _unknown((*path, "parameters", parameter), "parameter", parameter, PARAMETERS)
+    if call.budget:
+        yield from _unknown((*path, "budget"), "budget", call.budget, blueprint.budget)
+        yield from _too_small(blueprint, path, call)
+
+
+def _names(call: CallSpec) -> Iterator[tuple[Path, Name]]:
+    """Give every layer and view of a call with its place."""
+    for place, slot in enumerate(call.messages):
+        match slot:
+            case SystemMessage(system=layers):
+                yield from (
+                    (("messages", place, "system", at), name) for at, name in enumerate(layers)
+                )
+            case UserMessage(user=layers):
+                yield from (
+                    (("messages", place, "user", at), name) for at, name in enumerate(layers)
+                )
+            case HistoryMessages(history=view):
+                yield ("messages", place, "history"), view
+            case _ as never:
+                assert_never(never)
+
+
+def _too_small(blueprint: Blueprint, path: Path, call: CallSpec) -> Remarks:
+    budget = blueprint.budget.get(call.budget or "")
+    if budget is None:
+        return
+    listed = [blueprint.layers[name] for _, name in _names(call) if name in blueprint.layers]
+    fixed = [layer for layer in listed if isinstance(layer, TextLayer) and layer.keep == "always"]
+    least = sum(count(budget.counter, len(filled_slots(layer.text, {}))) for layer in fixed)
+    if least > budget.tokens:
+        what = f"its `keep: always` texts take {least} tokens, `{call.budget}` has {budget.tokens}"
+        yield Remark((*path, "budget"), what, f"give the budget more than {least} tokens")
+
+
+def _histories(blueprint: Blueprint) -> Remarks:
+    for name, view in blueprint.history.items():
+        if view.all and view.max_turns is not None:
+            what = f"`{name}` is the whole history, so it has no `max_turns`"
+            yield Remark(("history", name, "max_turns"), what, "leave out one of the two")
+
+
+def _ladders(blueprint: Blueprint) -> Remarks:
+    for name, budget in blueprint.budget.items():
+        users = [call for call in blueprint.calls.values() if call.budget == name]
+        listed = {view for call in users for place, view in _names(call) if place[-1] == "history"}
+        for rung, step in enumerate(budget.ladder):
+            path = ("budget", name, "ladder", rung, "drop_oldest_pairs", "history")
+            view = step.drop_oldest_pairs.history
+            yield from _unknown(path, "history", view, blueprint.history)
+            if view in blueprint.history and users and view not in listed:
+                what = f"no call with budget `{name}` lists the history `{view}`"
+                yield Remark(path, what, instead_of(view, listed))
+            if view in blueprint.history and blueprint.history[view].all:
+                yield Remark(path, f"`{view}` is `all: true`, it is never cut", "name another view")
+
+
+def _profiles(blueprint: Blueprint) -> Remarks:
+    for name, profile in blueprint.profiles.items():
+        yield from _unknown(("profiles", name, "call"), "call", profile.call, blueprint.calls)

@@ -1,0 +1,147 @@
+"""A YAML document as plain values, with the line of everything in it.
+
+YAML 1.2: `on`, `no` and dates are text, and so is every key. What would make a document mean
+something else than it seems to is refused: a key that stands twice, a tag, an alias that
+unfolds without end, a character that no event can hold.
+"""
+
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# ruamel leaves its marks and nodes untyped; what is taken out of them is annotated here.
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NoReturn
+
+from pydantic import JsonValue
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Lines, Path, dotted
+from turnlog.projections.blueprint.storable import storable
+
+MAX_CHARACTERS: Final = 200_000
+MAX_VALUES: Final = 20_000
+MAX_DEPTH: Final = 32
+
+_STANDARD: Final = "tag:yaml.org,2002:"
+_TEXT: Final = f"{_STANDARD}str"
+_INT: Final = re.compile(r"[-+]?[0-9]{1,100}")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS: Final[dict[str, JsonValue]] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "true": True,
+    "false": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file says, on which lines, and what YAML itself has against it."""
+
+    value: JsonValue
+    lines: Lines
+    faults: tuple[Fault, ...]
+
+
+def document(text: str, file: str) -> Document:
+    """Read a document; raises `FaultyBlueprint` when nothing in it can be read."""
+    if len(text) > MAX_CHARACTERS:
+        what = f"it has {len(text)} characters, the limit is {MAX_CHARACTERS}"
+        raise FaultyBlueprint([Fault(file, 1, "", what, "move texts into prompt files")])
+    root = _composed(text, file)
+    reading = _Reading(file)
+    value = None if root is None else reading.value_of(root, ())
+    return Document(value, reading.lines, tuple(reading.faults))
+
+
+def _composed(text: str, file: str) -> Node | None:
+    try:
+        root: Node | None = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        _refuse(file, mark.line + 1 if mark else 1, str(error.problem or error.context))
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        _refuse(file, line, f"YAML allows no character {error.character:#x}")
+    except (YAMLError, RecursionError, ValueError) as error:
+        _refuse(file, 1, f"it cannot be read: {type(error).__name__}")
+    return root
+
+
+def _refuse(file: str, line: int, what: str) -> NoReturn:
+    raise FaultyBlueprint([Fault(file, line, "", what, "mend the YAML")]) from None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One walk through a document, and what it has met."""
+
+    file: str
+    lines: dict[Path, int] = field(default_factory=dict[Path, int])
+    faults: list[Fault] = field(default_factory=list[Fault])
+    values: int = 0
+
+    def value_of(self, node: Node, path: Path) -> JsonValue:
+        self.values += 1
+        self.lines.setdefault(path, _line(node))
+        if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
+            _refuse(self.file, _line(node), "with its aliases unfolded it is too large or deep")
+        if isinstance(node, SequenceNode):
+            items: list[Node] = node.value
+            return [self.value_of(item, (*path, place)) for place, item in enumerate(items)]
+        if isinstance(node, MappingNode):
+            return {
+                word: self.value_of(item, (*path, word)) for word, item in self._items(node, path)
+            }
+        return self._scalar(node, path)
+
+    def _items(self, node: MappingNode, path: Path) -> Iterator[tuple[str, Node]]:
+        pairs: list[tuple[Node, Node]] = node.value
+        for key, item in pairs:
+            if not isinstance(key, ScalarNode):
+                self._note(key, path, "a key must be a word", "write `word: value`")
+                continue
+            inside = (*path, word := self._storable(key, path))
+            if inside in self.lines:
+                what = f"`{word}` stands on line {self.lines[inside]} already"
+                self._note(key, inside, what, "keep one of the two")
+                continue
+            self.lines[inside] = _line(key)
+            yield word, item
+
+    def _scalar(self, node: Node, path: Path) -> JsonValue:
+        text, tag = self._storable(node, path), str(node.tag)
+        if not tag.startswith(_STANDARD):
+            self._note(node, path, f"tags such as `{tag}` are not read", "leave the tag out")
+        if tag == _TEXT or not tag.startswith(_STANDARD):
+            return text
+        if text.lower() in _WORDS:
+            return _WORDS[text.lower()]
+        if _INT.fullmatch(text):
+            return int(text)
+        if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+            return float(text)
+        return text
+
+    def _storable(self, node: Node, path: Path) -> str:
+        text = str(node.value)
+        if not storable(text):
+            what = "NUL and lone surrogates cannot be stored"
+            self._note(node, path, what, "take the character out")
+        return text.encode(errors="replace").decode()
+
+    def _note(self, node: Node, path: Path, what: str, fix: str) -> None:
+        self.faults.append(Fault(self.file, _line(node), dotted(path), what, fix))
+
+
+def _line(node: Node) -> int:
+    line: int = node.start_mark.line
+    return line + 1

@@ -1,0 +1,120 @@
+"""Values: what is given with a session or a turn, checked against what its blueprint takes.
+
+Values are kept in events and may stand in prompts and in paths. They are refused by name, with
+the way out, before anything is recorded; the same rules are given out as JSON Schema.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.faults import instead_of
+from turnlog.projections.blueprint.schema import Value
+from turnlog.projections.blueprint.storable import MAX_INT, checked_json
+
+ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
+LOCALE: Final = r"^[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,4}$"
+
+_EXPECTED: Final = {
+    "id": "an id: a letter or digit, then letters, digits and _ . : -, at most 128 in all",
+    "text": "text",
+    "locale": "a language tag such as `en` or `pt-BR`",
+    "int": f"a whole number within {MAX_INT}",
+    "bool": "true or false",
+    "list": "a list",
+    "map": "an object",
+}
+
+Values = dict[str, JsonValue]
+
+
+def checked_values(
+    specs: Mapping[str, Value], given: Mapping[str, JsonValue], field: str
+) -> Values:
+    """Check what was given and fill in defaults; raises `Refused` naming `field.<name>`."""
+    checked_json(given, field)
+    for name, value in given.items():
+        at = f"{field}.{name[:80]}"
+        if name not in specs:
+            fix = instead_of(name[:80], specs)
+            raise Refused("unknown-value", f"there is no {name[:80]!r}", field=at, fix=fix)
+        if not fits(specs[name], value):
+            expected = expected_of(specs[name])
+            detail = f"{json.dumps(value)[:80]} is not {expected}"
+            raise Refused("wrong-type", detail, field=at, fix=f"send {expected}")
+    for name, spec in specs.items():
+        if spec.required and name not in given:
+            fix = f"add {name}: {expected_of(spec)}"
+            raise Refused(
+                "missing-value", f"{name} must be given", field=f"{field}.{name}", fix=fix
+            )
+    defaults = {name: spec.default for name, spec in specs.items() if spec.default is not None}
+    return {**defaults, **given}
+
+
+def expected_of(spec: Value) -> str:
+    """Say for people what kind of value is taken."""
+    return _EXPECTED[spec.type]
+
+
+def fits(spec: Value, value: JsonValue) -> bool:
+    """Tell whether a value is of its kind; null never is, since leaving it out says the same."""
+    match spec.type:
+        case "id":
+            return isinstance(value, str) and re.fullmatch(ID, value) is not None
+        case "text":
+            return isinstance(value, str)
+        case "locale":
+            return isinstance(value, str) and re.fullmatch(LOCALE, value) is not None
+        case "int":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "bool":
+            return isinstance(value, bool)
+        case "list":
+            return isinstance(value, list)
+        case "map":
+            return isinstance(value, dict)
+        case _ as never:
+            assert_never(never)
+
+
+def schema_of(specs: Mapping[str, Value]) -> Values:
+    """Give the JSON Schema of what `checked_values` takes."""
+    required: list[JsonValue] = [name for name, spec in specs.items() if spec.required]
+    return {
+        "type": "object",
+        "properties": {name: _property(spec) for name, spec in specs.items()},
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _property(spec: Value) -> Values:
+    default: Values = {} if spec.default is None else {"default": spec.default}
+    return {**_typed(spec), **default}
+
+
+def _typed(spec: Value) -> Values:
+    match spec.type:
+        case "id":
+            return {"type": "string", "pattern": ID}
+        case "text":
+            return {"type": "string"}
+        case "locale":
+            return {"type": "string", "pattern": LOCALE}
+        case "int":
+            return {"type": "integer", "minimum": -MAX_INT, "maximum": MAX_INT}
+        case "bool":
+            return {"type": "boolean"}
+        case "list":
+            return {"type": "array"}
+        case "map":
+            return {"type": "object"}
+        case _ as never:
+            assert_never(never)

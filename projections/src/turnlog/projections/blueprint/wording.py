@@ -1,0 +1,96 @@
+"""Words for what pydantic finds: what is wrong, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Annotated, Final, cast, get_args, get_origin
+
+from pydantic import BaseModel, Tag, ValidationError
+from pydantic_core import ErrorDetails
+
+from turnlog.projections.blueprint.faults import Path, Remark, instead_of
+from turnlog.projections.blueprint.schema import Blueprint
+
+_QUOTED: Final = re.compile(r"'([^']*)'")
+_NAMED: Final = re.compile(r"`([^`]*)`")
+_KEY: Final = "[key]"
+"""How pydantic marks that a key itself is meant."""
+_KINDS: Final = {
+    "bool_type": "write `true` or `false`",
+    "dict_type": "write lines of `word: value`",
+    "float_type": "write a number, without quotes",
+    "int_type": "write a whole number, without quotes",
+    "model_type": "write lines of `word: value`",
+    "string_type": "write text; put quotes around what looks like a number",
+    "tuple_type": "write a list: `[a, b]`",
+}
+
+
+def remarks_on(error: ValidationError) -> Iterator[Remark]:
+    """Give a remark for everything a document was found to be lacking."""
+    for found in error.errors(include_url=False):
+        path = tuple(step for step in found["loc"] if not _is_mark(step))
+        what, fix = _worded(found, path)
+        yield Remark(path, what, fix)
+
+
+def _is_mark(step: str | int) -> bool:
+    return step == _KEY or (isinstance(step, str) and step.startswith("("))
+
+
+def _worded(found: ErrorDetails, path: Path) -> tuple[str, str]:
+    word = str(path[-1]) if path else "blueprint"
+    message = found["msg"].removeprefix("Input should ").removeprefix("Value error, ")
+    match found["type"]:
+        case "extra_forbidden":
+            return f"`{word}` means nothing here", instead_of(word, words_at(found["loc"][:-1]))
+        case "missing":
+            return f"`{word}` is missing", f"add `{word}:`"
+        case "literal_error":
+            known = _QUOTED.findall(found["ctx"]["expected"]) if "ctx" in found else ()
+            return f"`{found['input']}` means nothing here", instead_of(str(found["input"]), known)
+        case "string_pattern_mismatch":
+            name = found["input"]
+            return f"`{name}` is not a name", "use a-z first, then a-z 0-9 _ -, at most 64 of them"
+        case kind if kind in _KINDS:
+            return f"it must {message}", _KINDS[kind]
+        case "layer_source" | "message_kind":
+            return message, _one_of(_NAMED.findall(message), found["input"])
+        case "value_error":
+            return message, "leave it at one"
+        case _:
+            return f"it must {message[:1].lower()}{message[1:]}", "change the value"
+
+
+def _one_of(known: list[str], written: object) -> str:
+    """Say which of the known words one of those written was meant to be."""
+    words = map(str, cast("dict[object, object]", written)) if isinstance(written, dict) else ()
+    meant = (near for word in words for near in get_close_matches(word, known, n=1))
+    return next((f"write `{near}`" for near in meant), f"add one of: {', '.join(known)}")
+
+
+def words_at(loc: tuple[str | int, ...]) -> tuple[str, ...]:
+    """Name the words a blueprint may have at a place, as pydantic spells places."""
+    kind: object = Blueprint
+    for step in loc:
+        kind = _inside(kind, step)
+    return (
+        tuple(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else ()
+    )
+
+
+def _inside(kind: object, step: str | int) -> object:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field = kind.model_fields.get(str(step))
+        return field and field.annotation
+    inner = get_args(kind)
+    if get_origin(kind) is Annotated:
+        return _inside(inner[0], step)
+    if get_origin(kind) is dict:
+        return inner[1]
+    if get_origin(kind) is tuple:
+        return inner[0]
+    tagged = (get_args(form) for form in inner if get_origin(form) is Annotated)
+    return next((form for form, *marks in tagged if Tag(str(step)) in marks), None)
