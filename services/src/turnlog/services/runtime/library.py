@@ -1,4 +1,4 @@
-"""The library on disk: shelves of blueprints, each a folder with its prompt files.
+"""The library on disk: folders of blueprints, each a folder with its prompt files.
 
 A blueprint is read again whenever its file has changed, so an edit reaches the next session;
 running ones are pinned. Reading checks everything that can be known before a session opens.
@@ -29,17 +29,17 @@ Stamp = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Library:
-    """Blueprints by name, which is that of their folder; the first shelf that has one wins."""
+    """Blueprints by name, which is that of their folder; the first of `folders` that has one wins."""
 
-    shelves: Sequence[Path] = (SHIPPED,)
+    folders: Sequence[Path] = (SHIPPED,)
     _held: dict[Path, tuple[Stamp, Blueprint]] = field(
         default_factory=dict[Path, tuple[Stamp, Blueprint]], init=False
     )
 
     def _folders(self) -> dict[str, Path]:
-        """Name every folder; the first shelf comes last, so that it wins."""
-        shelves = reversed(self.shelves)
-        files = (file for shelf in shelves for file in shelf.glob(f"*/{BLUEPRINT_FILE}"))
+        """Find every blueprint; the first place comes last, so that it wins."""
+        places = reversed(self.folders)
+        files = (file for place in places for file in place.glob(f"*/{BLUEPRINT_FILE}"))
         return {file.parent.name: file.parent for file in files}
 
     def names(self) -> tuple[str, ...]:
