@@ -1,0 +1,1 @@
+"""The HTTP front door: sessions, turns and everything that can be read of them, under `/v1`."""

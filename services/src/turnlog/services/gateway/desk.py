@@ -1,0 +1,60 @@
+"""The desk: what every handler has at hand, and how it gets hold of it.
+
+One desk is made where the process is put together and hangs on the application. A tenant is
+never read from a header: until requests carry credentials it is the one the gateway was
+configured with, but nothing behind this module knows that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from turnlog.events.log.ports import Log, TokenStream
+from turnlog.projections.store.engine import Store
+from turnlog.projections.store.reach import Bell
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.settings import GatewaySettings
+from turnlog.services.runtime.telemetry import Tracing
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What handlers work with; one for all requests of a gateway."""
+
+    settings: GatewaySettings
+    log: Log
+    tokens: TokenStream
+    sessions: Sessions
+    blueprints: BlueprintStore
+    library: Library
+    store: Store
+    """The read models."""
+    bell: Bell
+    """Rung where the projector runs in this process too."""
+    tracing: Tracing
+    model: str
+    """What profiles mean by `default`, for windows that no worker has seen yet."""
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when whoever waits for something must be answered now, since the gateway ends."""
+
+
+async def desk_of(request: Request) -> Desk:
+    """Give the desk of the application a request came to."""
+    return cast("Desk", request.app.state.desk)
+
+
+AtDesk = Annotated[Desk, Depends(desk_of)]
+
+
+async def tenant_of(desk: AtDesk) -> str:
+    """Give the tenant a request speaks for."""
+    return desk.settings.tenant
+
+
+Tenant = Annotated[str, Depends(tenant_of)]
