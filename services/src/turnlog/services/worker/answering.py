@@ -22,12 +22,13 @@ from turnlog.projections.session.commands import Attempt, ClaimTurn, CompleteTur
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.runtime.telemetry import Tracing, note_answer, note_failure, traceparent
 from turnlog.services.worker.attempt import Speaking, model_request
-from turnlog.services.worker.context import Contexts, Superseded
+from turnlog.services.worker.context import Contexts, Prepared, Superseded
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
 from turnlog.services.worker.ending import Again, Cut, End, Endings, verdict_for
 from turnlog.services.worker.heartbeat import Heart
-from turnlog.services.worker.model.exchange import Model
+from turnlog.services.worker.model.exchange import Finished, Model
 from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.recovery import spoken, whole_answer
 from turnlog.services.worker.silence import silence_of
@@ -46,6 +47,7 @@ class Answering:
     model: Model
     heart: Heart
     endings: Endings
+    tracing: Tracing
     ack_wait: float
     """Seconds of silence after which an attempt counts as dead."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,7 +60,7 @@ class Answering:
         if state is None or opened is None or opened.turn != delivery.turn:
             return Settled()
         blueprint = await self.blueprints.load(state.tenant, state.blueprint.digest)
-        by = By("worker", opened.event, opened.event, delivery.traceparent)
+        by = By("worker", opened.event, opened.event, traceparent())
         if opened.running and not overdue(opened, blueprint.policies, self.sessions.clock()):
             patience = await self._patience(delivery, opened)
             if patience > 0:
@@ -160,10 +162,21 @@ class Answering:
         await asyncio.sleep(seconds)
         try:
             prepared = await self.contexts.prepare(state, speaking.attempt, blueprint, by)
-            request = model_request(prepared.request)
-            return await speaking.listen(prepared.attempt, request, self.model)
+            return await self._listened(speaking, prepared)
         except (ModelFailure, Refused, Corrupt) as end:
             return end
+
+    async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished:
+        request = model_request(prepared.request)
+        call = prepared.attempt.call
+        with self.tracing.chat(speaking.session, call, request.model) as span:
+            try:
+                finished = await speaking.listen(prepared.attempt, request, self.model)
+            except ModelFailure as failure:
+                note_failure(span, failure.code)
+                raise
+            note_answer(span, finished.finish_reason, finished.usage)
+            return finished
 
     async def _until(
         self, saying: Coroutine[Any, Any, End], unwanted: asyncio.Event, due: datetime
@@ -181,8 +194,7 @@ class Answering:
             )
             if task in done:
                 return task.result()
-            late: Cut = "overdue"
-            return next((cuts[cut] for cut in cuts if cut in done), late)
+            return _cut(cuts, done)
         finally:
             for each in (task, *cuts):
                 each.cancel()
@@ -191,3 +203,10 @@ class Answering:
     async def _overtaken(self, delivery: Delivery, attempt: Attempt) -> Verdict:
         state = await self.sessions.load(delivery.tenant, delivery.session, leader=True)
         return Silent() if state is None else verdict_for(state, attempt)
+
+
+def _cut(cuts: dict[asyncio.Task[Any], Cut], done: set[asyncio.Task[Any]]) -> Cut:
+    for task, cut in cuts.items():
+        if task in done:
+            return cut
+    return "overdue"

@@ -6,8 +6,8 @@ a redelivery acts on its successor's. So a worker that was superseded says nothi
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class Silent:
 Verdict = Settled | Later | Silent
 
 
-class Delivery(Protocol):
+@dataclass(frozen=True, slots=True)
+class Delivery:
     """What a turn's holder knows of the message that brought it."""
 
     tenant: str
@@ -39,7 +40,5 @@ class Delivery(Protocol):
     stream_sequence: int
     redelivered: bool
     traceparent: str | None
-
-    async def in_progress(self) -> None:
-        """Tell the server that the holder is still at it."""
-        ...
+    in_progress: Callable[[], Awaitable[None]]
+    """Tells the server that the holder is still at it."""

@@ -1,0 +1,119 @@
+"""The worker process: a shared durable brings turns, `Answering` does the rest.
+
+FastStream runs the subscription with manual acknowledgements. Each of the worker's places is a
+subscriber of its own that holds one message at a time, so nothing is ever fetched that nobody
+has time for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Final, assert_never
+
+import structlog
+from faststream import AckPolicy
+from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
+
+from turnlog.events.codec import read
+from turnlog.events.errors import Corrupt, TurnlogError
+from turnlog.events.ids import SESSIONS
+from turnlog.events.turn import TurnReleased, TurnSubmitted
+from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
+
+_log = structlog.get_logger("turnlog.worker")
+
+DURABLE: Final = "workers"
+"""The consumer all workers share. Never rename it: its position would be lost."""
+PULL_SECONDS: Final = 5.0
+"""How long one request for work stays open; it is then made anew."""
+RETRY_SECONDS: Final = 1.0
+"""When a delivery that met a part out of reach is looked at again."""
+HAND_BACK: Final = 0.6
+"""Share of the grace time after which what is not finished is handed back."""
+
+
+def build(url: str, places: int, grace: float, answering: Answering) -> NatsBroker:
+    """Make the broker whose subscribers answer turns; nothing runs until it is started."""
+    broker = NatsBroker(
+        url,
+        ack_policy=AckPolicy.MANUAL,
+        graceful_timeout=grace,
+        max_reconnect_attempts=-1,
+        logger=None,
+    )
+
+    async def on_turn(message: NatsMessage) -> None:
+        try:
+            verdict = await _answered(message, answering)
+        except TurnlogError as error:
+            _log.warning("turn-postponed", error=str(error))
+            verdict = Later(RETRY_SECONDS)
+        await _settle(message, verdict)
+
+    for _ in range(places):
+        broker.subscriber(
+            stream=JStream(SESSIONS, declare=False),
+            durable=DURABLE,
+            pull_sub=PullSub(batch_size=1, timeout=PULL_SECONDS),
+            ack_policy=AckPolicy.MANUAL,
+        )(on_turn)
+    return broker
+
+
+@asynccontextmanager
+async def working(broker: NatsBroker, answering: Answering, grace: float) -> AsyncGenerator[None]:
+    """Answer turns while the body runs; then finish, or hand back, within the grace time."""
+    await broker.start()
+    try:
+        yield
+    finally:
+        handing_back = asyncio.create_task(_hand_back(answering, grace * HAND_BACK))
+        await broker.stop()
+        handing_back.cancel()
+
+
+async def _hand_back(answering: Answering, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    answering.stopping.set()
+
+
+async def _answered(message: NatsMessage, answering: Answering) -> Verdict:
+    try:
+        delivery = _delivery(message)
+    except Corrupt as error:
+        # Nobody can answer what nobody can read; the projector quarantines the session.
+        _log.error("turn-unreadable", error=str(error))
+        return Settled()
+    with answering.tracing.turn(delivery.session, delivery.turn, delivery.traceparent):
+        return await answering.answer(delivery)
+
+
+def _delivery(message: NatsMessage) -> Delivery:
+    metadata = message.raw_message.metadata
+    recorded = read(message.raw_message.data, metadata.sequence.stream)
+    if not isinstance(recorded.event, TurnSubmitted | TurnReleased):
+        raise Corrupt(message.raw_message.subject, "it is not a turn to be answered")
+    return Delivery(
+        tenant=recorded.tenant,
+        session=recorded.session,
+        turn=recorded.event.turn,
+        stream_sequence=recorded.stream_sequence,
+        redelivered=metadata.num_delivered > 1,
+        traceparent=recorded.envelope.traceparent,
+        in_progress=message.in_progress,
+    )
+
+
+async def _settle(message: NatsMessage, verdict: Verdict) -> None:
+    match verdict:
+        case Settled():
+            await message.ack()
+        case Later(seconds=seconds):
+            await message.nack(delay=seconds)
+        case Silent():
+            pass
+        case _ as never:
+            assert_never(never)

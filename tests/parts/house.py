@@ -1,0 +1,190 @@
+"""A whole house in memory: sessions, a worker, and a model on strings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from tests.parts.puppet import PuppetModel
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import name_of
+from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
+from turnlog.events.turn import TurnReleased, TurnSubmitted
+from turnlog.projections.blueprint.schema import Blueprint, Policies, reach
+from turnlog.projections.session.commands import OpenSession, SubmitTurn
+from turnlog.projections.session.state import Memo, SessionState
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.sessions import By, Done, Sessions
+from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.telemetry import Tracing, tracing
+from turnlog.services.runtime.texts import TextReader
+from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.context import Contexts
+from turnlog.services.worker.delivery import Delivery, Verdict
+from turnlog.services.worker.ending import Endings
+from turnlog.services.worker.heartbeat import Heart
+
+TENANT = "t"
+BY = By("tester")
+ACK_WAIT = 0.3
+
+
+@dataclass
+class SteppingClock:
+    """A clock that moves a millisecond a reading, and as far as a test tells it."""
+
+    time: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.time += timedelta(milliseconds=1)
+        return self.time
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass."""
+        self.time += timedelta(seconds=seconds)
+
+
+class NoOlderCommands:
+    """Finds nothing older."""
+
+    async def find(self, state: SessionState, key: str) -> Memo | None:
+        """See `OlderCommands.find`."""
+        del state, key
+        return None
+
+
+def blueprint(**policies: object) -> Blueprint:
+    """Give a small blueprint without prompt files."""
+    return Blueprint.model_validate(
+        {
+            "blueprint": "small",
+            "version": 1,
+            "layers": {"rules": {"text": "Be brief.", "keep": "always"}},
+            "calls": {
+                "reply": {
+                    "messages": [
+                        {"system": ["rules"]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ],
+                    "budget": "window",
+                }
+            },
+            "history": {"recent": {}},
+            "budget": {
+                "window": {
+                    "tokens": 1000,
+                    "ladder": [{"drop_oldest_pairs": {"history": "recent"}}],
+                }
+            },
+            "policies": policies,
+            "profiles": {"one": {"default": True, "call": "reply"}},
+        }
+    )
+
+
+@dataclass
+class House:
+    """Everything a turn needs, in memory."""
+
+    log: MemoryLog = field(default_factory=MemoryLog)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+    tokens: MemoryTokens = field(default_factory=MemoryTokens)
+    clock: SteppingClock = field(default_factory=SteppingClock)
+    model: PuppetModel = field(default_factory=PuppetModel)
+    tracing: Tracing = field(default_factory=lambda: tracing("test", None))
+    ids: int = 0
+
+    def __post_init__(self) -> None:
+        self.snapshots = MemorySnapshots()
+        self.blueprints = BlueprintStore(self.blobs)
+        self.sessions = self.sessions_of("/test/gateway")
+
+    def new_id(self) -> str:
+        """Count ids up."""
+        self.ids += 1
+        return f"id-{self.ids}"
+
+    def sessions_of(self, source: str) -> Sessions:
+        """Make the sessions of one process."""
+        return Sessions(
+            self.log,
+            CheckedSnapshots(self.log, self.snapshots),
+            TextReader(self.log, self.blobs),
+            NoOlderCommands(),
+            self.clock,
+            self.new_id,
+            source,
+        )
+
+    def worker(self, name: str = "w1") -> Answering:
+        """Make a worker with sessions of its own, as another process has."""
+        sessions = self.sessions_of(f"/test/{name}")
+        return Answering(
+            name=name,
+            sessions=sessions,
+            blueprints=self.blueprints,
+            contexts=Contexts(sessions, self.blueprints, self.blobs, Library(()), "puppet/one"),
+            tokens=self.tokens,
+            model=self.model,
+            heart=Heart(sessions, self.tokens, ACK_WAIT / 3),
+            endings=Endings(sessions, self.tokens, self.model.prices, lambda: 0.0),
+            tracing=self.tracing,
+            ack_wait=ACK_WAIT,
+        )
+
+    async def open(self, session: str = "s", **policies: object) -> Done:
+        """Open a session by the small blueprint."""
+        small = blueprint(**policies)
+        ref = await self.blueprints.pin(TENANT, small)
+        return await self.sessions.act(TENANT, session, OpenSession(ref, "one", reach(small)), BY)
+
+    async def submit(
+        self, text: str, session: str = "s", policies: Policies | None = None
+    ) -> Recorded:
+        """Submit a turn; gives its event."""
+        command = SubmitTurn(text, policies or Policies())
+        done = await self.sessions.act(TENANT, session, command, BY)
+        return done.events[-1]
+
+    async def answer(self, event: Recorded, worker: Answering | None = None) -> Verdict:
+        """Let a worker take a turn's event."""
+        return await (worker or self.worker()).answer(delivery(event))
+
+    async def answer_again(self, event: Recorded) -> Verdict:
+        """Let another worker take the redelivery of a turn's event."""
+        return await self.worker("w2").answer(delivery(event, redelivered=True))
+
+    def names(self, session: str = "s") -> list[str]:
+        """Name the events of a session in order."""
+        return [name_of(event.envelope.type) for event in self.events(session)]
+
+    def events(self, session: str = "s") -> Sequence[Recorded]:
+        """Give the events of a session."""
+        places = self.log.sessions.get((TENANT, session), [])
+        return [self.log._read(place) for place in places]  # noqa: SLF001
+
+    async def state(self, session: str = "s") -> SessionState:
+        """Give the state of a session."""
+        return await self.sessions.load_open(TENANT, session)
+
+
+def delivery(event: Recorded, *, redelivered: bool = False) -> Delivery:
+    """Make the delivery of a turn's event."""
+    assert isinstance(event.event, TurnSubmitted | TurnReleased)
+
+    async def in_progress() -> None:
+        await asyncio.sleep(0)
+
+    return Delivery(
+        tenant=event.tenant,
+        session=event.session,
+        turn=event.event.turn,
+        stream_sequence=event.stream_sequence,
+        redelivered=redelivered,
+        traceparent=None,
+        in_progress=in_progress,
+    )

@@ -1,0 +1,52 @@
+"""A model whose strings a test pulls: it says what it is told, when it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta, Usage
+from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.prices import PriceTable
+
+Line = str | asyncio.Event | ModelFailure | Callable[[], None]
+"""A piece of text, something to wait for, a failure, or something to do."""
+
+
+def finished(*, finish: str = "stop", usage: Usage | None = None) -> Finished:
+    """Give the end of an answer."""
+    return Finished(finish, (), usage or Usage(10, 5), "puppet/one", None)  # type: ignore[arg-type]
+
+
+@dataclass
+class PuppetModel:
+    """Plays one script a request, in order; without one it says `ok`."""
+
+    scripts: list[Sequence[Line]] = field(default_factory=list[Sequence[Line]])
+    end: Finished = field(default_factory=finished)
+    requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
+    closed: int = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+        """See `Model.stream`."""
+        self.requests.append(request)
+        script = self.scripts.pop(0) if self.scripts else ["ok"]
+        try:
+            for line in script:
+                match line:
+                    case str():
+                        yield TextDelta(line)
+                    case asyncio.Event():
+                        await line.wait()
+                    case ModelFailure():
+                        raise line
+                    case _:
+                        line()
+            yield self.end
+        finally:
+            self.closed += 1
+
+    async def prices(self) -> PriceTable:
+        """Give an empty price table, so that the flat guess applies."""
+        return PriceTable("puppet-1", {})

@@ -1,0 +1,320 @@
+"""A turn from its delivery to its reply, over a log in memory and a model on strings."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.parts.house import ACK_WAIT, BY, TENANT, House, delivery
+from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled
+from turnlog.events.content import Plain, digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.call import Usage as RecordedUsage
+from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
+from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
+from turnlog.services.worker.delivery import Later, Settled, Silent
+from turnlog.services.worker.model.failures import ModelFailure
+
+
+def last(house: House, kind: type) -> Recorded:
+    """Find the latest event of a kind."""
+    return next(event for event in reversed(house.events()) if isinstance(event.event, kind))
+
+
+async def test_a_turn_is_claimed_its_prompt_fixed_and_its_reply_recorded() -> None:
+    house = House()
+    await house.open()
+    house.model.scripts = [["Hel", "lo."]]
+    assert await house.answer(await house.submit("Hi")) == Settled()
+    assert house.names() == [
+        "session-opened",
+        "turn-submitted",
+        "attempt-started",
+        "context-assembled",
+        "attempt-ended",
+        "call-completed",
+        "turn-completed",
+    ]
+    reply = last(house, TurnCompleted).event
+    assert isinstance(reply, TurnCompleted)
+    assert reply.text == Plain(text="Hello.")
+    assert house.model.requests[0].messages == (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi"},
+    )
+
+
+async def test_tokens_add_up_to_the_reply_and_say_where_they_begin() -> None:
+    house = House()
+    await house.open()
+    house.model.scripts = [["Hel", "lo."]]
+    await house.answer(await house.submit("Hi"))
+    events = [held.event for held in await house.tokens.recorded(TENANT, "s", 1)]
+    said = [event for event in events if isinstance(event, Token)]
+    assert [(token.offset, token.text) for token in said] == [(0, "Hel"), (3, "lo.")]
+    closed = events[-1]
+    assert isinstance(closed, AttemptClosed)
+    assert closed.digest == digest_of("Hello.")
+
+
+async def test_a_settled_turn_is_not_answered_again() -> None:
+    house = House()
+    await house.open()
+    submitted = await house.submit("Hi")
+    await house.answer(submitted)
+    before = house.names()
+    assert await house.worker("w2").answer(delivery(submitted, redelivered=True)) == Settled()
+    assert house.names() == before
+    assert len(house.model.requests) == 1
+
+
+async def test_two_workers_with_the_same_turn_make_one_call() -> None:
+    house = House()
+    await house.open()
+    gate = asyncio.Event()
+    house.model.scripts = [[gate, "once"], [gate, "twice"]]
+    submitted = await house.submit("Hi")
+    first = asyncio.create_task(house.worker("w1").answer(delivery(submitted)))
+    second = asyncio.create_task(house.worker("w2").answer(delivery(submitted)))
+    done, _ = await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)
+    assert isinstance(done.pop().result(), Later)
+    gate.set()
+    assert Settled() in await asyncio.gather(first, second)
+    assert len(house.model.requests) == 1
+    assert house.names().count("turn-completed") == 1
+
+
+async def test_an_attempt_that_is_alive_is_left_alone() -> None:
+    house = House()
+    await house.open()
+    gate = asyncio.Event()
+    house.model.scripts = [["so ", gate, "far"]]
+    submitted = await house.submit("Hi")
+    working = asyncio.create_task(house.worker("w1").answer(delivery(submitted)))
+    await house.log.watch(TENANT, "s", 3).__anext__()
+    verdict = await house.worker("w2").answer(delivery(submitted, redelivered=True))
+    assert isinstance(verdict, Later)
+    gate.set()
+    assert await working == Settled()
+
+
+async def test_a_silent_worker_is_replaced_and_its_cost_is_unknown_not_zero() -> None:
+    house = House()
+    await house.open()
+    submitted = await house.submit("Hi")
+    await house.sessions.act(TENANT, "s", ClaimTurn(1, "dead", Policies()), BY)
+    await house.tokens.publish(
+        TENANT, "s", 1, Token(call="1.1", attempt=1, offset=0, text="half an ans")
+    )
+    await asyncio.sleep(ACK_WAIT)
+    assert await house.answer_again(submitted) == Settled()
+    ended = [e.event for e in house.events() if isinstance(e.event, AttemptEnded)]
+    assert [end.outcome for end in ended] == ["lost", "answered"]
+    assert ended[0].usage.known == "unknown"
+    assert ended[0].cost.micro_dollars is None
+    assert ended[0].partial == Plain(text="half an ans")
+    events = [held.event for held in await house.tokens.recorded(TENANT, "s", 1)]
+    assert AttemptReset(call="1.1", attempt=2) in events
+
+
+async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a_call() -> None:
+    house = House()
+    await house.open()
+    submitted = await house.submit("Hi")
+    stuck = asyncio.Event()
+    house.model.scripts = [["All of it.", stuck]]
+    working = asyncio.create_task(house.worker("dead").answer(delivery(submitted)))
+    while not any(isinstance(e.event, ContextAssembled) for e in house.events()):
+        await asyncio.sleep(0)
+    while len(await house.tokens.recorded(TENANT, "s", 1)) < 2:
+        await asyncio.sleep(0)
+    closed = AttemptClosed(
+        call="1.1",
+        attempt=1,
+        length=len("All of it."),
+        digest=digest_of("All of it."),
+        finish="stop",
+        usage=RecordedUsage(known="reported", input_tokens=9, output_tokens=4),
+        total=10,
+    )
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    await house.tokens.close(TENANT, "s", 1, closed)
+    await asyncio.sleep(ACK_WAIT)
+    assert await house.answer_again(submitted) == Settled()
+    assert len(house.model.requests) == 1
+    reply = last(house, TurnCompleted).event
+    assert isinstance(reply, TurnCompleted)
+    assert reply.text == Plain(text="All of it.")
+
+
+async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> None:
+    house = House()
+    await house.open()
+    gate = asyncio.Event()
+    house.model.scripts = [["mine", gate], ["theirs"]]
+    submitted = await house.submit("Hi")
+    zombie = asyncio.create_task(house.worker("zombie").answer(delivery(submitted)))
+    while not any(isinstance(e.event, ContextAssembled) for e in house.events()):
+        await asyncio.sleep(0)
+    done = await house.sessions.act(TENANT, "s", ClaimTurn(1, "thief", Policies()), BY)
+    assert done.state.open
+    assert done.state.open.attempt == 2
+    assert await zombie == Silent()
+    ended = [e.event for e in house.events() if isinstance(e.event, AttemptEnded)]
+    assert [end.outcome for end in ended] == ["lost", "cancelled"]
+    assert "turn-completed" not in house.names()
+
+
+async def test_a_cancelled_turn_closes_the_stream_and_keeps_what_it_cost() -> None:
+    house = House()
+    await house.open()
+    house.model.scripts = [["never ", "mind", asyncio.Event()]]
+    submitted = await house.submit("Hi")
+    working = asyncio.create_task(house.worker().answer(delivery(submitted)))
+    while not any(
+        isinstance(held.event, Token) for held in await house.tokens.recorded(TENANT, "s", 1)
+    ):
+        await asyncio.sleep(0)
+    await house.sessions.act(TENANT, "s", CancelTurn(), BY)
+    assert await working == Settled()
+    assert house.model.closed == 1
+    own = last(house, AttemptEnded).event
+    assert isinstance(own, AttemptEnded)
+    assert own.outcome == "cancelled"
+    assert own.usage.known == "estimated"
+    assert isinstance(last(house, TurnCancelled).event, TurnCancelled)
+    state = await house.state()
+    assert state.turns[0].status == "cancelled"
+
+
+async def test_a_rate_limit_is_tried_again_each_try_an_event() -> None:
+    house = House()
+    await house.open(retries={"max": 2, "base_seconds": 0})
+    limited = ModelFailure("rate_limited", "slow down")
+    house.model.scripts = [[limited], [limited], ["at last"]]
+    assert await house.answer(await house.submit("Hi")) == Settled()
+    started = [e.event for e in house.events() if isinstance(e.event, AttemptStarted)]
+    assert [start.attempt for start in started] == [1, 2, 3]
+    assert house.names().count("context-assembled") == 1
+    assert house.names()[-1] == "turn-completed"
+
+
+async def test_a_failure_that_cannot_be_mended_fails_the_turn_with_its_reason() -> None:
+    house = House()
+    await house.open()
+    house.model.scripts = [[ModelFailure("unauthorised", "the key is not accepted")]]
+    assert await house.answer(await house.submit("Hi")) == Settled()
+    failed = last(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert (failed.code, failed.retryable) == ("unauthorised", False)
+
+
+async def test_a_prompt_that_cannot_fit_fails_the_turn_before_any_call() -> None:
+    house = House()
+    await house.open()
+    assert await house.answer(await house.submit("x" * 5000)) == Settled()
+    failed = last(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "over-budget"
+    assert house.model.requests == []
+
+
+async def test_a_turn_past_its_deadline_fails_at_the_next_delivery() -> None:
+    house = House()
+    await house.open(deadline_seconds=5)
+    submitted = await house.submit("Hi")
+    house.clock.pass_by(6)
+    assert await house.answer(submitted) == Settled()
+    failed = last(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "deadline"
+    assert house.model.requests == []
+
+
+async def test_a_running_worker_keeps_its_own_deadline() -> None:
+    house = House()
+    await house.open(deadline_seconds=0.2)
+    house.model.scripts = [["slow", asyncio.Event()]]
+    assert await house.answer(await house.submit("Hi")) == Settled()
+    failed = last(house, TurnFailed).event
+    assert isinstance(failed, TurnFailed)
+    assert failed.code == "deadline"
+
+
+async def test_a_stopping_worker_hands_its_turn_back_for_the_next_one() -> None:
+    house = House()
+    await house.open()
+    house.model.scripts = [["half", asyncio.Event()], ["whole"]]
+    submitted = await house.submit("Hi")
+    worker = house.worker("leaving")
+    working = asyncio.create_task(worker.answer(delivery(submitted)))
+    while len(await house.tokens.recorded(TENANT, "s", 1)) < 2:
+        await asyncio.sleep(0)
+    worker.stopping.set()
+    assert await working == Later(0)
+    assert await house.answer_again(submitted) == Settled()
+    assert house.names()[-1] == "turn-completed"
+
+
+async def test_an_event_of_others_meanwhile_does_not_disturb_the_answer() -> None:
+    house = House()
+    await house.open()
+    await house.answer(await house.submit("First"))
+    gate = asyncio.Event()
+    house.model.scripts = [["second", gate]]
+    submitted = await house.submit("Second")
+    working = asyncio.create_task(house.worker().answer(delivery(submitted)))
+    while len(await house.tokens.recorded(TENANT, "s", 2)) < 2:
+        await asyncio.sleep(0)
+    await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    gate.set()
+    assert await working == Settled()
+    assert house.names()[-1] == "turn-completed"
+
+
+async def test_a_retry_after_a_source_changed_is_a_new_call_that_names_the_old_one() -> None:
+    house = House()
+    await house.open(retries={"max": 1, "base_seconds": 0})
+    await house.answer(await house.submit("First"))
+    gate = asyncio.Event()
+    house.model.scripts = [[gate, ModelFailure("server_error")], ["fine"]]
+    submitted = await house.submit("Second")
+    working = asyncio.create_task(house.worker().answer(delivery(submitted)))
+    while len(house.model.requests) < 2:
+        await asyncio.sleep(0)
+    await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    gate.set()
+    assert await working == Settled()
+    fixed = [e.event for e in house.events() if isinstance(e.event, ContextAssembled)]
+    assert [(f.call, f.supersedes) for f in fixed] == [
+        ("1.1", None),
+        ("2.1", None),
+        ("2.2", "2.1"),
+    ]
+
+
+@pytest.mark.parametrize("queued", [1, 5])
+async def test_queued_turns_are_answered_one_after_another_in_order(queued: int) -> None:
+    house = House()
+    await house.open()
+    events = [await house.submit(f"turn {n}") for n in range(queued + 1)]
+    assert house.names().count("turn-queued") == queued
+    await house.answer(events[0])
+    for _ in range(queued):
+        released = house.events()[-1]
+        await house.answer(released)
+    state = await house.state()
+    assert [ref.turn for ref in state.turns] == list(range(1, queued + 2))
+    assert state.open is None
+
+
+async def test_a_first_sign_of_life_is_given_before_the_prompt_is_assembled() -> None:
+    house = House()
+    await house.open()
+    await house.answer(await house.submit("Hi"))
+    first = (await house.tokens.recorded(TENANT, "s", 1))[0].event
+    assert first == AttemptAlive(call="1.1", attempt=1)
