@@ -165,12 +165,10 @@ class History(Strict):
 
 
 class CharactersPerToken(Strict):
-    """Counts a token for every so many characters."""
+    """Counts a token for every so many characters, and one for what is left over."""
 
     chars_per_token: Annotated[int, Field(ge=1, le=1_000)]
     """How many characters make a token."""
-    round: Literal["up", "down"] = "up"
-    """What becomes of a remainder."""
 
 
 class DropOldestPairs(Strict):

@@ -165,7 +165,8 @@ def _assembled(state: SessionState, recorded: Recorded, event: ContextAssembled)
     if state.open is None or state.open.turn != event.turn:
         return state
     said = Said(recorded.sequence, recorded.stream_sequence, "manifest", event.manifest.digest, 0)
-    return replace(state, open=replace(state.open, calls=state.open.calls + 1, context=said))
+    calls = state.open.calls + 1
+    return replace(state, open=replace(state.open, calls=calls, context=said, answered=False))
 
 
 def _attempt_ended(state: SessionState, event: AttemptEnded) -> SessionState:

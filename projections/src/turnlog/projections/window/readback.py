@@ -95,12 +95,13 @@ def _from_event(events: Sequence[Recorded], sequence: int, field: str) -> str:
     at = sequence - first
     if not 0 <= at < len(events) or events[at].sequence != sequence:
         raise Corrupt(f"event {sequence}", "it is not among the events of the session")
+    said = getattr(events[at].event, field, None)
+    if isinstance(said, Plain):
+        return said.text
     value: JsonValue = events[at].envelope.data
     for step in field.split("."):
         value = value.get(step) if isinstance(value, dict) else None
-    if isinstance(value, dict):
-        value = value.get("text")
-    return value if isinstance(value, str) else spelt(value)
+    return spelt(value)
 
 
 def _run(part: Part, source: FromTurns, turns: Mapping[int, Turn]) -> list[ChatMessage]:
