@@ -19,6 +19,12 @@ SESSIONS: Final = "SESSIONS"
 TOKENS: Final = "TOKENS"
 BLOBS: Final = "BLOBS"
 SNAPSHOTS: Final = "SNAPSHOTS"
+ALL_SESSIONS: Final = "session.>"
+ALL_TOKENS: Final = "tokens.>"
+ALL_BLOBS: Final = "blob.>"
+ALL_SNAPSHOTS: Final = "snapshot.>"
+TURNS_TO_TAKE: Final = ("session.*.*.turn.submitted", "session.*.*.turn.released")
+"""What workers wait for."""
 LIVE: Final = "live"
 """Prefix of republished messages: `session.a.b.turn` lives on as `live.session.a.b.turn`."""
 

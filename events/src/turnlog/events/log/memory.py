@@ -26,10 +26,10 @@ BULK = 500
 
 @dataclass
 class MemoryLog:
-    """All sessions in one list; its place in the list is an event's stream sequence."""
+    """All sessions in one list; its place in the list, from 1, is an event's stream sequence."""
 
     created: str = "1970-01-01T00:00:00Z"
-    stored: list[Raw] = field(default_factory=list[Raw])
+    stored: list[Raw | None] = field(default_factory=list[Raw | None])
     sessions: dict[tuple[str, str], list[int]] = field(
         default_factory=dict[tuple[str, str], list[int]]
     )
@@ -42,22 +42,28 @@ class MemoryLog:
     async def append(self, batch: Batch) -> Outcome:
         """See `Log.append`."""
         places = self.sessions.setdefault((batch.tenant, batch.session), [])
-        expected = batch.after.sequence if batch.after else 0
-        there = [self._read(place) for place in places[expected : expected + len(batch.messages)]]
-        if there:
+        behind = batch.after.sequence if batch.after else 0
+        if batch.after and batch.after.stream_sequence not in places[behind - 1 : behind]:
+            return Conflicted(len(places))
+        if there := [self._read(p) for p in places[behind : behind + len(batch.messages)]]:
             same = [event.stored for event in there] == [m.payload for m in batch.messages]
             return AlreadyThere(tuple(there)) if same else Conflicted(len(places))
-        if len(places) < expected:
-            return Conflicted(len(places))
         for message in batch.messages:
             self.stored.append(Raw(message.subject, len(self.stored) + 1, message.payload))
             places.append(len(self.stored))
         async with self.grown:
             self.grown.notify_all()
-        return Appended(tuple(self._read(place) for place in places[expected:]))
+        return Appended(tuple(self._read(place) for place in places[behind:]))
+
+    def lose(self, place: int) -> None:
+        """Lose the event at a place, as a damaged store does."""
+        self.stored[place - 1] = None
 
     def _read(self, place: int) -> Recorded:
-        return read(self.stored[place - 1].stored, place)
+        raw = self.stored[place - 1] if 0 < place <= len(self.stored) else None
+        if raw is None:
+            raise Corrupt(f"log {place}", "holds no event any more")
+        return read(raw.stored, place)
 
     async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
         """See `Log.last`; there is no follower here to be stale."""
@@ -70,14 +76,15 @@ class MemoryLog:
     ) -> Sequence[Recorded]:
         """See `Log.between`."""
         first = after.sequence if after else 0
-        places = self.sessions[tenant, session][first : upto.sequence]
+        places = self.sessions.get((tenant, session), [])[first : upto.sequence]
         return [self._read(place) for place in places]
 
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
         """See `Log.at`."""
-        events = [self._read(place) for place in stream_sequences if place <= len(self.stored)]
-        if len(events) < len(stream_sequences) or any(e.tenant != tenant for e in events):
-            raise Corrupt("log", f"no event at one of {list(stream_sequences)}")
+        events = [self._read(place) for place in stream_sequences]
+        for event in events:
+            if event.tenant != tenant:
+                raise Corrupt(f"log {event.stream_sequence}", f"is no event of tenant {tenant}")
         return events
 
     async def follow(
@@ -89,11 +96,12 @@ class MemoryLog:
         while live or after < end:
             found = self.stored[after : after + BULK if live else min(end, after + BULK)]
             after += len(found)
-            if mine := [raw for raw in found if raw.subject.startswith(prefix)]:
+            if mine := [raw for raw in found if raw and raw.subject.startswith(prefix)]:
                 yield mine
             if live and not found:
                 async with self.grown:
-                    await self.grown.wait_for(lambda seen=after: len(self.stored) > seen)
+                    while len(self.stored) <= after:
+                        await self.grown.wait()
 
     async def watch(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[Recorded]:
         """See `Log.watch`."""
@@ -103,7 +111,8 @@ class MemoryLog:
                 after += 1
                 yield self._read(place)
             async with self.grown:
-                await self.grown.wait_for(lambda seen=after: len(places) > seen)
+                while len(places) <= after:
+                    await self.grown.wait()
 
 
 @dataclass
@@ -168,11 +177,11 @@ class MemoryTokens:
 
     async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
         """See `TokenStream.recorded`."""
-        return tuple(self.held.get((tenant, session, turn), ()))
+        return tuple(self._held(tenant, session, turn))
 
     async def silence(self, tenant: str, session: str, turn: int) -> float | None:
         """See `TokenStream.silence`."""
-        held = self.held.get((tenant, session, turn))
+        held = self._held(tenant, session, turn)
         return (datetime.now(UTC) - held[-1].at).total_seconds() if held else None
 
     @asynccontextmanager
@@ -189,11 +198,12 @@ class MemoryTokens:
     async def _events(self, tenant: str, session: str, turn: int) -> AsyncGenerator[TokenEvent]:
         seen = 0
         while True:
-            held = self.held.get((tenant, session, turn), [])
-            for stamped in held[seen:]:
+            for stamped in self._held(tenant, session, turn)[seen:]:
                 seen += 1
                 yield stamped.event
             async with self.grown:
-                await self.grown.wait_for(
-                    lambda n=seen: len(self.held.get((tenant, session, turn), [])) > n
-                )
+                while len(self._held(tenant, session, turn)) <= seen:
+                    await self.grown.wait()
+
+    def _held(self, tenant: str, session: str, turn: int) -> list[Stamped]:
+        return self.held.get((tenant, session, turn), [])

@@ -1,0 +1,64 @@
+"""Requests to JetStream whose answers are JSON: what was asked for, or an error with a code.
+
+Codes are told apart, texts never are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from pydantic import BaseModel
+
+from turnlog.events.errors import TooLarge, Unavailable
+from turnlog.events.nats.connection import Connection
+
+HEADER_BYTES: Final = 4096
+"""Room left for headers: a server hangs up on a message above its limit, headers included."""
+
+
+class Denied(Unavailable):
+    """The server understood and said no; `code` is its own for the reason."""
+
+    def __init__(self, what: str, code: int, detail: str) -> None:
+        super().__init__(what, f"{detail} ({code})")
+        self.code = code
+
+
+class Ack(BaseModel):
+    """A stream's word that a message is stored."""
+
+    seq: int
+    duplicate: bool = False
+
+
+class _Fault(BaseModel):
+    err_code: int = 0
+    description: str = ""
+
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+async def ask(
+    connection: Connection,
+    subject: str,
+    kind: type[Answer],
+    payload: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """Send a request and read its answer; raises `Denied`, `Absent` or `Silent`."""
+    message = await connection.request(subject, payload, headers)
+    answer = json.loads(message.data)
+    if "error" in answer:
+        fault = _Fault.model_validate(answer["error"])
+        raise Denied(subject, fault.err_code, fault.description)
+    return kind.model_validate(answer)
+
+
+def check_size(connection: Connection, what: str, size: int) -> None:
+    """Refuse what this server would hang up on."""
+    limit = connection.nc.max_payload - HEADER_BYTES
+    if size > limit:
+        raise TooLarge(what, size, limit)

@@ -1,0 +1,93 @@
+"""Appending by compare-and-set, until it is known what became of the batch.
+
+Whatever is not plainly an acknowledgement is looked up at the stream's leader, and only then
+reported or sent again, with the very same bytes. So a batch lands once, however often it was
+sent, and a conflict is never guessed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from turnlog.events.codec import Batch, read
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Unavailable
+from turnlog.events.ids import session_subjects
+from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Outcome, Unreachable
+from turnlog.events.nats.backoff import back_off
+from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.fetching import (
+    Held,
+    exact_at_leader,
+    last_at_leader,
+    next_at_leader,
+)
+from turnlog.events.nats.publishing import Contested, Doubtful, Full, Kept, Unheard, publish
+
+Found = AlreadyThere | Conflicted
+
+
+async def append(connection: Connection, stream: str, batch: Batch, patience: float) -> Outcome:
+    """Send until the outcome is known; after `patience` seconds no further try begins."""
+    ends = asyncio.get_running_loop().time() + patience
+    doubt, failures = False, 0
+    while True:
+        answer = await publish(connection, batch)
+        found: Found | None = None
+        match answer:
+            case Kept(last):
+                return Appended(_recorded(batch, last))
+            case Full(detail):
+                return Unreachable(detail, ambiguous=doubt)
+            case Doubtful():
+                doubt = True
+                found = await _find(connection, stream, batch)
+            case Contested():
+                found = await _find(connection, stream, batch)
+            case Unheard():
+                pass
+        if found is not None:
+            return found
+        if asyncio.get_running_loop().time() >= ends:
+            return Unreachable(answer.detail, ambiguous=doubt)
+        await back_off(failures)
+        failures += 1
+
+
+def _recorded(batch: Batch, last: int) -> tuple[Recorded, ...]:
+    first = last - len(batch.messages) + 1
+    return tuple(read(message.payload, first + n) for n, message in enumerate(batch.messages))
+
+
+async def _find(connection: Connection, stream: str, batch: Batch) -> Found | None:
+    """Ask the leader for the batch, or for what stands in its place; none: neither is there."""
+    try:
+        return await _stands(connection, stream, batch)
+    except Unavailable:
+        return None
+
+
+async def _stands(connection: Connection, stream: str, batch: Batch) -> Found | None:
+    subjects = session_subjects(batch.tenant, batch.session)
+    behind = batch.after.stream_sequence if batch.after else 0
+    first = await next_at_leader(connection, stream, subjects, behind + 1)
+    if first is not None and (there := await _same(connection, stream, batch, first)):
+        return AlreadyThere(there)
+    head = await last_at_leader(connection, stream, subjects)
+    if first is None and (head.stream_sequence if head else 0) == behind:
+        return None
+    return Conflicted(read(head.payload, head.stream_sequence).sequence if head else 0)
+
+
+async def _same(
+    connection: Connection, stream: str, batch: Batch, first: Held
+) -> tuple[Recorded, ...]:
+    """Give the batch as stored from `first` on, or nothing where other bytes stand there."""
+    payloads = [message.payload for message in batch.messages]
+    if first.payload != payloads[0]:
+        return ()
+    places = range(first.stream_sequence + 1, first.stream_sequence + len(payloads))
+    rest = [await exact_at_leader(connection, stream, place) for place in places]
+    if [held.payload for held in rest if held] != payloads[1:]:
+        return ()
+    return _recorded(batch, places.stop - 1)

@@ -1,0 +1,71 @@
+"""What a stream republishes, as it comes: live, by core NATS, and with no promise of arrival.
+
+As much is kept as there is room for; the rest is dropped, and so is what the network loses.
+Whoever reads must see a gap by number, and look for a lost last message from time to time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from nats import errors
+from nats.aio.msg import Msg
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.ids import LIVE
+from turnlog.events.nats.connection import Connection
+
+ROOM: Final = 4 * 1024 * 1024
+"""Bytes kept for a reader that is not there yet."""
+OVERHEAD: Final = 1024
+"""Bytes counted for a message besides its payload."""
+
+
+@dataclass
+class Arrivals:
+    """Messages that came since the reader began to listen."""
+
+    kept: deque[Msg] = field(default_factory=deque[Msg])
+    room: int = ROOM
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def keep(self, message: Msg) -> None:
+        """Keep a message if there is room for it."""
+        size = len(message.data) + OVERHEAD
+        if size <= self.room:
+            self.room -= size
+            self.kept.append(message)
+            self.came.set()
+
+    async def next(self, within: float) -> Msg | None:
+        """Give the next message, or none when none comes within these seconds."""
+        if not self.kept:
+            self.came.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self.came.wait()
+        if not self.kept:
+            return None
+        message = self.kept.popleft()
+        self.room += len(message.data) + OVERHEAD
+        return message
+
+
+@asynccontextmanager
+async def arrivals(connection: Connection, subjects: str) -> AsyncGenerator[Arrivals]:
+    """Listen to what is republished of `subjects`."""
+    came = Arrivals()
+    try:
+        listening = await connection.nc.subscribe(f"{LIVE}.{subjects}", cb=came.keep)
+    except errors.Error as error:
+        raise Unavailable("nats", f"no subscription: {type(error).__name__}") from error
+    try:
+        yield came
+    finally:
+        with suppress(errors.Error):  # a closed connection has forgotten it already
+            await listening.unsubscribe()

@@ -1,0 +1,159 @@
+"""The connection to NATS: one a process, and it never gives up by itself.
+
+nats-py stops reconnecting after two minutes and is closed for good then; this one goes on for
+ever, at random intervals. It tells two kinds of silence apart, since they mean different things
+to a writer: nobody heard the request, or nobody knows. What a closed connection means is for the
+process to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nats import errors
+from nats.aio.client import Client, Server
+from nats.aio.msg import Msg
+
+from turnlog.events.errors import TurnlogError, Unavailable
+
+PENDING: Final = 8 * 1024 * 1024
+"""Bytes kept for sending while the connection is down."""
+LONGEST_WAIT: Final = 2.0
+"""Seconds between two tries to reconnect, at most."""
+
+_UNSENT: Final = (
+    errors.NoRespondersError,
+    errors.ConnectionClosedError,
+    errors.ConnectionDrainingError,
+    errors.OutboundBufferLimitError,
+)
+
+
+class Absent(Unavailable):
+    """Nobody heard the request: for certain it was not carried out."""
+
+
+class Silent(Unavailable):
+    """No answer in time: the request may have been carried out, or may yet be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open connection, and how many seconds a request on it may take."""
+
+    nc: Client
+    patience: float
+
+    async def request(
+        self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        """Ask and wait for one answer; raises `Absent` or `Silent`."""
+        named = dict(headers) if headers else None
+        try:
+            return await self.nc.request(subject, payload, timeout=self.patience, headers=named)
+        except _UNSENT as error:
+            raise Absent("nats", f"{subject}: {type(error).__name__}") from error
+        except errors.Error as error:
+            raise Silent("nats", f"{subject}: {type(error).__name__}") from error
+
+
+Hook = Callable[[Connection], Awaitable[None]]
+"""Called after each reconnect, beside everything else; it may take its time."""
+
+
+@asynccontextmanager
+async def connected(
+    url: str,
+    *,
+    name: str = "turnlog",
+    patience: float = 5.0,
+    inbox_prefix: str = "_INBOX",
+    on_reconnect: Hook | None = None,
+    on_closed: Callable[[], None] | None = None,
+) -> AsyncGenerator[Connection]:
+    """Connect within `patience` seconds or raise `Unavailable`; close when left.
+
+    `on_closed` hears of a connection closed by anything but leaving. An `inbox_prefix` of one's
+    own keeps other users of the account from reading the answers.
+    """
+    connection = Connection(Client(), patience)
+    hooks: set[asyncio.Task[None]] = set()
+    leaving = asyncio.Event()
+
+    async def reconnected() -> None:
+        # A task of its own, since what a hook raises would end nats-py's reconnecting
+        if on_reconnect is not None:
+            hooks.add(task := asyncio.create_task(_run(on_reconnect, connection)))
+            task.add_done_callback(hooks.discard)
+
+    async def closed() -> None:
+        if on_closed is not None and not leaving.is_set():
+            on_closed()
+
+    await _open(
+        connection, url, name=name, inbox_prefix=inbox_prefix, reconnected_cb=reconnected,
+        closed_cb=closed,
+    )  # fmt: skip
+    try:
+        yield connection
+    finally:
+        leaving.set()
+        for hook in tuple(hooks):
+            hook.cancel()
+        await _close(connection.nc)
+
+
+async def _open(connection: Connection, url: str, **options: Any) -> None:  # noqa: ANN401
+    nc = connection.nc
+    try:
+        async with asyncio.timeout(connection.patience):
+            await nc.connect(
+                url.split(","),
+                error_cb=_noted,
+                reconnect_to_server_handler=_any_server_soon,
+                max_reconnect_attempts=-1,
+                pending_size=PENDING,
+                **options,
+            )
+    except (OSError, errors.Error) as error:  # a TimeoutError is an OSError
+        reason = nc.last_error or error
+        await nc.close()
+        raise Unavailable("nats", f"no connection: {_said(reason)}") from error
+
+
+async def _close(nc: Client) -> None:
+    """Close, after sending what waits to be sent when there is anybody to send it to."""
+    try:
+        if nc.is_connected:
+            await nc.flush(timeout=2)
+    except errors.Error as error:
+        await _noted(error)
+    await nc.close()
+
+
+async def _run(hook: Hook, connection: Connection) -> None:
+    try:
+        await hook(connection)
+    except TurnlogError as error:
+        await _noted(error)
+
+
+async def _noted(error: Exception) -> None:
+    logging.getLogger(__name__).warning("nats: %s", _said(error))
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _any_server_soon(servers: list[Server], info: dict[str, Any]) -> tuple[Server | None, float]:
+    del info
+    server = random.choice(servers)  # noqa: S311 -- spreads, guards nothing
+    longest = min(LONGEST_WAIT, 0.1 * 2.0 ** min(server.reconnects, 10))
+    return server, random.uniform(0, longest)  # noqa: S311

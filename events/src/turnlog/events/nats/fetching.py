@@ -1,0 +1,153 @@
+"""Getting stored messages back, by place or by subject, each in one request.
+
+Any replica answers a direct get, and a follower may lag; the leader is asked where that would
+matter. Nothing in here scans without a count: a filtered scan over a large stream takes tens of
+milliseconds, an exact get a third of one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from nats import errors
+from nats.aio.msg import Msg
+from pydantic import BaseModel
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.nats.answers import Denied, ask
+from turnlog.events.nats.connection import Absent, Connection, Silent
+
+DIRECT: Final = "$JS.API.DIRECT.GET"
+LEADER: Final = "$JS.API.STREAM.MSG.GET"
+PAGE_BYTES: Final = 8 * 1024 * 1024
+"""What one batched answer may hold, so that it never overruns its reader."""
+NO_MESSAGE: Final = 10037
+"""The server's code for a message that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A message as a stream holds it."""
+
+    subject: str
+    stream_sequence: int
+    time: str
+    """When it was stored, by the server's clock, RFC 3339."""
+    payload: bytes
+
+
+async def exact(connection: Connection, stream: str, sequence: int) -> Held | None:
+    """Get the message at a place; none may mean that a follower lags."""
+    return await _direct(connection, stream, seq=sequence)
+
+
+async def last_of(connection: Connection, stream: str, subjects: str) -> Held | None:
+    """Get the last message under `subjects`, perhaps from a follower that lags."""
+    return await _direct(connection, stream, last_by_subj=subjects)
+
+
+async def exact_at_leader(connection: Connection, stream: str, sequence: int) -> Held | None:
+    """Get the message at a place, surely."""
+    return await _led(connection, stream, seq=sequence)
+
+
+async def last_at_leader(connection: Connection, stream: str, subjects: str) -> Held | None:
+    """Get the last message under `subjects`, surely."""
+    return await _led(connection, stream, last_by_subj=subjects)
+
+
+async def next_at_leader(
+    connection: Connection, stream: str, subjects: str, start: int
+) -> Held | None:
+    """Get the first message under `subjects` at or behind `start`, surely."""
+    return await _led(connection, stream, seq=start, next_by_subj=subjects)
+
+
+async def _direct(connection: Connection, stream: str, **wanted: str | int) -> Held | None:
+    answer = await connection.request(f"{DIRECT}.{stream}", _json(wanted))
+    match _status(answer):
+        case None:
+            return held(answer)
+        case "404":
+            return None
+        case status:
+            raise Unavailable("nats", f"{stream}: status {status} to {wanted}")
+
+
+class _Message(BaseModel):
+    subject: str
+    seq: int
+    time: str
+    data: str = ""
+
+
+class _Found(BaseModel):
+    message: _Message
+
+
+async def _led(connection: Connection, stream: str, **wanted: str | int) -> Held | None:
+    try:
+        found = (await ask(connection, f"{LEADER}.{stream}", _Found, _json(wanted))).message
+    except Denied as denied:
+        if denied.code == NO_MESSAGE:
+            return None
+        raise
+    return Held(found.subject, found.seq, found.time, b64decode(found.data))
+
+
+async def run(
+    connection: Connection, stream: str, subjects: str, start: int, count: int
+) -> list[Held]:
+    """Get up to `count` messages under `subjects` from `start` on, in order.
+
+    Fewer come where there are no more, where a follower lags, or where they are too large for
+    one answer.
+    """
+    wanted = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": PAGE_BYTES}
+    found: list[Held] = []
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def take(answer: Msg) -> None:
+        status = _status(answer)
+        if status is None:
+            found.append(held(answer))
+        elif not ended.done():
+            ended.set_result(status)
+
+    nc = connection.nc
+    try:
+        inbox = await nc.subscribe(nc.new_inbox(), cb=take)
+        try:
+            await nc.publish(f"{DIRECT}.{stream}", _json(wanted), inbox.subject)
+            status = await asyncio.wait_for(ended, connection.patience)
+        finally:
+            await inbox.unsubscribe()
+    except (errors.Error, TimeoutError) as error:
+        raise Silent("nats", f"no end of a batch of {stream}: {type(error).__name__}") from error
+    if status == "503":
+        raise Absent("nats", f"nobody serves {stream}")
+    return found
+
+
+def held(message: Msg) -> Held:
+    """Read a message that the server sent with its place in the headers."""
+    headers = message.headers or {}
+    return Held(
+        headers["Nats-Subject"],
+        int(headers["Nats-Sequence"]),
+        headers.get("Nats-Time-Stamp", ""),
+        message.data,
+    )
+
+
+def _json(wanted: Mapping[str, object]) -> bytes:
+    return json.dumps(wanted).encode()
+
+
+def _status(message: Msg) -> str | None:
+    return message.headers.get("Status") if message.headers else None

@@ -1,0 +1,63 @@
+"""The log on JetStream: the port `Log`, put together from its parts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+
+from turnlog.events.codec import Batch
+from turnlog.events.envelope import Head, Recorded
+from turnlog.events.ids import ALL_SESSIONS, SESSIONS, session_subjects, stream_of
+from turnlog.events.log.outcomes import Outcome
+from turnlog.events.log.ports import Identity, Raw
+from turnlog.events.nats import append, following, reading, watching
+from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.streams import facts_of
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamLog:
+    """Sessions of all tenants."""
+
+    connection: Connection
+    patience: float = 10.0
+    """Seconds in which an append may be tried again."""
+
+    async def identity(self, tenant: str) -> Identity:
+        """See `Log.identity`; it asks the server each time."""
+        stream = stream_of(tenant)
+        return Identity(stream, (await facts_of(self.connection, stream)).created)
+
+    async def append(self, batch: Batch) -> Outcome:
+        """See `Log.append`."""
+        stream = stream_of(batch.tenant)
+        return await append.append(self.connection, stream, batch, self.patience)
+
+    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+        """See `Log.last`."""
+        subjects = session_subjects(tenant, session)
+        return await reading.last(self.connection, stream_of(tenant), subjects, leader=leader)
+
+    async def between(
+        self, tenant: str, session: str, after: Head | None, upto: Recorded
+    ) -> Sequence[Recorded]:
+        """See `Log.between`."""
+        subjects = session_subjects(tenant, session)
+        return await reading.between(self.connection, stream_of(tenant), subjects, after, upto)
+
+    async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
+        """See `Log.at`."""
+        return await reading.at(self.connection, stream_of(tenant), tenant, stream_sequences)
+
+    def follow(
+        self, tenant: str | None, after: int, *, live: bool
+    ) -> AsyncGenerator[Sequence[Raw]]:
+        """See `Log.follow`."""
+        stream = SESSIONS if tenant is None else stream_of(tenant)
+        subjects = ALL_SESSIONS if tenant is None else session_subjects(tenant)
+        return following.follow(self.connection, stream, subjects, after, live=live)
+
+    def watch(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[Recorded]:
+        """See `Log.watch`."""
+        subjects = session_subjects(tenant, session)
+        return watching.watch(self.connection, stream_of(tenant), subjects, after)

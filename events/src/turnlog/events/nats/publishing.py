@@ -1,0 +1,122 @@
+"""One try to get a batch stored, and what the stream said to it.
+
+A single message is one request. Several are an atomic batch: all but the last are sent without
+waiting, and the last commits them or fails them together, so a batch is one round trip too. What
+an answer means for the batch as a whole is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from nats import errors
+from nats.js.api import Header
+
+from turnlog.events.codec import MAX_EVENT_BYTES, Batch
+from turnlog.events.errors import TooLarge
+from turnlog.events.ids import session_subjects
+from turnlog.events.nats.answers import Ack, Denied, ask, check_size
+from turnlog.events.nats.connection import Absent, Connection, Silent
+
+TYPE_HEADER: Final = "Turnlog-Type"
+GUARDED: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+
+OVERSIZE: Final = 10054
+TAKEN: Final = frozenset({10071, 10158, 10164, 10176, 10201})
+"""Codes by which a stream says that the place is taken, or that it saw the message before."""
+NO_ROOM: Final = frozenset({10002, 10023, 10028, 10047, 10077})
+"""Codes by which a server says that it has no room and has stored nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The batch is stored; its last message lies here."""
+
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contested:
+    """The stream did not store it now: it was there before, or the place is taken."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """There is no room, and it is not stored."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unheard:
+    """Nobody took it, and it is not stored."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """It may be stored, or may yet be."""
+
+    detail: str
+
+
+Answer = Kept | Contested | Full | Unheard | Doubtful
+
+
+async def publish(connection: Connection, batch: Batch) -> Answer:
+    """Send a batch once; raises `TooLarge` where this server would never take it."""
+    largest = max(len(message.payload) for message in batch.messages)
+    check_size(connection, "event", largest)
+    if not connection.nc.is_connected:
+        return Unheard("not connected")
+    try:
+        ack = await _send(connection, batch)
+    except Denied as denied:
+        return _declined(denied, largest)
+    except Absent as absent:
+        return Unheard(absent.detail)
+    except (Silent, errors.Error) as silent:
+        return Doubtful(str(silent))
+    return Contested("a message of its id was there before") if ack.duplicate else Kept(ack.seq)
+
+
+def _declined(denied: Denied, largest: int) -> Answer:
+    if denied.code == OVERSIZE:
+        raise TooLarge("event", largest, MAX_EVENT_BYTES)
+    if denied.code in NO_ROOM:
+        return Full(denied.detail)
+    return Contested(denied.detail) if denied.code in TAKEN else Doubtful(denied.detail)
+
+
+async def _send(connection: Connection, batch: Batch) -> Ack:
+    *others, (last, commit) = zip(batch.messages, _headers(batch), strict=True)
+    for message, headers in others:
+        await connection.nc.publish(message.subject, message.payload, headers=headers)
+    return await ask(connection, last.subject, Ack, last.payload, commit)
+
+
+def _headers(batch: Batch) -> Iterator[dict[str, str]]:
+    guard = {
+        Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(
+            batch.after.stream_sequence if batch.after else 0
+        ),
+        GUARDED: session_subjects(batch.tenant, batch.session),
+    }
+    count = len(batch.messages)
+    name = uuid4().hex  # of this try: a batch that was cut off may still be open
+    for number, message in enumerate(batch.messages, 1):
+        headers = {Header.MSG_ID.value: message.id, TYPE_HEADER: message.type}
+        if number == 1:
+            headers |= guard
+        if count > 1:
+            headers[Header.BATCH_ID.value] = name
+            headers[Header.BATCH_SEQUENCE.value] = str(number)
+        if number == count > 1:
+            headers[Header.BATCH_COMMIT.value] = "1"
+        yield headers

@@ -1,0 +1,27 @@
+"""Snapshots on a stream of their own, which keeps the latest of each session and no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnlog.events.ids import SNAPSHOTS, snapshot_subject
+from turnlog.events.nats.answers import Ack, ask, check_size
+from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.fetching import last_of
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamSnapshots:
+    """Snapshots of all sessions."""
+
+    connection: Connection
+
+    async def put(self, tenant: str, session: str, data: bytes) -> None:
+        """See `Snapshots.put`."""
+        check_size(self.connection, "snapshot", len(data))
+        await ask(self.connection, snapshot_subject(tenant, session), Ack, data)
+
+    async def get(self, tenant: str, session: str) -> bytes | None:
+        """See `Snapshots.get`."""
+        found = await last_of(self.connection, SNAPSHOTS, snapshot_subject(tenant, session))
+        return found.payload if found else None

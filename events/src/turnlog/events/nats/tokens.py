@@ -1,0 +1,130 @@
+"""Tokens in flight: a stream in memory that may vanish, and is treated as if it had.
+
+Sending waits for nothing and fails silently, since a reply must not stumble over its watchers.
+What is held can be read back for as long as the server lives; what was lost is simply not there,
+and whoever needs it turns to the recorded reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from nats import errors
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.ids import TOKENS, token_subject
+from turnlog.events.log.ports import Stamped
+from turnlog.events.nats.answers import Ack, Denied, ask
+from turnlog.events.nats.arrivals import Arrivals, arrivals
+from turnlog.events.nats.connection import Absent, Connection
+from turnlog.events.nats.fetching import Held, held, last_of, run
+from turnlog.events.nats.streams import facts_of
+from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
+
+PAGE: Final = 1_000
+"""Token events read back in one batch."""
+CHECK_EVERY: Final = 3.0
+"""Seconds of silence after which what is held is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class JetStreamTokens:
+    """Token streams of all turns."""
+
+    connection: Connection
+
+    async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
+        """See `TokenStream.publish`."""
+        payload = TOKEN_EVENT.dump_json(event, exclude_none=True)
+        with suppress(errors.Error):
+            await self.connection.nc.publish(token_subject(tenant, session, turn), payload)
+
+    async def close(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
+        """See `TokenStream.close`."""
+        payload = TOKEN_EVENT.dump_json(event, exclude_none=True)
+        try:
+            await ask(self.connection, token_subject(tenant, session, turn), Ack, payload)
+        except Unavailable:
+            return False
+        return True
+
+    async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
+        """See `TokenStream.recorded`."""
+        found = await _held(self.connection, token_subject(tenant, session, turn), 0)
+        return tuple(
+            Stamped(event, datetime.fromisoformat(each.time))
+            for each in found
+            for event in _events(each)
+        )
+
+    async def silence(self, tenant: str, session: str, turn: int) -> float | None:
+        """See `TokenStream.silence`."""
+        subject = token_subject(tenant, session, turn)
+        try:
+            newest = await last_of(self.connection, TOKENS, subject)
+            now = (await facts_of(self.connection, TOKENS)).now
+        except (Absent, Denied):
+            return None
+        return (now - datetime.fromisoformat(newest.time)).total_seconds() if newest else None
+
+    @asynccontextmanager
+    async def watch(
+        self, tenant: str, session: str, turn: int
+    ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
+        """See `TokenStream.watch`."""
+        subject = token_subject(tenant, session, turn)
+        async with arrivals(self.connection, subject) as live:
+            flow = _flow(self.connection, subject, live)
+            try:
+                yield flow
+            finally:
+                await flow.aclose()
+
+
+async def _flow(connection: Connection, subject: str, live: Arrivals) -> AsyncGenerator[TokenEvent]:
+    seen = 0
+    message: Msg | None = None
+    while True:
+        for each in await _unseen(connection, subject, seen, message):
+            seen = each.stream_sequence
+            for event in _events(each):
+                yield event
+        message = await live.next(CHECK_EVERY)
+
+
+async def _unseen(
+    connection: Connection, subject: str, seen: int, message: Msg | None
+) -> list[Held]:
+    """Give the message if it is the next one, else what is held and can be had."""
+    if message is not None and message.headers is not None:
+        if int(message.headers["Nats-Sequence"]) <= seen:
+            return []
+        if int(message.headers["Nats-Last-Sequence"]) <= seen:
+            return [held(message)]
+    try:
+        return await _held(connection, subject, seen)
+    except Unavailable:
+        return []
+
+
+async def _held(connection: Connection, subject: str, behind: int) -> list[Held]:
+    found: list[Held] = []
+    with suppress(Absent):
+        while page := await run(connection, TOKENS, subject, behind + 1, PAGE):
+            found += page
+            behind = page[-1].stream_sequence
+    return found
+
+
+def _events(found: Held) -> tuple[TokenEvent, ...]:
+    """Decode a token event, if this release knows its kind."""
+    try:
+        return (TOKEN_EVENT.validate_json(found.payload),)
+    except ValidationError:
+        return ()
