@@ -7,13 +7,22 @@ misspelt setting is worse than a missing one.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Seconds = Annotated[float, Field(gt=0)]
+
+
+def _parted(value: object) -> object:
+    return tuple(filter(None, value.split(os.pathsep))) if isinstance(value, str) else value
+
+
+Folders = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_parted)]
+"""Folders, in one variable parted as in `PATH`."""
 
 
 class Process(BaseSettings):
@@ -26,7 +35,7 @@ class Process(BaseSettings):
     replicas: Annotated[int, Field(ge=1, le=5)] = 1
     """Copies of each stream that NATS keeps; 3 in a cluster."""
     durability: Literal["fsync-acked", "replicated", "relaxed"] = "fsync-acked"
-    """What an acknowledgement is required to mean; a server that gives less is refused."""
+    """What an acknowledgement must mean; a server known to give less is refused."""
     tenant: str = "default"
     """Whose sessions are meant where nobody says."""
     log_format: Literal["console", "json"] = "console"
@@ -35,6 +44,8 @@ class Process(BaseSettings):
     """Where traces go, an OTLP address over HTTP; without one there are none."""
     grace: Seconds = 10.0
     """Seconds to finish or hand back what is under way when the process is told to stop."""
+    nats_monitor: str | None = None
+    """The server's monitoring address, `http://host:port`, where its fsync setting is read."""
 
 
 class GatewaySettings(Process):
@@ -44,7 +55,7 @@ class GatewaySettings(Process):
     """Host and port to listen on; port 0 is any free one."""
     database_url: SecretStr = SecretStr("sqlite+aiosqlite:///turnlog.db")
     """The read models, as SQLAlchemy spells it."""
-    blueprints: Annotated[tuple[Path, ...], NoDecode] = ()
+    blueprints: Folders = ()
     """Folders of blueprints beside the shipped ones, parted by `:`."""
     body_limit: Annotated[int, Field(ge=1024)] = 262_144
     """Bytes a request body may have."""
@@ -52,6 +63,8 @@ class GatewaySettings(Process):
     """Seconds a client may take to send it."""
     keep_alive: Seconds = 15.0
     """Seconds between signs of life on an event stream."""
+    model: str = "scripted/demo"
+    """The model that windows are shown for where a profile says `default`."""
 
 
 class WorkerSettings(Process):
@@ -61,7 +74,7 @@ class WorkerSettings(Process):
     """The model of profiles that say `default`, as litellm names it."""
     scripts: Path | None = None
     """Folder of scripts for `scripted/...` models, beside the shipped ones."""
-    blueprints: Annotated[tuple[Path, ...], NoDecode] = ()
+    blueprints: Folders = ()
     """Folders of blueprints beside the shipped ones, parted by `:`."""
     concurrency: Annotated[int, Field(ge=1, le=512)] = 32
     """Turns answered at once."""

@@ -15,18 +15,18 @@ from typing import Final, assert_never
 import structlog
 from faststream import AckPolicy
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
+from nats.js.api import ConsumerConfig
 
 from turnlog.events.codec import read
 from turnlog.events.errors import Corrupt, TurnlogError
-from turnlog.events.ids import SESSIONS
+from turnlog.events.ids import SESSIONS, TURNS_TO_TAKE
 from turnlog.events.turn import TurnReleased, TurnSubmitted
 from turnlog.services.worker.answering import Answering
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
+from turnlog.services.worker.durable import DURABLE
 
 _log = structlog.get_logger("turnlog.worker")
 
-DURABLE: Final = "workers"
-"""The consumer all workers share. Never rename it: its position would be lost."""
 PULL_SECONDS: Final = 5.0
 """How long one request for work stays open; it is then made anew."""
 RETRY_SECONDS: Final = 1.0
@@ -57,6 +57,7 @@ def build(url: str, places: int, grace: float, answering: Answering) -> NatsBrok
         broker.subscriber(
             stream=JStream(SESSIONS, declare=False),
             durable=DURABLE,
+            config=ConsumerConfig(filter_subjects=list(TURNS_TO_TAKE)),
             pull_sub=PullSub(batch_size=1, timeout=PULL_SECONDS),
             ack_policy=AckPolicy.MANUAL,
         )(on_turn)

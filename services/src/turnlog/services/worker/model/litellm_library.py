@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Mapping, MutableMapping
 from importlib.metadata import version
 from typing import Protocol, Self, cast, runtime_checkable
 
@@ -27,6 +27,7 @@ _ENVIRONMENT: Mapping[str, str] = {
     "LITELLM_MODE": "PRODUCTION",
 }
 """No tables from the network, and no settings from a `.env` file in the working directory."""
+_ASKED_ABOUT = ("ollama/", "ollama_chat/")
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
@@ -58,7 +59,7 @@ class Parser(Protocol):
 class Library(Protocol):
     custom_provider_map: list[Mapping[str, object]]
     disable_aiohttp_transport: bool
-    model_cost: Mapping[str, Mapping[str, object]]
+    model_cost: MutableMapping[str, Mapping[str, object]]
     suppress_debug_info: bool
 
     async def acompletion(self, **arguments: object) -> Stream: ...
@@ -81,6 +82,15 @@ def load() -> Library:
 
 def price_table(library: Library) -> PriceTable:
     return PriceTable(f"litellm-{version('litellm')}", library.model_cost)
+
+
+def introduce(library: Library, model: str) -> None:
+    """Make an Ollama model known to litellm before it is called.
+
+    Of one it has no prices for, litellm asks the server, and blocks the event loop until it answers.
+    """
+    if model.startswith(_ASKED_ABOUT):
+        library.model_cost.setdefault(model, {"litellm_provider": "ollama", "mode": "chat"})
 
 
 async def witnessed(stream: Stream) -> Witness | None:

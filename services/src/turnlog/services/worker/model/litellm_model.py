@@ -19,6 +19,7 @@ from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextD
 from turnlog.services.worker.model.litellm_library import (
     Library,
     Stream,
+    introduce,
     load,
     price_table,
     said_finish,
@@ -52,6 +53,7 @@ class LitellmModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
         arguments = self._arguments(request)
         library = await self._library()
+        introduce(library, request.model)
         patience, reading = Patience(self._timeouts), Reading()
         stream = await patience.wait(library.acompletion(**arguments))
         try:

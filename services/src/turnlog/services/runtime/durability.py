@@ -1,0 +1,53 @@
+"""What an acknowledgement means, read from the server where that is possible.
+
+An acknowledged event must survive a power failure: fsync before the ack, or copies on several
+servers that fsync. A server known to give less is refused; one that cannot be asked is taken at
+its operator's word, and that it was not asked is said wherever the level is named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Corrupt, Unavailable
+
+Level = Literal["fsync-acked", "replicated", "relaxed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """The level in force, and whether the server itself was asked."""
+
+    level: Level
+    checked: bool
+
+
+async def durability_of(wanted: Level, replicas: int, monitor: str | None) -> Durability:
+    """Give the level in force; raises `Corrupt` when it is less than wanted."""
+    if wanted == "relaxed":
+        return Durability("relaxed", checked=monitor is not None)
+    if wanted == "replicated" and replicas < 3:  # noqa: PLR2004 - the fewest that outlive one loss
+        raise Corrupt("durability", f"`replicated` needs 3 replicas, there are {replicas}")
+    if monitor is None:
+        return Durability(wanted, checked=False)
+    if not await asyncio.to_thread(_syncs_always, monitor):
+        fix = "set `sync_interval: always`, or ask for durability `relaxed`"
+        raise Corrupt("nats-server", f"it acknowledges before fsync; {fix}")
+    return Durability(wanted, checked=True)
+
+
+def _syncs_always(monitor: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{monitor}/varz", timeout=5) as answer:  # noqa: S310 - an operator's own setting
+            facts: JsonValue = json.load(answer)
+    except OSError as error:
+        raise Unavailable("nats-server monitoring", str(error)) from error
+    for step in ("jetstream", "config", "sync_always"):
+        facts = facts.get(step) if isinstance(facts, dict) else None
+    return facts is True

@@ -1,0 +1,88 @@
+"""The parts every process is put together from: one connection, and all that stands on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from turnlog.events.nats.blobs import JetStreamBlobs
+from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.connection import connected as connected_to_nats
+from turnlog.events.nats.jetstream_log import JetStreamLog
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.provision import provision, provision_tokens
+from turnlog.events.nats.snapshots import JetStreamSnapshots
+from turnlog.events.nats.tokens import JetStreamTokens
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.clock import new_id, now
+from turnlog.services.runtime.durability import Durability, durability_of
+from turnlog.services.runtime.sessions import OlderCommands, Sessions
+from turnlog.services.runtime.settings import Process
+from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.telemetry import Tracing, tracing
+from turnlog.services.runtime.texts import TextReader
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What stands on a process's connection."""
+
+    role: str
+    connection: Connection
+    log: JetStreamLog
+    blobs: JetStreamBlobs
+    snapshots: JetStreamSnapshots
+    tokens: JetStreamTokens
+    blueprints: BlueprintStore
+    durability: Durability
+    tracing: Tracing
+
+    def sessions(self, older: OlderCommands) -> Sessions:
+        """Make this process's sessions."""
+        return Sessions(
+            self.log,
+            CheckedSnapshots(self.log, self.snapshots),
+            TextReader(self.log, self.blobs),
+            older,
+            now,
+            new_id,
+            f"/turnlog/{self.role}",
+        )
+
+
+@asynccontextmanager
+async def connected(
+    settings: Process, role: str, on_closed: Callable[[], None]
+) -> AsyncGenerator[Parts]:
+    """Connect, provision, and take everything down again when left.
+
+    `on_closed` hears of a connection that is gone for good; the process should end then.
+    """
+    durability = await durability_of(settings.durability, settings.replicas, settings.nats_monitor)
+    terms = Terms(replicas=settings.replicas)
+
+    async def reconnected(connection: Connection) -> None:
+        await provision_tokens(connection, terms)
+
+    traces = tracing(role, settings.otlp_endpoint)
+    async with connected_to_nats(
+        settings.nats_url.get_secret_value(),
+        name=f"turnlog-{role}",
+        on_reconnect=reconnected,
+        on_closed=on_closed,
+    ) as connection:
+        await provision(connection, terms)
+        blobs = JetStreamBlobs(connection)
+        yield Parts(
+            role=role,
+            connection=connection,
+            log=JetStreamLog(connection),
+            blobs=blobs,
+            snapshots=JetStreamSnapshots(connection),
+            tokens=JetStreamTokens(connection),
+            blueprints=BlueprintStore(blobs),
+            durability=durability,
+            tracing=traces,
+        )
+    traces.shut_down()

@@ -1,0 +1,72 @@
+"""The worker put together: parts, model, durable and subscription, up and down again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from turnlog.events.errors import Unavailable
+from turnlog.projections.session.state import Memo, SessionState
+from turnlog.services.runtime.library import SHIPPED, Library
+from turnlog.services.runtime.parts import Parts, connected
+from turnlog.services.runtime.settings import WorkerSettings
+from turnlog.services.worker import app
+from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.context import Contexts
+from turnlog.services.worker.durable import Durable
+from turnlog.services.worker.ending import Endings
+from turnlog.services.worker.heartbeat import Heart
+from turnlog.services.worker.model.litellm_model import LitellmModel
+
+
+class NoKeys:
+    """A worker's commands carry no keys, so it never asks for an older one."""
+
+    async def find(self, state: SessionState, key: str) -> Memo | None:
+        """See `OlderCommands.find`."""
+        raise Unavailable("read models", f"no worker looks up {key} of {state.session}")
+
+
+@asynccontextmanager
+async def running(
+    settings: WorkerSettings, on_closed: Callable[[], None]
+) -> AsyncGenerator[Answering]:
+    """Answer turns while the body runs; litellm loads beside it."""
+    async with connected(settings, "worker", on_closed) as parts:
+        model = LitellmModel(scripts=settings.scripts)
+        loading = asyncio.create_task(model.preload())
+        answering = _answering(settings, parts, model)
+        identity = await parts.log.identity(settings.tenant)
+        js = parts.connection.nc.jetstream()
+        durable = Durable(js, identity, parts.snapshots, settings.ack_wait)
+        await durable.ensure()
+        keeping = asyncio.create_task(durable.keep())
+        broker = app.build(
+            settings.nats_url.get_secret_value(), settings.concurrency, settings.grace, answering
+        )
+        try:
+            async with app.working(broker, answering, settings.grace):
+                yield answering
+        finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, loading, return_exceptions=True)
+
+
+def _answering(settings: WorkerSettings, parts: Parts, model: LitellmModel) -> Answering:
+    sessions = parts.sessions(NoKeys())
+    library = Library((*settings.blueprints, SHIPPED))
+    return Answering(
+        name=f"{socket.gethostname()}-{os.getpid()}",
+        sessions=sessions,
+        blueprints=parts.blueprints,
+        contexts=Contexts(sessions, parts.blueprints, parts.blobs, library, settings.model),
+        tokens=parts.tokens,
+        model=model,
+        heart=Heart(sessions, parts.tokens, settings.ack_wait / 3),
+        endings=Endings(sessions, parts.tokens, model.prices),
+        tracing=parts.tracing,
+        ack_wait=settings.ack_wait,
+    )
