@@ -29,8 +29,12 @@ MAX_CHARACTERS: Final = 200_000
 MAX_VALUES: Final = 20_000
 MAX_DEPTH: Final = 32
 
-_STANDARD: Final = "tag:yaml.org,2002:"
-_TEXT: Final = f"{_STANDARD}str"
+_TEXT: Final = "tag:yaml.org,2002:str"
+_TAGS: Final = frozenset(
+    f"tag:yaml.org,2002:{name}"
+    for name in ("str", "null", "bool", "int", "float", "timestamp", "merge", "value", "seq", "map")
+)
+"""What YAML itself takes a value for; any other tag was written by hand."""
 _INT: Final = re.compile(r"[-+]?[0-9]{1,100}")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _WORDS: Final[dict[str, JsonValue]] = {
@@ -94,6 +98,8 @@ class _Reading:
         self.lines.setdefault(path, _line(node))
         if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
             _refuse(self.file, _line(node), "with its aliases unfolded it is too large or deep")
+        if str(node.tag) not in _TAGS:
+            self._note(node, path, f"tags such as `{node.tag}` are not read", "leave the tag out")
         if isinstance(node, SequenceNode):
             items: list[Node] = node.value
             return [self.value_of(item, (*path, place)) for place, item in enumerate(items)]
@@ -118,10 +124,8 @@ class _Reading:
             yield word, item
 
     def _scalar(self, node: Node, path: Path) -> JsonValue:
-        text, tag = self._storable(node, path), str(node.tag)
-        if not tag.startswith(_STANDARD):
-            self._note(node, path, f"tags such as `{tag}` are not read", "leave the tag out")
-        if tag == _TEXT or not tag.startswith(_STANDARD):
+        text = self._storable(node, path)
+        if str(node.tag) == _TEXT:
             return text
         if text.lower() in _WORDS:
             return _WORDS[text.lower()]

@@ -58,6 +58,8 @@ def _worded(found: ErrorDetails, path: Path) -> tuple[str, str]:
             return f"it must {message}", _KINDS[kind]
         case "layer_source" | "message_kind":
             return message, _one_of(_NAMED.findall(message), found["input"])
+        case "too_short" | "string_too_short":
+            return "it is empty", "write at least one"
         case "value_error":
             return message, "leave it at one"
         case _:

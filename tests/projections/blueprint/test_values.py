@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused, TooLarge
+from turnlog.projections.blueprint.schema import Value
+from turnlog.projections.blueprint.values import checked_values, schema_of
+
+SPECS = {
+    "task": Value(type="id", required=True),
+    "language": Value(type="text", default="English"),
+    "locale": Value(type="locale"),
+    "level": Value(type="int"),
+    "hints": Value(type="bool"),
+    "patterns": Value(type="list"),
+    "player": Value(type="map"),
+}
+
+
+def refused(given: dict[str, JsonValue]) -> Refused:
+    with pytest.raises(Refused) as refusal:
+        checked_values(SPECS, given, "attributes")
+    return refusal.value
+
+
+def test_what_is_not_given_takes_its_default_or_stays_away() -> None:
+    assert checked_values(SPECS, {"task": "t1"}, "attributes") == {
+        "task": "t1",
+        "language": "English",
+    }
+
+
+def test_what_is_given_stands() -> None:
+    given: dict[str, JsonValue] = {
+        "task": "ep.whispercross",
+        "language": "",
+        "locale": "pt-BR",
+        "level": 0,
+        "hints": False,
+        "patterns": [1, "a", None],
+        "player": {"name": "Ada"},
+    }
+    assert checked_values(SPECS, given, "attributes") == given
+
+
+def test_a_missing_value_is_named_with_what_to_add() -> None:
+    refusal = refused({})
+    assert (refusal.code, refusal.field) == ("missing-value", "attributes.task")
+    assert refusal.fix.startswith("add task: an id")
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
+    refusal = refused({"task": "t", "langage": "French"})
+    assert (refusal.code, refusal.field) == ("unknown-value", "attributes.langage")
+    assert refusal.fix == "write `language`"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("task", ""),
+        ("task", "../etc"),
+        ("task", "a/b"),
+        ("task", ".hidden"),
+        ("task", "tаsk"),  # a Cyrillic look-alike  # noqa: RUF001
+        ("task", "a\n"),
+        ("task", "x" * 129),
+        ("task", 7),
+        ("language", 7),
+        ("language", None),
+        ("locale", "e"),
+        ("locale", "en/../x"),
+        ("level", True),
+        ("level", 1.0),
+        ("level", "1"),
+        ("hints", 1),
+        ("patterns", {}),
+        ("player", []),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_name(name: str, value: JsonValue) -> None:
+    refusal = refused({"task": "t", name: value})
+    assert (refusal.code, refusal.field) == ("wrong-type", f"attributes.{name}")
+    assert refusal.fix.startswith("send ")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "field"),
+    [
+        ({"language": "a\0b"}, "bad-text", "attributes.language"),
+        ({"language": "\ud800"}, "bad-text", "attributes.language"),
+        ({"player": {"\0": 1}}, "bad-text", "attributes.player"),
+        ({"\ud800": 1}, "bad-text", "attributes"),
+        ({"player": {"a": [{"b": "\0"}]}}, "bad-text", "attributes.player.a.0.b"),
+        ({"patterns": [float("nan")]}, "bad-number", "attributes.patterns.0"),
+        ({"patterns": [float("inf")]}, "bad-number", "attributes.patterns.0"),
+        ({"level": 2**53}, "bad-number", "attributes.level"),
+        ({"level": 10**5000}, "bad-number", "attributes.level"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_where_it_stands(
+    given: dict[str, JsonValue], code: str, field: str
+) -> None:
+    refusal = refused({"task": "t", **given})
+    assert (refusal.code, refusal.field) == (code, field)
+
+
+def test_values_nested_without_end_are_refused() -> None:
+    deep: list[JsonValue] = []
+    for _ in range(10_000):
+        deep = [deep]
+    assert refused({"task": "t", "patterns": deep}).code == "too-deep"
+
+
+def test_more_than_an_event_should_hold_is_refused() -> None:
+    refusal = refused({"task": "t", "language": "x" * 100_001})
+    assert isinstance(refusal, TooLarge)
+    assert refusal.field == "attributes"
+
+
+def test_a_name_of_any_length_is_refused_briefly() -> None:
+    refusal = refused({"task": "t", "x" * 90_000: 1})
+    assert refusal.code == "unknown-value"
+    assert len(str(refusal)) < 200
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(0.5, 9.5)
+    | st.text("en-B/", max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab"), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*SPECS, "other"]), VALUES))
+def test_the_schema_takes_exactly_what_the_check_takes(given: dict[str, JsonValue]) -> None:
+    schema = schema_of(SPECS)
+    Draft202012Validator.check_schema(schema)
+    # Floats without a fraction are whole numbers to JSON Schema; none are drawn.
+    valid = Draft202012Validator(schema).is_valid(json.loads(json.dumps(given)))
+    try:
+        checked_values(SPECS, given, "inputs")
+    except Refused:
+        assert not valid
+    else:
+        assert valid
