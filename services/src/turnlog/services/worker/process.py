@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import Memo, SessionState
+from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.library import SHIPPED, Library
 from turnlog.services.runtime.parts import Parts, connected
 from turnlog.services.runtime.settings import WorkerSettings
@@ -31,11 +32,9 @@ class NoKeys:
 
 
 @asynccontextmanager
-async def running(
-    settings: WorkerSettings, on_closed: Callable[[], None]
-) -> AsyncGenerator[Answering]:
+async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[Answering]:
     """Answer turns while the body runs; litellm loads beside it."""
-    async with connected(settings, "worker", on_closed) as parts:
+    async with connected(settings, "worker", ending.lost("nats")) as parts:
         model = LitellmModel(scripts=settings.scripts)
         loading = asyncio.create_task(model.preload())
         answering = _answering(settings, parts, model)
@@ -43,7 +42,7 @@ async def running(
         js = parts.connection.nc.jetstream()
         durable = Durable(js, identity, parts.snapshots, settings.ack_wait)
         await durable.ensure()
-        keeping = asyncio.create_task(durable.keep())
+        keeping = ending.watched(asyncio.create_task(durable.keep()), "durable")
         broker = app.build(
             settings.nats_url.get_secret_value(), settings.concurrency, settings.grace, answering
         )

@@ -1,0 +1,29 @@
+"""The projector put together: parts, database, and the fold along the log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.reach import Bell
+from turnlog.services.projector.app import build
+from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.parts import connected
+from turnlog.services.runtime.settings import ProjectorSettings
+
+
+@asynccontextmanager
+async def running(settings: ProjectorSettings, ending: Ending, bell: Bell) -> AsyncGenerator[None]:
+    """Keep the read models while the body runs; a log that is not theirs ends the process."""
+    async with connected(settings, "projector", ending.lost("nats")) as parts:
+        store = open_store(settings.database_url.get_secret_value())
+        projector = build(settings, log=parts.log, store=store, bell=bell, tracing=parts.tracing)
+        folding = ending.watched(asyncio.create_task(projector.run()), "projector")
+        try:
+            yield
+        finally:
+            folding.cancel()
+            await asyncio.gather(folding, return_exceptions=True)
+            await store.close()

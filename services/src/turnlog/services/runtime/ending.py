@@ -1,0 +1,66 @@
+"""How a process ends: because it was told to, or because a part it cannot do without is gone.
+
+Told to is exit code 0. Gone is 1, with the part named, so that whatever supervises the process
+starts it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from turnlog.events.errors import TurnlogError, Unavailable
+
+_log = structlog.get_logger("turnlog.process")
+
+
+@dataclass
+class Ending:
+    """Waits for the end of a process, and knows why it came."""
+
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _failure: TurnlogError | None = None
+
+    def listen(self) -> None:
+        """End on SIGTERM and SIGINT."""
+        loop = asyncio.get_running_loop()
+        for told in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(told, self._ended.set)
+
+    def lost(self, part: str) -> Callable[[], None]:
+        """Give what a part calls when it is gone for good."""
+
+        def gone() -> None:
+            self._fail(Unavailable(part, "it is gone for good"))
+
+        return gone
+
+    def watched(self, task: asyncio.Task[Any], part: str) -> asyncio.Task[Any]:
+        """End when a task that should go on for ever does not."""
+
+        def done(task: asyncio.Task[Any]) -> None:
+            if task.cancelled():
+                return
+            error = task.exception()
+            known = error if isinstance(error, TurnlogError) else None
+            self._fail(known or Unavailable(part, f"it ended by itself: {error!r}"))
+
+        task.add_done_callback(done)
+        return task
+
+    def _fail(self, failure: TurnlogError) -> None:
+        if self._failure is None and not self._ended.is_set():
+            _log.error("part-lost", reason=str(failure))
+            self._failure = failure
+            self._ended.set()
+
+    async def wait(self) -> None:
+        """Wait for the end; raises what went wrong, if it was not asked for."""
+        await self._ended.wait()
+        if self._failure:
+            raise self._failure

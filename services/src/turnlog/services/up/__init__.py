@@ -1,0 +1,1 @@
+"""Everything in one process, on one machine: what `turnlog up` starts."""

@@ -1,0 +1,90 @@
+"""Starting everything: a nats-server with fsync on every ack, SQLite, and all roles.
+
+The roles are the same ones that run as processes of their own in production; they share nothing
+here but the event loop. The ready file is written when all of them accept work, and is gone when
+they no longer do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnlog.events.errors import Refused
+from turnlog.projections.store.reach import Bell
+from turnlog.services.gateway import process as gateway
+from turnlog.services.projector import process as projector
+from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings, WorkerSettings
+from turnlog.services.up.settings import UpSettings
+from turnlog.services.worker import process as worker
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where everything is."""
+
+    http: str
+    nats: str
+    data_dir: Path
+
+
+@asynccontextmanager
+async def up(settings: UpSettings, ending: Ending) -> AsyncGenerator[Addresses]:
+    """Run everything while the body runs; what was under way is finished or handed back."""
+    host, port = _parted(settings.nats)
+    config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
+    async with await NatsServer.start(config) as server:
+        exited = ending.watched(asyncio.create_task(server.exited()), "nats-server")
+        try:
+            async with _roles(settings, server, ending) as http:
+                addresses = Addresses(http, server.url, settings.data_dir)
+                with_ready = settings.ready_file or settings.data_dir / "ready.json"
+                _write(with_ready, addresses)
+                try:
+                    yield addresses
+                finally:
+                    with_ready.unlink(missing_ok=True)
+        finally:
+            exited.cancel()
+
+
+@asynccontextmanager
+async def _roles(settings: UpSettings, server: NatsServer, ending: Ending) -> AsyncGenerator[str]:
+    places = (server.url, server.monitor_url)
+    bell = Bell()
+    async with (
+        projector.running(settings.for_role(ProjectorSettings, *places), ending, bell),
+        worker.running(settings.for_role(WorkerSettings, *places), ending),
+        gateway.running(settings.for_role(GatewaySettings, *places), ending, bell) as http,
+    ):
+        yield http
+
+
+def _parted(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise Refused(
+            "bad-address", f"{address!r} is not host:port", field="nats", fix="say 127.0.0.1:0"
+        )
+    return host, int(port)
+
+
+def _write(file: Path, addresses: Addresses) -> None:
+    """Write it whole, readable by its owner only: it holds the server's password."""
+    ready = {
+        "http": addresses.http,
+        "nats": addresses.nats,
+        "data_dir": str(addresses.data_dir.absolute()),
+    }
+    half = file.with_name(f"{file.name}.{os.getpid()}")
+    half.touch(mode=0o600)
+    half.write_text(json.dumps(ready))
+    half.replace(file)
