@@ -1,0 +1,182 @@
+"""What an event means for the rows: a pure function from an event to changes.
+
+It gives values, never differences, and asks nothing of the database, so the same events always
+make the same rows. Types it does not know change nothing but the session's last sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.content import digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import Unknown
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.store import calls
+from turnlog.projections.store.changes import Add, Change, Patch, Put, Value, Values
+from turnlog.projections.store.tables import ATTRIBUTES, COMMANDS, REDACTIONS, SESSIONS, TURNS
+from turnlog.projections.store.texts import (
+    attribute_digest,
+    json_of,
+    readable,
+    sought_in,
+    title_of,
+)
+
+
+def changes(recorded: Recorded) -> Iterator[Change]:
+    """Give the changes one event leads to, the session's new end among them."""
+    yield from _changes(recorded)
+    yield from _command(recorded)
+    yield _session(
+        recorded,
+        last_sequence=recorded.sequence,
+        last_hash=digest_of(recorded.stored),
+        last_at=recorded.envelope.time,
+    )
+
+
+def _changes(recorded: Recorded) -> Iterator[Change]:
+    at = recorded.envelope.time
+    match recorded.event:
+        case SessionOpened() as event:
+            yield from _opened(recorded, event)
+        case SessionClosed():
+            yield _session(recorded, closed_at=at)
+        case TurnSubmitted() | TurnQueued() as event:
+            yield from _submitted(recorded, event)
+        case TurnReleased(turn=turn):
+            yield _turn(recorded, turn, status="open", released_at=at)
+        case TurnCompleted() as event:
+            yield _completed(recorded, event)
+        case TurnFailed(turn=turn, code=cause, detail=detail):
+            yield _turn(recorded, turn, status="failed", cause=cause, detail=detail, settled_at=at)
+        case TurnCancelled(turn=turn, reason=cause):
+            yield _turn(recorded, turn, status="cancelled", cause=cause, settled_at=at)
+        case TurnExcluded(turn=turn):
+            yield _turn(recorded, turn, excluded=True)
+        case TurnRestored(turn=turn):
+            yield _turn(recorded, turn, excluded=False)
+        case ReplyRedacted() as event:
+            yield from _redacted(recorded, event)
+        case AttemptStarted() as event:
+            yield calls.started(recorded, event)
+        case ContextAssembled() as event:
+            yield from calls.assembled(recorded, event)
+        case AttemptEnded() as event:
+            yield calls.ended(recorded, event)
+        case CallCompleted() as event:
+            yield calls.answered(recorded, event)
+        case PromptsSnapshotted() | Unknown():
+            return
+        case _ as never:
+            assert_never(never)
+
+
+def _command(recorded: Recorded) -> Iterator[Change]:
+    envelope = recorded.envelope
+    if envelope.commandkey is None:
+        return
+    key = (recorded.tenant, recorded.session, envelope.commandkey)
+    values: Values = {"hash": envelope.commandhash, "sequence": recorded.sequence}
+    match recorded.event:
+        case TurnSubmitted(turn=turn) | TurnQueued(turn=turn):
+            # What a command is answered with is the turn, wherever in its batch that stands.
+            yield Put(COMMANDS, key, {**values, "turn": turn})
+        case _:
+            yield Add(COMMANDS, key, values)
+
+
+def _session(recorded: Recorded, **values: Value) -> Patch:
+    return Patch(SESSIONS, (recorded.tenant, recorded.session), values)
+
+
+def _turn(recorded: Recorded, turn: int, **values: Value) -> Patch:
+    return Patch(TURNS, (recorded.tenant, recorded.session, turn), values)
+
+
+def _opened(recorded: Recorded, event: SessionOpened) -> Iterator[Change]:
+    owner = (recorded.tenant, recorded.session)
+    blueprint, origin = event.blueprint, event.origin
+    opened: Values = {
+        "opened_position": recorded.stream_sequence,
+        "opened_at": recorded.envelope.time,
+        "blueprint": blueprint.name,
+        "blueprint_version": blueprint.version,
+        "blueprint_digest": blueprint.digest,
+        "profile": event.profile,
+        "attributes": json_of(event.attributes),
+        "origin_kind": origin.kind if origin else None,
+        "origin_session": origin.session if origin else None,
+        "origin_sequence": origin.sequence if origin else None,
+        "sought": sought_in(recorded.session, None),
+        "turns": 0,
+        "redacted": False,
+    }
+    yield Put(SESSIONS, owner, opened)
+    for name, value in event.attributes.items():
+        yield Put(ATTRIBUTES, (*owner, name), {"digest": attribute_digest(value)})
+
+
+def _submitted(recorded: Recorded, event: TurnSubmitted | TurnQueued) -> Iterator[Change]:
+    at = recorded.envelope.time
+    text = readable(event.text)
+    opens = isinstance(event, TurnSubmitted)
+    submitted: Values = {
+        "status": "open" if opens else "queued",
+        "text": text,
+        "excluded": False,
+        "redacted": False,
+        "submitted_at": at,
+        "released_at": at if opens else None,
+    }
+    yield Put(TURNS, (recorded.tenant, recorded.session, event.turn), submitted)
+    yield _session(recorded, turns=event.turn)
+    if event.turn == 1:
+        title = title_of(text)
+        yield _session(recorded, title=title, sought=sought_in(recorded.session, title))
+
+
+def _completed(recorded: Recorded, event: TurnCompleted) -> Change:
+    return _turn(
+        recorded,
+        event.turn,
+        status="completed",
+        reply=readable(event.text),
+        call=event.call,
+        finish=event.finish,
+        settled_at=recorded.envelope.time,
+    )
+
+
+def _redacted(recorded: Recorded, event: ReplyRedacted) -> Iterator[Change]:
+    at = recorded.envelope.time
+    # A reply withheld before it was ever said settles its turn; one taken back later does not.
+    yield _turn(
+        recorded,
+        event.turn,
+        status="completed",
+        reply=readable(event.replacement),
+        redacted=True,
+        settled_at=at,
+    )
+    yield _session(recorded, redacted=True)
+    yield Put(
+        REDACTIONS,
+        (recorded.tenant, recorded.session, recorded.sequence),
+        {"turn": event.turn, "reason": event.reason, "rule": event.rule, "at": at},
+    )

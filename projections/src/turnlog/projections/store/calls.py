@@ -1,0 +1,94 @@
+"""What the events of the call family mean for the rows: calls, attempts and the growth ledger.
+
+An attempt that nobody could ask stays without figures: null is unknown, and never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.envelope import Recorded
+from turnlog.events.manifest import FromTurns, Part
+from turnlog.projections.store.changes import Change, Patch, Put, Values
+from turnlog.projections.store.tables import ATTEMPTS, CALLS, WINDOW_PARTS
+
+
+def started(recorded: Recorded, event: AttemptStarted) -> Change:
+    """Begin the row of an attempt."""
+    key = (recorded.tenant, recorded.session, event.turn, event.attempt)
+    at = recorded.envelope.time
+    return Put(ATTEMPTS, key, {"call": event.call, "worker": event.worker, "started_at": at})
+
+
+def ended(recorded: Recorded, event: AttemptEnded) -> Change:
+    """Say how an attempt ended; a worker's own word replaces what others said of it."""
+    usage, cost, timings = event.usage, event.cost, event.timings
+    values: Values = {
+        "ended_at": recorded.envelope.time,
+        "outcome": event.outcome,
+        "known": usage.known,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "micro_dollars": cost.micro_dollars,
+        "price": cost.price,
+        "first_token_ms": timings.first_token if timings else None,
+        "total_ms": timings.total if timings else None,
+        "fault": event.fault.code if event.fault else None,
+    }
+    return Patch(ATTEMPTS, (recorded.tenant, recorded.session, event.turn, event.attempt), values)
+
+
+def assembled(recorded: Recorded, event: ContextAssembled) -> Iterator[Change]:
+    """Begin the row of a call, and one row for each component of its prompt."""
+    manifest = event.manifest
+    key = (recorded.tenant, recorded.session, event.call)
+    values: Values = {
+        "turn": event.turn,
+        "sequence": recorded.sequence,
+        "at": recorded.envelope.time,
+        "kind": manifest.kind,
+        "model": event.model,
+        "supersedes": event.supersedes,
+        "digest": manifest.digest,
+        "budget": manifest.budget,
+        "tokens": manifest.tokens,
+        "counter": manifest.counter.name,
+        "parts": len(manifest.parts),
+    }
+    yield Put(CALLS, key, values)
+    components: dict[str, list[Part]] = {}
+    for part in manifest.parts:
+        components.setdefault(part.component, []).append(part)
+    for place, (component, parts) in enumerate(components.items()):
+        yield Put(WINDOW_PARTS, (*key, component), _ledger(event.turn, place, parts))
+
+
+def _ledger(turn: int, place: int, parts: Sequence[Part]) -> Values:
+    standing = [part for part in parts if part.message is not None]
+    cut = [part for part in parts if part.treatment == "dropped"]
+    return {
+        "turn": turn,
+        "place": place,
+        "parts": len(standing),
+        "tokens": sum(part.tokens for part in standing),
+        "characters": sum(part.characters for part in standing),
+        "turns": sum(_turns(part) for part in standing),
+        "cut_turns": sum(_turns(part) for part in cut),
+    }
+
+
+def _turns(part: Part) -> int:
+    run = part.source
+    return run.last - run.first + 1 if isinstance(run, FromTurns) else 0
+
+
+def answered(recorded: Recorded, event: CallCompleted) -> Change:
+    """Say which attempt answered a call, and with how much."""
+    values: Values = {
+        "attempt": event.attempt,
+        "finish": event.finish,
+        "characters": event.characters,
+    }
+    return Patch(CALLS, (recorded.tenant, recorded.session, event.call), values)

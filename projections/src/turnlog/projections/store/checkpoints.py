@@ -1,0 +1,143 @@
+"""Checkpoints: how far a build of the rows has come, and on which log.
+
+A checkpoint is moved by compare-and-set, in the transaction that writes the rows it stands for.
+Whoever finds it moved by someone else writes nothing and reads it again, so two projectors, a
+rebuild or a commit whose outcome nobody knows can never fold an event twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlalchemy import Row, and_, delete, func, insert, select, true, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from turnlog.events.content import Digest
+from turnlog.events.log.ports import Identity
+from turnlog.projections.store.tables import PROJECTIONS
+
+PROJECTION: Final = "sessions"
+"""The name of this projection; it never changes."""
+VERSION: Final = 1
+"""Raised whenever the same events make other rows; older rows are then rebuilt."""
+
+_GIVEN_UP: Final = -1
+"""A position no build moves on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A build of the rows, the log it is folded from, and the last event folded."""
+
+    build: int
+    version: int
+    seen: bool
+    """Whether readers see this build."""
+    log: Identity
+    position: int = 0
+    """Stream sequence of that event; 0 before the first."""
+    hash: Digest | None = None
+    """Digest of its stored bytes."""
+
+
+_OURS: Final = PROJECTIONS.c.name == PROJECTION
+_ACTIVE: Final = and_(_OURS, PROJECTIONS.c.active == true())
+
+
+async def active(connection: AsyncConnection) -> Checkpoint | None:
+    """Give the checkpoint of the build that readers see; none before the first start."""
+    row = (await connection.execute(select(PROJECTIONS).where(_ACTIVE))).one_or_none()
+    return _checkpoint(row) if row else None
+
+
+def _checkpoint(row: Row[*tuple[object, ...]]) -> Checkpoint:
+    log = Identity(row.stream, row.created)
+    return Checkpoint(row.build, row.version, row.active, log, row.position, row.hash)
+
+
+async def found(connection: AsyncConnection, build: int) -> Checkpoint | None:
+    """Give the checkpoint of a build; none when it was given up or is gone."""
+    ours = and_(_OURS, PROJECTIONS.c.build == build, PROJECTIONS.c.position >= 0)
+    row = (await connection.execute(select(PROJECTIONS).where(ours))).one_or_none()
+    return _checkpoint(row) if row else None
+
+
+async def unfinished(
+    connection: AsyncConnection, log: Identity, *, above: int
+) -> Checkpoint | None:
+    """Give the build beyond `above` that this release began on this log and readers wait for."""
+    ours = and_(
+        _OURS,
+        PROJECTIONS.c.build > above,
+        PROJECTIONS.c.version == VERSION,
+        PROJECTIONS.c.stream == log.stream,
+        PROJECTIONS.c.created == log.created,
+        PROJECTIONS.c.position >= 0,
+    )
+    newest = select(PROJECTIONS).where(ours).order_by(PROJECTIONS.c.build.desc()).limit(1)
+    row = (await connection.execute(newest)).one_or_none()
+    return _checkpoint(row) if row else None
+
+
+async def held(connection: AsyncConnection) -> Checkpoint | None:
+    """Give the same, and let nobody move it before this transaction ends."""
+    await connection.execute(update(PROJECTIONS).where(_ACTIVE).values(active=True))
+    return await active(connection)
+
+
+async def begin(connection: AsyncConnection, log: Identity, *, seen: bool) -> Checkpoint:
+    """Begin a build from the start of the log; readers see it at once only if `seen`."""
+    highest = await connection.scalar(select(func.max(PROJECTIONS.c.build)).where(_OURS))
+    begun = Checkpoint((highest or 0) + 1, VERSION, seen, log)
+    row = insert(PROJECTIONS).values(
+        name=PROJECTION,
+        build=begun.build,
+        version=begun.version,
+        stream=log.stream,
+        created=log.created,
+        position=begun.position,
+        active=begun.seen,
+    )
+    await connection.execute(row)
+    return begun
+
+
+async def moved(
+    connection: AsyncConnection, before: Checkpoint, position: int, digest: Digest | None
+) -> Checkpoint | None:
+    """Move a checkpoint on; none when it is no longer as `before` says."""
+    there = and_(
+        _OURS,
+        PROJECTIONS.c.build == before.build,
+        PROJECTIONS.c.active == before.seen,
+        PROJECTIONS.c.position == before.position,
+    )
+    row = update(PROJECTIONS).where(there).values(position=position, hash=digest)
+    after = replace(before, position=position, hash=digest)
+    return after if (await connection.execute(row)).rowcount else None
+
+
+async def switched(connection: AsyncConnection, before: Checkpoint) -> Checkpoint | None:
+    """Let readers see a build from now on; none when it is no longer as `before` says."""
+    if await moved(connection, before, before.position, before.hash) is None:
+        return None
+    ours = and_(_OURS, PROJECTIONS.c.build == before.build)
+    await connection.execute(update(PROJECTIONS).where(_ACTIVE).values(active=False))
+    await connection.execute(update(PROJECTIONS).where(ours).values(active=True))
+    return replace(before, seen=True)
+
+
+async def unseen(connection: AsyncConnection, *, below: int | None = None) -> list[int]:
+    """Give the builds that readers do not see, and stop whoever still fills one of them."""
+    hidden = and_(_OURS, PROJECTIONS.c.active != true())
+    if below is not None:
+        hidden = and_(hidden, PROJECTIONS.c.build < below)
+    await connection.execute(update(PROJECTIONS).where(hidden).values(position=_GIVEN_UP))
+    builds = select(PROJECTIONS.c.build).where(hidden).order_by(PROJECTIONS.c.build)
+    return list((await connection.scalars(builds)).all())
+
+
+async def forget(connection: AsyncConnection, build: int) -> None:
+    """Let go of a build whose rows are gone; only then may its number be used again."""
+    await connection.execute(delete(PROJECTIONS).where(_OURS, PROJECTIONS.c.build == build))

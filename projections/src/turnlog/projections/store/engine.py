@@ -1,0 +1,116 @@
+"""The database behind the read models: SQLite in a file, or Postgres.
+
+Both are used alike: short transactions, one writer at a time, errors that say who must act. A
+database out of reach is `Unavailable` and nothing more; which values a database refuses for good
+is told by `refuses`, since only those may be set aside. Statements are never logged with their
+values, because those are what people said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import URL, Connection, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from turnlog.events.errors import Refused, Unavailable
+
+_DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
+_PATIENCE: Final = 30.0
+"""Seconds a statement may take, or a writer may wait for another one."""
+_REFUSED_STATES: Final = ("22", "23", "54")
+"""SQLSTATE classes of Postgres: bad data, broken constraint, beyond a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open database."""
+
+    engine: AsyncEngine
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncGenerator[AsyncConnection]:
+        """Give a connection whose statements are read together."""
+        async with _reachable(), self.engine.connect() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[AsyncConnection]:
+        """Give a connection whose statements are kept together, or not at all."""
+        async with _reachable(), self.engine.connect() as connection:
+            writer = await connection.execution_options(turnlog_writes=True)
+            async with writer.begin():
+                yield writer
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        await self.engine.dispose()
+
+
+def open_store(url: str) -> Store:
+    """Open `sqlite:///path` or `postgresql://...`; nothing is connected before the first use."""
+    target = make_url(url)
+    family = target.get_backend_name()
+    if family not in _DRIVERS:
+        raise Refused(
+            "bad-database",
+            f"{family} is not a database of the read models",
+            field="database",
+            fix="use sqlite:///path or postgresql://user@host/name",
+        )
+    target = target.set(drivername=_DRIVERS[family])
+    return Store(_sqlite(target) if family == "sqlite" else _postgres(target))
+
+
+def _sqlite(url: URL) -> AsyncEngine:
+    # Transactions are begun by the hook below; the driver's own way begins them too late.
+    options = {"timeout": _PATIENCE, "isolation_level": None}
+    engine = create_async_engine(url, connect_args=options, hide_parameters=True)
+    event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+    event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: DBAPIConnection, record: object) -> None:
+    del record
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes the lock before it reads: one that took it later could not wait for it.
+    writes = connection.get_execution_options().get("turnlog_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _postgres(url: URL) -> AsyncEngine:
+    options = {"timeout": _PATIENCE, "command_timeout": _PATIENCE}
+    return create_async_engine(url, connect_args=options, hide_parameters=True)
+
+
+@asynccontextmanager
+async def _reachable() -> AsyncGenerator[None]:
+    try:
+        yield
+    except (SQLAlchemyError, OSError, TimeoutError) as error:
+        raise Unavailable("database", _first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return str(cause).partition("\n")[0] or type(error).__name__
+
+
+def refuses(error: Exception) -> bool:
+    """Tell whether a database will never take these values, however often it is asked."""
+    state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
+    if state is not None:
+        return str(state).startswith(_REFUSED_STATES)
+    return isinstance(error, OverflowError | UnicodeError | IntegrityError | DataError)

@@ -1,0 +1,11 @@
+"""Where alembic starts: it is handed an open connection, whose transaction is not its own."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from turnlog.projections.store.tables import METADATA
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,107 @@
+"""The questions that are asked of one session, and how much there is of everything.
+
+Whoever asks brings the connection, so that several answers can be of one moment. Nothing in here
+waits for the rows to catch up; `reach` does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from sqlalchemy import BigInteger, ScalarSelect, Table, and_, cast, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from turnlog.projections.store.rows import AttemptRow, CallRow, Counts, GrowthRow, TurnRow
+from turnlog.projections.store.selecting import columns_of, of_session, of_tenant
+from turnlog.projections.store.tables import (
+    ATTEMPTS,
+    CALLS,
+    REDACTIONS,
+    SESSIONS,
+    TURNS,
+    WINDOW_PARTS,
+)
+
+
+async def turns(
+    connection: AsyncConnection, tenant: str, session: str, *, after: int = 0, limit: int | None
+) -> tuple[TurnRow, ...]:
+    """Give a session's turns behind a turn, in order; without a limit, all of them."""
+    found = (
+        select(*columns_of(TURNS, TurnRow))
+        .where(of_session(TURNS, tenant, session), TURNS.c.turn > after)
+        .order_by(TURNS.c.turn)
+        .limit(limit)
+    )
+    return tuple(TurnRow(**row) for row in (await connection.execute(found)).mappings())
+
+
+async def calls(connection: AsyncConnection, tenant: str, session: str) -> tuple[CallRow, ...]:
+    """Give a session's calls in order, each with its attempts."""
+    tried: defaultdict[str, list[AttemptRow]] = defaultdict(list)
+    for attempt in await attempts(connection, tenant, session):
+        tried[attempt.call].append(attempt)
+    found = (
+        select(*columns_of(CALLS, CallRow))
+        .where(of_session(CALLS, tenant, session))
+        .order_by(CALLS.c.sequence)
+    )
+    return tuple(
+        CallRow(**row, attempts=tuple(tried[row["call"]]))
+        for row in (await connection.execute(found)).mappings()
+    )
+
+
+async def attempts(
+    connection: AsyncConnection, tenant: str, session: str
+) -> tuple[AttemptRow, ...]:
+    """Give a session's attempts in order, those at calls whose prompt was never fixed too."""
+    found = (
+        select(*columns_of(ATTEMPTS, AttemptRow))
+        .where(of_session(ATTEMPTS, tenant, session))
+        .order_by(ATTEMPTS.c.turn, ATTEMPTS.c.attempt)
+    )
+    return tuple(AttemptRow(**row) for row in (await connection.execute(found)).mappings())
+
+
+async def growth(connection: AsyncConnection, tenant: str, session: str) -> tuple[GrowthRow, ...]:
+    """Give what each component took of each call: calls in order, components as in the prompt."""
+    parts, rows = WINDOW_PARTS.c, CALLS.c
+    same = and_(
+        rows.build == parts.build,
+        rows.tenant == parts.tenant,
+        rows.session == parts.session,
+        rows.call == parts.call,
+    )
+    found = (
+        select(*columns_of(WINDOW_PARTS, GrowthRow), rows.at, rows.kind, rows.budget)
+        .join(CALLS, same)
+        .where(of_session(WINDOW_PARTS, tenant, session))
+        .order_by(rows.sequence, parts.place)
+    )
+    return tuple(GrowthRow(**row) for row in (await connection.execute(found)).mappings())
+
+
+async def counts(connection: AsyncConnection, tenant: str) -> Counts:
+    """Count what a tenant has."""
+    still_open = and_(of_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
+    # Postgres adds up to a decimal; money is whole.
+    known = cast(func.coalesce(func.sum(ATTEMPTS.c.micro_dollars), 0), BigInteger)
+    ended = and_(of_tenant(ATTEMPTS, tenant), ATTEMPTS.c.ended_at.is_not(None))
+    found = select(
+        _counted(SESSIONS, tenant).label("sessions"),
+        select(func.count()).where(still_open).scalar_subquery().label("open_sessions"),
+        _counted(TURNS, tenant).label("turns"),
+        _counted(CALLS, tenant).label("calls"),
+        _counted(REDACTIONS, tenant).label("redactions"),
+        select(known).where(of_tenant(ATTEMPTS, tenant)).scalar_subquery().label("micro_dollars"),
+        select(func.count())
+        .where(ended, ATTEMPTS.c.micro_dollars.is_(None))
+        .scalar_subquery()
+        .label("unknown_costs"),
+    )
+    return Counts(**(await connection.execute(found)).mappings().one())
+
+
+def _counted(table: Table, tenant: str) -> ScalarSelect[int]:
+    return select(func.count()).select_from(table).where(of_tenant(table, tenant)).scalar_subquery()

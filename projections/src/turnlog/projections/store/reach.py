@@ -1,0 +1,60 @@
+"""Reading one's own writes: waiting until the rows hold what was just appended.
+
+A projector in the same process rings a bell after every commit. Where the projector is another
+process nobody rings, and the rows are looked at now and then; the answer is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from sqlalchemy import select
+
+from turnlog.projections.store.engine import Store
+from turnlog.projections.store.selecting import of_session
+from turnlog.projections.store.tables import SESSIONS
+
+_LOOK_EVERY: Final = 0.05
+"""Seconds between looks while no bell rings."""
+
+
+class Bell:
+    """Tells readers in this process that there are new rows."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """Wake whoever listens since the last ring."""
+        rung, self._rung = self._rung, asyncio.Event()
+        rung.set()
+
+    def listen(self) -> asyncio.Event:
+        """Give what the next ring sets; whoever takes it before looking misses nothing."""
+        return self._rung
+
+
+async def reached(
+    store: Store, bell: Bell, tenant: str, session: str, sequence: int, *, within: float
+) -> bool:
+    """Wait until the rows hold a session's event; false when they do not within so many seconds."""
+    clock = asyncio.get_running_loop()
+    until = clock.time() + within
+    while True:
+        rung = bell.listen()
+        if await folded(store, tenant, session) >= sequence:
+            return True
+        left = until - clock.time()
+        if left <= 0:
+            return False
+        with suppress(TimeoutError):
+            await asyncio.wait_for(rung.wait(), min(left, _LOOK_EVERY))
+
+
+async def folded(store: Store, tenant: str, session: str) -> int:
+    """Give the last sequence of a session that the rows hold; 0 when they hold none."""
+    found = select(SESSIONS.c.last_sequence).where(of_session(SESSIONS, tenant, session))
+    async with store.reading() as connection:
+        return await connection.scalar(found) or 0

@@ -1,0 +1,84 @@
+"""The projector: from the checkpoint in SQL along the log, for ever.
+
+Whatever happens to this process, to NATS or to the database, the next round begins where the
+rows are. It waits without end for parts that are out of reach, sets one session aside for an
+event nobody can fold, and stops only when the log is not the one its rows come from. It may be
+cancelled at any point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import structlog
+
+from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.nats.backoff import back_off
+from turnlog.projections.store import checkpoints
+from turnlog.projections.store.builds import clear_unseen
+from turnlog.projections.store.checkpoints import VERSION, Checkpoint
+from turnlog.projections.store.reach import Bell
+from turnlog.projections.store.schema import prepare
+from turnlog.services.projector.folding import Folding
+from turnlog.services.projector.rebuild import rebuild
+
+_log = structlog.get_logger("turnlog.projector")
+
+
+@dataclass(frozen=True, slots=True)
+class Projector:
+    """Keeps the read models of one stream."""
+
+    folding: Folding
+    bell: Bell
+    """Rung after every commit, for readers in this process."""
+
+    async def run(self) -> None:
+        """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
+        failures = 0
+        while True:
+            try:
+                async with aclosing(self._round()) as steps:
+                    async for _ in steps:
+                        failures = 0
+                        self.bell.ring()
+            except Unavailable as error:
+                failures += 1
+                _log.warning("projector-waits", what=error.what, detail=error.detail)
+            except Corrupt as error:
+                _log.error("projector-stopped", where=error.where, detail=error.detail)
+                raise
+            await back_off(failures)
+
+    async def _round(self) -> AsyncGenerator[Checkpoint]:
+        """Fold until somebody else moves the checkpoint."""
+        at = await self._started()
+        if at.version < VERSION:
+            # Readers keep the rows of the earlier release until those of this one are there.
+            await rebuild(self.folding, _rebuilding, anew=False)
+            return
+        await clear_unseen(self.folding.store, below=at.build)
+        async with aclosing(self.folding.along(at, live=True)) as steps:
+            async for step in steps:
+                if step is not None:
+                    yield step
+
+    async def _started(self) -> Checkpoint:
+        folding = self.folding
+        await prepare(folding.store)
+        log = await folding.log.identity(folding.tenant)
+        async with folding.store.writing() as connection:
+            live = await checkpoints.active(connection)
+            at = live or await checkpoints.begin(connection, log, seen=True)
+        if at.version > VERSION:
+            detail = (
+                f"rows of version {at.version}, this release knows {VERSION}: run the later one"
+            )
+            raise Corrupt("read models", detail)
+        return at
+
+
+def _rebuilding(position: int, goal: int) -> None:
+    _log.info("read-models-rebuilding", position=position, goal=goal)

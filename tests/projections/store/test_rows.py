@@ -1,0 +1,289 @@
+"""What the rows say of a session, whichever database holds them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.projections.store.folding import fold_log
+from tests.projections.store.histories import (
+    DIGEST,
+    Story,
+    assembled,
+    completed,
+    ended,
+    inject,
+    opened,
+    part,
+    started,
+    submitted,
+)
+from turnlog.events.call import CallCompleted
+from turnlog.events.content import Erased, Plain, Sealed
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import SessionClosed
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.store import listing, queries
+from turnlog.projections.store.engine import Store
+from turnlog.projections.store.rows import CallRow, Counts, GrowthRow, SessionRow, TurnRow
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story(MemoryLog())
+
+
+async def turns(store: Store, story: Story) -> tuple[TurnRow, ...]:
+    await fold_log(store, story.log)
+    async with store.reading() as connection:
+        return await queries.turns(connection, story.tenant, story.session, limit=None)
+
+
+async def calls(store: Store, story: Story) -> tuple[CallRow, ...]:
+    await fold_log(store, story.log)
+    async with store.reading() as connection:
+        return await queries.calls(connection, story.tenant, story.session)
+
+
+async def session(store: Store, story: Story) -> SessionRow:
+    await fold_log(store, story.log)
+    async with store.reading() as connection:
+        row = await listing.session(connection, story.tenant, story.session)
+    assert row is not None
+    return row
+
+
+async def test_session_row_tells_what_it_was_opened_with_and_how_far_it_came(
+    store: Store, story: Story
+) -> None:
+    await story.tell(opened("trickster", language="de", level=3))
+    await story.tell(submitted(1, "Good  morning,\nwho are you?"))
+    await story.tell(completed(1, "A trickster."), submitted(2, "Really?"))
+    row = await session(store, story)
+    assert (row.blueprint, row.profile, row.attributes) == (
+        "trickster",
+        "chat",
+        {"language": "de", "level": 3},
+    )
+    assert row.title == "Good morning, who are you?"
+    assert (row.turns, row.last_sequence, row.closed_at) == (2, 4, None)
+    assert row.opened_at == "2026-01-01T00:00:01.000000Z"
+    assert row.last_at == "2026-01-01T00:00:03.000000Z"
+
+
+async def test_title_is_one_line_of_at_most_120_characters(store: Store, story: Story) -> None:
+    await story.tell(opened(), submitted(1, "word\n" * 1000))
+    title = (await session(store, story)).title
+    assert title is not None
+    assert len(title) == 120
+    assert title.startswith("word word ")
+    assert title.endswith("…")
+
+
+async def test_closed_session_says_when(store: Store, story: Story) -> None:
+    await story.tell(opened())
+    await story.tell(SessionClosed(reason="done"))
+    assert (await session(store, story)).closed_at == "2026-01-01T00:00:02.000000Z"
+
+
+async def test_turn_row_goes_through_its_life(store: Store, story: Story) -> None:
+    await story.tell(opened(), submitted(1, "one"), TurnQueued(turn=2, text=Plain(text="two")))
+    first, second = await turns(store, story)
+    assert (first.status, first.text, first.reply, first.settled_at) == ("open", "one", None, None)
+    assert (second.status, second.released_at) == ("queued", None)
+    await story.tell(completed(1, "first"), TurnReleased(turn=2))
+    first, second = await turns(store, story)
+    assert (first.status, first.reply, first.call, first.finish) == (
+        "completed",
+        "first",
+        "1.1",
+        "stop",
+    )
+    assert (second.status, second.released_at) == ("open", first.settled_at)
+
+
+async def test_failed_and_cancelled_turns_say_why(store: Store, story: Story) -> None:
+    await story.tell(
+        opened(),
+        submitted(1, "one"),
+        TurnFailed(turn=1, code="rate_limited", detail="429", retryable=True),
+        submitted(2, "two"),
+        TurnCancelled(turn=2, reason="interrupted"),
+    )
+    first, second = await turns(store, story)
+    assert (first.status, first.cause, first.detail) == ("failed", "rate_limited", "429")
+    assert (second.status, second.cause) == ("cancelled", "interrupted")
+
+
+async def test_excluded_turn_is_marked_until_it_is_restored(store: Store, story: Story) -> None:
+    await story.tell(opened(), submitted(1, "one"), completed(1, "first"), TurnExcluded(turn=1))
+    assert [turn.excluded for turn in await turns(store, story)] == [True]
+    await story.tell(TurnRestored(turn=1))
+    assert [turn.excluded for turn in await turns(store, story)] == [False]
+
+
+async def test_redacted_reply_is_gone_from_the_rows_and_its_replacement_stands_there(
+    store: Store, story: Story
+) -> None:
+    await story.tell(opened(), submitted(1, "one"))
+    await story.tell(completed(1, "the withheld words"))
+    (before,) = await turns(store, story)
+    taken_back = ReplyRedacted(
+        turn=1, reason="privacy", rule="operator", replacement=Plain(text="[withheld]")
+    )
+    await story.tell(taken_back)
+    (after,) = await turns(store, story)
+    assert (after.reply, after.redacted, after.status) == ("[withheld]", True, "completed")
+    assert after.settled_at == before.settled_at
+    assert (await session(store, story)).redacted
+
+
+async def test_reply_withheld_before_it_was_said_settles_its_turn(
+    store: Store, story: Story
+) -> None:
+    await story.tell(opened(), submitted(1, "one"))
+    await story.tell(
+        ReplyRedacted(turn=1, reason="harm", rule="no-harm", replacement=Plain(text="No."))
+    )
+    (turn,) = await turns(store, story)
+    assert (turn.status, turn.reply, turn.redacted) == ("completed", "No.", True)
+    assert turn.settled_at == "2026-01-01T00:00:02.000000Z"
+
+
+async def test_sealed_and_erased_texts_leave_no_text_in_the_rows(
+    store: Store, story: Story
+) -> None:
+    sealed = Sealed(sealed="c2VhbGVk", key="k", digest=DIGEST, characters=6)
+    erased = Erased(erased=True, digest=DIGEST, characters=6)
+    await story.tell(opened(), TurnSubmitted(turn=1, text=sealed))
+    await story.tell(completed(1, "plain").model_copy(update={"text": erased}))
+    (turn,) = await turns(store, story)
+    assert (turn.text, turn.reply, turn.status) == (None, None, "completed")
+    assert (await session(store, story)).title is None
+
+
+async def test_nul_in_a_text_becomes_the_replacement_character(store: Store, story: Story) -> None:
+    await story.tell(opened(name="a\0b"), submitted(1, "nul \0 here"))
+    (turn,) = await turns(store, story)
+    assert turn.text == "nul \ufffd here"
+    assert (await session(store, story)).attributes == {"name": "a\0b"}
+
+
+async def test_events_of_later_releases_count_and_change_nothing_else(
+    store: Store, story: Story
+) -> None:
+    assert isinstance(story.log, MemoryLog)
+    await story.tell(opened(), submitted(1, "one"))
+    before = await turns(store, story)
+    (later,) = await story.tell(TurnExcluded(turn=1))
+    stored = later.stored.replace(b"turnlog.turn-excluded.v1", b"turnlog.turn-excluded.v9")
+    story.log.stored.pop()
+    inject(story.log, stored)
+    assert await turns(store, story) == before
+    assert (await session(store, story)).last_sequence == 3
+
+
+async def test_call_row_holds_its_prompt_in_figures_and_its_attempts(
+    store: Store, story: Story
+) -> None:
+    await story.tell(opened(), submitted(1, "one"), started(1, 1))
+    await story.tell(assembled(1, "1.1", part("system", tokens=9), part("input", tokens=1)))
+    await story.tell(ended(1, 1, tokens=None, micro_dollars=None), started(1, 2))
+    await story.tell(
+        ended(1, 2, tokens=7, micro_dollars=21),
+        CallCompleted(turn=1, call="1.1", attempt=2, finish="stop", digest=DIGEST, characters=5),
+        completed(1, "first"),
+    )
+    (call,) = await calls(store, story)
+    assert (call.tokens, call.budget, call.parts, call.kind) == (10, 1000, 2, "reply")
+    assert (call.sequence, call.attempt, call.finish, call.characters) == (4, 2, "stop", 5)
+    assert [attempt.outcome for attempt in call.attempts] == ["lost", "answered"]
+
+
+async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(store: Store, story: Story) -> None:
+    await story.tell(opened(), submitted(1, "one"), started(1, 1))
+    await story.tell(assembled(1, "1.1"), ended(1, 1, tokens=None, micro_dollars=None))
+    (call,) = await calls(store, story)
+    assert (call.micro_dollars, call.output_tokens, call.known) == (None, None, "unknown")
+    await story.tell(started(1, 2), ended(1, 2, tokens=7, micro_dollars=21))
+    (call,) = await calls(store, story)
+    assert (call.micro_dollars, call.output_tokens, call.known) == (21, 7, "unknown")
+
+
+async def test_a_workers_own_word_replaces_what_others_said_of_its_attempt(
+    store: Store, story: Story
+) -> None:
+    await story.tell(opened(), submitted(1, "one"), started(1, 1), assembled(1, "1.1"))
+    await story.tell(ended(1, 1, tokens=None, micro_dollars=None))
+    await story.tell(ended(1, 1, tokens=7, micro_dollars=21))
+    (call,) = await calls(store, story)
+    assert (call.known, call.micro_dollars) == ("reported", 21)
+
+
+async def test_growth_ledger_counts_each_component_of_each_call(store: Store, story: Story) -> None:
+    await story.tell(opened(), submitted(1, "one"))
+    await story.tell(
+        assembled(
+            1,
+            "1.1",
+            part("system", tokens=9),
+            part("system", tokens=4),
+            part("history", tokens=0, message=None, turns=3),
+            part("history", tokens=30, message=1, turns=2),
+        )
+    )
+    await fold_log(store, story.log)
+    async with store.reading() as connection:
+        system, history = await queries.growth(connection, "t", "s")
+    at = "2026-01-01T00:00:02.000000Z"
+    assert system == GrowthRow("1.1", 1, at, "reply", 1000, "system", 2, 13, 52, 0, 0)
+    assert history == GrowthRow("1.1", 1, at, "reply", 1000, "history", 1, 30, 120, 2, 3)
+
+
+async def test_calls_come_in_the_order_they_were_made(store: Store, story: Story) -> None:
+    await story.tell(opened(), submitted(1, "one"))
+    made = [f"1.{number}" for number in range(1, 12)]
+    await story.tell(*(assembled(1, call, part("input", tokens=1)) for call in made))
+    assert [call.call for call in await calls(store, story)] == made
+    async with store.reading() as connection:
+        grown = await queries.growth(connection, "t", "s")
+    assert [row.call for row in grown] == made
+
+
+async def test_turns_come_page_by_page(store: Store, story: Story) -> None:
+    await story.tell(opened(), *(submitted(turn, str(turn)) for turn in range(1, 6)))
+    await fold_log(store, story.log)
+    async with store.reading() as connection:
+        page = await queries.turns(connection, "t", "s", after=2, limit=2)
+    assert [turn.turn for turn in page] == [3, 4]
+
+
+async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
+    store: Store, story: Story
+) -> None:
+    await story.tell(opened(), submitted(1, "one"), started(1, 1), assembled(1, "1.1"))
+    await story.tell(ended(1, 1, tokens=None, micro_dollars=None), started(1, 2))
+    await story.tell(ended(1, 2, tokens=7, micro_dollars=21))
+    other = Story(story.log, "other")
+    await other.tell(opened(), SessionClosed(reason="done"))
+    await Story(story.log, "foreign", tenant="u").tell(opened())
+    await fold_log(store, story.log)
+    async with store.reading() as connection:
+        assert await queries.counts(connection, "t") == Counts(
+            sessions=2,
+            open_sessions=1,
+            turns=1,
+            calls=1,
+            redactions=0,
+            micro_dollars=21,
+            unknown_costs=1,
+        )
+        assert (await queries.counts(connection, "nobody")).sessions == 0
