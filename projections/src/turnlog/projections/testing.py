@@ -33,7 +33,7 @@ from turnlog.projections.session.commands import (
 )
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import OpenTurn, SessionState
 
 TENANT: Final = "acme"
 SESSION: Final = "s1"
@@ -72,11 +72,8 @@ class Given:
     """A session that has come so far."""
 
     events: tuple[Recorded, ...] = ()
-
-    @property
-    def state(self) -> SessionState | None:
-        """The state of these events."""
-        return fold(self.events)
+    state: SessionState | None = None
+    """The state after these events, folded as they came."""
 
     @property
     def now(self) -> datetime:
@@ -103,8 +100,8 @@ class Given:
         drafts = [self._draft(event, place, command) for place, event in enumerate(events)]
         head = self.events[-1].head if self.events else None
         batch = codec.write(TENANT, SESSION, head, drafts)
-        stored = (codec.read(m.payload, AHEAD + m.sequence) for m in batch.messages)
-        return Given((*self.events, *stored))
+        stored = [codec.read(m.payload, AHEAD + m.sequence) for m in batch.messages]
+        return Given((*self.events, *stored), fold(stored, self.state))
 
     def _draft(self, event: KnownEvent, place: int, command: codec.Command | None) -> codec.Draft:
         return codec.Draft(
@@ -118,17 +115,18 @@ class Given:
 
     def when(self, asked: Asked, at: datetime | None = None) -> Answered:
         """Ask something of the session; what comes of it is not recorded."""
-        state = self.state
-        if isinstance(asked, Command):
-            command = asked
-        elif state is None:
-            raise AssertionError("what is asked depends on a session that was never opened")
-        else:
-            command = asked(state)
+        command = asked if isinstance(asked, Command) else asked(self.opened)
         try:
-            return Answered(self, decide(state, command, at or self.now))
+            return Answered(self, decide(self.state, command, at or self.now))
         except Refused as refusal:
             return Answered(self, refusal)
+
+    @property
+    def opened(self) -> SessionState:
+        """The state of a session that was opened."""
+        if self.state is None:
+            raise AssertionError("the session was never opened")
+        return self.state
 
     def seen_by(self, projection: Callable[[Sequence[Recorded]], Shown]) -> Shown:
         """Give what a read projection makes of these events."""
@@ -205,9 +203,15 @@ def answering(text: str, finish: Finish = "stop") -> Asked:
 
 def attempt_of(state: SessionState) -> Attempt:
     """Name the current attempt of the open turn."""
+    opened = open_turn(state)
+    return Attempt(opened.turn, call_of(opened), opened.attempt)
+
+
+def open_turn(state: SessionState) -> OpenTurn:
+    """Give the open turn."""
     if state.open is None:
         raise AssertionError("no turn is open")
-    return Attempt(state.open.turn, call_of(state.open), state.open.attempt)
+    return state.open
 
 
 def exchange(text: str, reply: str) -> tuple[Step, ...]:
