@@ -193,13 +193,10 @@ def _remembered(state: SessionState, recorded: Recorded) -> SessionState:
     key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
     if key is None or digest is None:
         return state
-    match recorded.event:
-        case TurnSubmitted(turn=turn) | TurnQueued(turn=turn):
-            memo = Memo(key, digest, recorded.sequence, turn)
-        case _ if state.commands and state.commands[-1].key == key:
-            return state
-        case _:
-            memo = Memo(key, digest, recorded.sequence, None)
+    said = recorded.event
+    turn = said.turn if isinstance(said, TurnSubmitted | TurnQueued) else None
+    # The last event of a command stands for it: whoever reads up to there reads all it did.
+    memo = Memo(key, digest, recorded.sequence, turn)
     commands = (*(known for known in state.commands if known.key != key), memo)
     over = max(0, len(commands) - REMEMBERED_COMMANDS)
     return replace(
