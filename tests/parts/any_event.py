@@ -1,0 +1,115 @@
+"""Any event at all: every kind there is, with numbers that may or may not make sense."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.content import Erased, Plain, Sealed, digest_of
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.manifest import Counter, Manifest
+from turnlog.events.prompt import PromptFile, PromptsSnapshotted
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import BlueprintRef, SessionClosed, SessionOpened
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.projections.testing import SPENT
+
+TURNS = st.integers(-1, 6)
+ATTEMPTS = st.integers(0, 3)
+DIGEST = digest_of("x")
+CONTENTS = st.one_of(
+    st.builds(Plain, text=st.text(max_size=20)),
+    st.just(Sealed(sealed="AAAA", key="k", digest=DIGEST, characters=7)),
+    st.just(Erased(erased=True, digest=DIGEST, characters=7)),
+)
+CALLS = st.sampled_from(["1.1", "2.1", "nonsense"])
+MANIFEST = Manifest(
+    kind="reply",
+    at="2026-01-01T00:00:00Z",
+    sequence=1,
+    assembler=1,
+    counter=Counter(name="chars/4", exact=False),
+    between="\n\n",
+    tokens=0,
+    parts=(),
+    digest=DIGEST,
+)
+
+EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
+    SessionOpened: st.builds(
+        SessionOpened,
+        blueprint=st.just(BlueprintRef(name="assistant", version=1, digest=DIGEST)),
+        profile=st.just("chat"),
+        attributes=st.just({}),
+        reach=st.sampled_from([0, 1, 30]),
+        origin=st.none(),
+    ),
+    SessionClosed: st.builds(SessionClosed, reason=st.just("done")),
+    PromptsSnapshotted: st.builds(
+        PromptsSnapshotted,
+        provider=st.sampled_from(["openai", "gemini"]),
+        layers=st.just({"persona": PromptFile(digest=DIGEST, path="persona.md")}),
+    ),
+    TurnSubmitted: st.builds(TurnSubmitted, turn=TURNS, text=st.none() | CONTENTS),
+    TurnQueued: st.builds(TurnQueued, turn=TURNS, text=st.none() | CONTENTS),
+    TurnReleased: st.builds(TurnReleased, turn=TURNS),
+    TurnCompleted: st.builds(
+        TurnCompleted, turn=TURNS, call=CALLS, text=CONTENTS, finish=st.just("stop")
+    ),
+    TurnFailed: st.builds(
+        TurnFailed, turn=TURNS, code=st.just("x"), detail=st.just("x"), retryable=st.booleans()
+    ),
+    TurnCancelled: st.builds(TurnCancelled, turn=TURNS, reason=st.just("cancelled")),
+    TurnExcluded: st.builds(TurnExcluded, turn=TURNS),
+    TurnRestored: st.builds(TurnRestored, turn=TURNS),
+    AttemptStarted: st.builds(
+        AttemptStarted, turn=TURNS, call=CALLS, attempt=ATTEMPTS, worker=st.just("w")
+    ),
+    ContextAssembled: st.builds(
+        ContextAssembled,
+        turn=TURNS,
+        call=CALLS,
+        model=st.just("m"),
+        parameters=st.just({}),
+        manifest=st.just(MANIFEST),
+    ),
+    AttemptEnded: st.builds(
+        AttemptEnded,
+        turn=TURNS,
+        call=CALLS,
+        attempt=ATTEMPTS,
+        outcome=st.sampled_from(["answered", "failed", "cancelled", "lost"]),
+        usage=st.just(SPENT.usage),
+        cost=st.just(SPENT.cost),
+        timings=st.none(),
+        fault=st.none(),
+        partial=st.none() | CONTENTS,
+    ),
+    CallCompleted: st.builds(
+        CallCompleted,
+        turn=TURNS,
+        call=CALLS,
+        attempt=ATTEMPTS,
+        finish=st.just("stop"),
+        digest=st.just(DIGEST),
+        characters=st.just(3),
+    ),
+    ReplyRedacted: st.builds(
+        ReplyRedacted,
+        turn=TURNS,
+        reason=st.just("because"),
+        rule=st.just("operator"),
+        replacement=CONTENTS,
+    ),
+}
+
+ANY_EVENT: st.SearchStrategy[KnownEvent] = st.one_of(*EVENTS.values())

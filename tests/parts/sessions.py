@@ -1,0 +1,118 @@
+"""Random sessions: what callers and workers might ask, in any order, kept to the rules.
+
+A request that a rule refuses, or that makes no sense as the session stands, is passed over; so
+every list of requests is a session, and shrinking one leaves a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from hypothesis import strategies as st
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.session.commands import (
+    Attempt,
+    CancelTurn,
+    ClaimTurn,
+    CloseSession,
+    Command,
+    CompleteTurn,
+    EndAttempt,
+    ExcludeTurn,
+    RedactReply,
+    RestoreTurn,
+    SubmitTurn,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.testing import SPENT, Given, Keyed, attempt_of, given, opening
+
+What = Literal[
+    "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",
+    "cancel", "cancel one", "exclude", "restore", "redact", "close",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something asked of a session; `number` is made to fit whatever is there."""
+
+    what: What
+    text: str = ""
+    number: int = 0
+
+
+TEXTS = st.text('ab \n"{ž😀', max_size=40) | st.text("x", min_size=30, max_size=200)
+OFTEN: list[What] = ["submit", "claim", "answer"]
+SELDOM: list[What] = ["interrupt", "retry", "hand back", "fail", "late answer", "cancel"]
+RARE: list[What] = ["cancel one", "exclude", "restore", "redact"]
+
+
+def requests(*, closing: bool = False, most: int = 40) -> st.SearchStrategy[list[Request]]:
+    """Draw what is asked of a session, conversations foremost."""
+    kinds = [*OFTEN * 8, *SELDOM, *RARE * 2, *(["close"] if closing else [])]
+    return st.lists(
+        st.builds(Request, st.sampled_from(kinds), TEXTS, st.integers(0, 50)), max_size=most
+    )
+
+
+def played(asked: Iterable[Request], *, reach: int = 0, **attributes: str) -> Given:
+    """Open a session and ask all of it."""
+    session = given(opening(reach=reach, **attributes))
+    for request in asked:
+        session = asked_of(session, request)
+    return session
+
+
+def asked_of(session: Given, request: Request) -> Given:
+    """Ask one more thing."""
+    command = _command(session.opened, request)
+    if command is None:
+        return session
+    try:
+        return session.later(Keyed(command, f"key-{len(session.events)}", request.text))
+    except Refused:
+        return session
+
+
+def _command(state: SessionState, request: Request) -> Command | None:
+    turn = 1 + request.number % max(1, state.submitted)
+    match request.what:
+        case "submit":
+            return SubmitTurn(request.text, Policies())
+        case "interrupt":
+            return SubmitTurn(request.text, Policies(second_submit="interrupt"))
+        case "cancel":
+            return CancelTurn()
+        case "cancel one":
+            return CancelTurn(turn)
+        case "exclude":
+            return ExcludeTurn(turn)
+        case "restore":
+            return RestoreTurn(turn)
+        case "redact":
+            return RedactReply(turn, "because", "operator", request.text or "(Withheld.)")
+        case "close":
+            return CloseSession("done")
+        case "late answer":
+            return CompleteTurn(Attempt(turn, f"{turn}.1", 0), request.text, "stop", SPENT)
+        case _:
+            return _worked(state, request) if state.open else None
+
+
+def _worked(state: SessionState, request: Request) -> Command:
+    attempt = attempt_of(state)
+    match request.what:
+        case "claim":
+            return ClaimTurn(attempt.turn, "w1", Policies())
+        case "answer":
+            return CompleteTurn(attempt, request.text, "stop", SPENT)
+        case "retry" | "fail":
+            return EndAttempt(attempt, "failed", SPENT, request.what, partial=request.text)
+        case "hand back":
+            return EndAttempt(attempt, "cancelled", SPENT, "release", partial=request.text)
+        case _:
+            raise AssertionError(request.what)
