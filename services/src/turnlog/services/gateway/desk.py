@@ -17,6 +17,7 @@ from turnlog.events.log.ports import Log, TokenStream
 from turnlog.projections.store.engine import Store
 from turnlog.projections.store.reach import Bell
 from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.durability import Durability
 from turnlog.services.runtime.library import Library
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings
@@ -38,8 +39,8 @@ class Desk:
     bell: Bell
     """Rung where the projector runs in this process too."""
     tracing: Tracing
-    model: str
-    """What profiles mean by `default`, for windows that no worker has seen yet."""
+    durability: Durability
+    """What an acknowledgement of the log means."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when whoever waits for something must be answered now, since the gateway ends."""
 

@@ -1,0 +1,89 @@
+"""The gateway as one application: routes, limits, and the form of everything that goes wrong.
+
+Nothing is made when this is imported. The page that FastAPI would serve for its own
+documentation loads scripts from elsewhere, so it is off; the document itself is served.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from turnlog.events.errors import TurnlogError
+from turnlog.services.gateway import (
+    blueprints,
+    calls,
+    commands,
+    events,
+    health,
+    history,
+    prompts,
+    sessions,
+    turns,
+    windows,
+)
+from turnlog.services.gateway.desk import Desk
+from turnlog.services.gateway.limits import Limits
+from turnlog.services.gateway.problems import MEDIA, Problem, answer_request
+from turnlog.services.gateway.tracing import Traced
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    sessions.router,
+    turns.router,
+    commands.router,
+    events.router,
+    history.router,
+    windows.router,
+    calls.router,
+    prompts.router,
+    blueprints.router,
+    health.router,
+)
+PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    "4XX": {"model": Problem, "description": "What is wrong with the request"},
+    "5XX": {"model": Problem, "description": "What is wrong with Turnlog, or out of reach"},
+}
+
+
+def build(desk: Desk) -> FastAPI:
+    """Make the application for a desk."""
+    app = FastAPI(
+        title="Turnlog",
+        summary="The record of what was said to a language model and why.",
+        version="1",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        responses=PROBLEMS,
+    )
+    app.state.desk = desk
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_api_route("/openapi.json", _described, include_in_schema=False)
+    for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, answer_request)
+    settings = desk.settings
+    app.add_middleware(Limits, most_bytes=settings.body_limit, seconds=settings.body_seconds)
+    app.add_middleware(Traced, tracing=desk.tracing)
+    return app
+
+
+async def _described(request: Request) -> JSONResponse:
+    return JSONResponse(description(request.app))
+
+
+def description(app: FastAPI) -> dict[str, Any]:
+    """Give the OpenAPI document; problems have a media type that FastAPI does not know of."""
+    document = app.openapi()
+    for path in document["paths"].values():
+        for operation in path.values():
+            for status in PROBLEMS:
+                content = operation["responses"][status]["content"]
+                if "application/json" in content:
+                    content[MEDIA] = content.pop("application/json")
+    return document

@@ -1,0 +1,101 @@
+"""Commands on a session and its turns: cancel, close, redact, leave out, take in again.
+
+Each is decided by the session's own rules, under the key it came with. The answer names the
+last event it led to, so that whoever reads next can ask for at least that.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.storable import MAX_INT
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    Command,
+    ExcludeTurn,
+    RedactReply,
+    RestoreTurn,
+)
+from turnlog.projections.session.state import SessionState
+from turnlog.services.gateway.caller import AskedBy, Caller
+from turnlog.services.gateway.desk import AtDesk, Desk
+from turnlog.services.gateway.headers import stamp
+from turnlog.services.gateway.payloads.asked import CancelForm, CloseForm, RedactForm
+from turnlog.services.gateway.payloads.closed import Form
+from turnlog.services.gateway.payloads.turns import Acted
+from turnlog.services.runtime.sessions import Choose
+
+router = APIRouter()
+
+TurnInPath = Annotated[int, Path(ge=1, le=MAX_INT)]
+OPERATOR = "operator"
+"""The rule by which a person withholds a reply."""
+
+
+@router.post("/v1/sessions/{session}/cancel", summary="Give up a turn")
+async def cancel_turn(
+    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: CancelForm | None = None
+) -> Acted:
+    """Give up the open turn, or one that waits."""
+    given = form or CancelForm()
+    return await _act(desk, asked, session, CancelTurn(given.turn), given, response, given.turn)
+
+
+@router.post("/v1/sessions/{session}/close", summary="Close a session")
+async def close_session(
+    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: CloseForm | None = None
+) -> Acted:
+    """Let nothing more be submitted; everything stays readable."""
+    given = form or CloseForm()
+    return await _act(desk, asked, session, CloseSession(given.reason), given, response)
+
+
+@router.post("/v1/sessions/{session}/redactions", summary="Withhold a reply")
+async def redact_reply(
+    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: RedactForm
+) -> Acted:
+    """Let a replacement stand wherever the reply of a turn stood."""
+
+    async def choose(state: SessionState | None) -> RedactReply:
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="session")
+        blueprint = await desk.blueprints.load(asked.tenant, state.blueprint.digest)
+        words = form.replacement or blueprint.policies.replacement
+        return RedactReply(form.turn, form.reason, OPERATOR, words)
+
+    return await _act(desk, asked, session, choose, form, response, form.turn)
+
+
+@router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Leave a turn out")
+async def exclude_turn(
+    session: str, turn: TurnInPath, asked: AskedBy, desk: AtDesk, response: Response
+) -> Acted:
+    """Leave a turn out of every window from now on; the audit keeps it."""
+    return await _act(desk, asked, session, ExcludeTurn(turn), None, response, turn)
+
+
+@router.delete("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Take a turn in again")
+async def restore_turn(
+    session: str, turn: TurnInPath, asked: AskedBy, desk: AtDesk, response: Response
+) -> Acted:
+    """Let an excluded turn stand in windows again."""
+    return await _act(desk, asked, session, RestoreTurn(turn), None, response, turn)
+
+
+async def _act(
+    desk: Desk,
+    asked: Caller,
+    session: str,
+    choose: Command | Choose,
+    form: Form | None,
+    response: Response,
+    turn: int | None = None,
+) -> Acted:
+    done = await desk.sessions.act(asked.tenant, session, choose, asked.by, asked.command(form))
+    sequence = done.memo.sequence if done.memo else done.state.head.sequence
+    stamp(response, sequence)
+    return Acted(session=session, turn=turn, sequence=sequence)

@@ -1,0 +1,60 @@
+"""The history of a session over HTTP: every turn as people read it, now or at any sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.storable import MAX_INT
+from turnlog.projections.history import Turn, history
+from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.headers import stamp
+from turnlog.services.gateway.payloads.turns import HistoryView, TurnView, plain
+
+router = APIRouter()
+
+At = Annotated[
+    int | None,
+    Query(ge=1, le=MAX_INT, description="As it was at this sequence; without it as it is now"),
+]
+
+
+@router.get("/v1/sessions/{session}/history", summary="Turns of a session")
+async def show_history(
+    session: str, tenant: Tenant, desk: AtDesk, response: Response, at: At = None
+) -> HistoryView:
+    """Give all turns with their texts, replies and fates."""
+    events = await events_at(desk, tenant, session, at)
+    stamp(response, events[-1].sequence)
+    turns = tuple(_view(turn) for turn in history(events))
+    return HistoryView(session=session, sequence=events[-1].sequence, turns=turns)
+
+
+async def events_at(desk: Desk, tenant: str, session: str, at: int | None) -> Sequence[Recorded]:
+    """Give a session's events up to a sequence; refuses one that it has not come to."""
+    events = await desk.sessions.events(tenant, session)
+    if at is not None and at > len(events):
+        detail = f"the session has come to sequence {len(events)}"
+        raise Refused("not-there-yet", detail, field="at", fix=f"ask for at most {len(events)}")
+    return events[:at]
+
+
+def _view(turn: Turn) -> TurnView:
+    return TurnView(
+        turn=turn.turn,
+        status=turn.status,
+        text=plain(turn.text),
+        reply=plain(turn.reply),
+        finish=turn.finish,
+        call=turn.call,
+        excluded=turn.excluded,
+        redacted=turn.redacted,
+        reason=turn.reason,
+        sequence=turn.sequence,
+        submitted_at=turn.submitted_at,
+        settled_at=turn.settled_at,
+    )

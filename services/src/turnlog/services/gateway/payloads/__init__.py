@@ -1,0 +1,1 @@
+"""The closed forms of what is sent and what is answered."""

@@ -1,0 +1,66 @@
+"""What may be sent: to open a session, to submit a turn, to act on either."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from turnlog.projections.blueprint.storable import MAX_INT
+from turnlog.services.gateway.payloads.closed import Form
+
+Values = dict[str, JsonValue]
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+Reason = Annotated[str, Field(min_length=1, max_length=1_000)]
+TurnNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
+
+
+class OpenForm(Form):
+    """Opens a session."""
+
+    blueprint: Name
+    """Name of the blueprint the session is made from."""
+    attributes: Values = {}
+    """What the blueprint takes at opening; see `/v1/blueprints/{blueprint}`."""
+    session: str | None = None
+    """An id of one's own, 1 to 64 of `A-Z a-z 0-9 _ -`; without it one is made."""
+    profile: Name | None = None
+    """A profile of the blueprint; without it the default one."""
+
+
+class TurnForm(Form):
+    """Submits a turn."""
+
+    text: Annotated[str, Field(min_length=1)]
+    """What is said."""
+    inputs: Values = {}
+    """What the blueprint takes beside the text."""
+    references: Values = {}
+    """Identifiers the turn mentions."""
+    meta: Values = {}
+    """Kept, never interpreted."""
+
+
+class CancelForm(Form):
+    """Gives up a turn."""
+
+    turn: TurnNumber | None = None
+    """An open or a waiting turn; without it the open one."""
+
+
+class CloseForm(Form):
+    """Closes a session."""
+
+    reason: Reason = "closed on request"
+    """Why; kept with the event."""
+
+
+class RedactForm(Form):
+    """Withholds the reply of a turn."""
+
+    turn: TurnNumber
+    """The turn."""
+    reason: Reason
+    """Why; kept with the event, and shown."""
+    replacement: Annotated[str, Field(min_length=1)] | None = None
+    """What stands in its place; without it the blueprint's own words."""

@@ -1,0 +1,103 @@
+"""What is answered about sessions: that one is open, how it stands, which there are."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.services.gateway.payloads.closed import Answer
+
+
+class Opened(Answer):
+    """A session is open."""
+
+    session: str
+    """Its id."""
+    blueprint: str
+    """The blueprint's name."""
+    digest: Digest
+    """Digest of the blueprint, to which the session is pinned."""
+    sequence: int
+    """Of the event that opened it."""
+
+
+class OpenTurnView(Answer):
+    """The turn that is being answered."""
+
+    turn: int
+    """Its number."""
+    attempt: int
+    """The latest attempt; 0 before a worker took it."""
+    running: bool
+    """Whether that attempt has not ended."""
+    released_at: str
+    """When it became open."""
+
+
+class SessionView(Answer):
+    """A session as its own log tells it."""
+
+    session: str
+    """Its id."""
+    sequence: int
+    """Its last event."""
+    blueprint: str
+    """The blueprint's name."""
+    version: int
+    """The blueprint's version."""
+    digest: Digest
+    """Digest of the blueprint."""
+    profile: str
+    """The profile it runs by."""
+    attributes: dict[str, JsonValue]
+    """What was given when it opened, defaults included."""
+    closed: bool
+    """Whether nothing may be submitted any more."""
+    turns: int
+    """Turns so far, of whatever fate."""
+    completed: int
+    """Turns that got a reply."""
+    open: OpenTurnView | None
+    """The turn that is being answered."""
+    waiting: tuple[int, ...]
+    """Turns behind it."""
+
+
+class ListedSession(Answer):
+    """A session as a list shows it."""
+
+    session: str
+    """Its id."""
+    sequence: int
+    """Its last event, as far as the read models have come."""
+    title: str | None
+    """The first turn's text, shortened to a line."""
+    blueprint: str
+    """The blueprint's name."""
+    version: int
+    """The blueprint's version."""
+    digest: Digest
+    """Digest of the blueprint."""
+    profile: str
+    """The profile it runs by."""
+    attributes: dict[str, JsonValue]
+    """What was given when it opened."""
+    turns: int
+    """Turns so far."""
+    redacted: bool
+    """Whether a reply was withheld."""
+    opened_at: str
+    """When it opened."""
+    last_at: str
+    """When something last happened in it."""
+    closed_at: str | None
+    """When it closed."""
+
+
+class SessionPage(Answer):
+    """Some sessions, newest first."""
+
+    sessions: tuple[ListedSession, ...]
+    """The sessions."""
+    next: str | None
+    """Give this back as `before` for the next page; null on the last."""

@@ -1,0 +1,175 @@
+"""From errors to answers: the one table, and problem+json (RFC 9457) made from it.
+
+Every answer that is not a success has this form, whoever gave it: a rule, the validation of a
+payload, a limit, an unknown route. It names a code for programs, the field at fault and the way
+out. Nothing that was sent is repeated in it beyond a name, and no answer holds a traceback.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
+
+MEDIA: Final = "application/problem+json"
+
+STATUS: Final[Mapping[str, HTTPStatus]] = {
+    "already-redacted": HTTPStatus.CONFLICT,
+    "bad-json": HTTPStatus.BAD_REQUEST,
+    "bad-key": HTTPStatus.BAD_REQUEST,
+    "behind": HTTPStatus.GATEWAY_TIMEOUT,
+    "key-reused": HTTPStatus.CONFLICT,
+    "no-reply": HTTPStatus.CONFLICT,
+    "not-acceptable": HTTPStatus.NOT_ACCEPTABLE,
+    "nothing-to-cancel": HTTPStatus.CONFLICT,
+    "queue-full": HTTPStatus.TOO_MANY_REQUESTS,
+    "session-closed": HTTPStatus.CONFLICT,
+    "session-exists": HTTPStatus.CONFLICT,
+    "too-large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "too-slow": HTTPStatus.REQUEST_TIMEOUT,
+    "turn-open": HTTPStatus.CONFLICT,
+    "unknown-blueprint": HTTPStatus.NOT_FOUND,
+    "unknown-call": HTTPStatus.NOT_FOUND,
+    "unknown-session": HTTPStatus.NOT_FOUND,
+    "unknown-turn": HTTPStatus.NOT_FOUND,
+    "unsupported-encoding": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "unsupported-media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+}
+"""Codes of refusals; one that is not here is a fault of a value."""
+FAULTY_VALUE: Final = HTTPStatus.UNPROCESSABLE_ENTITY
+PATIENCE: Final[Mapping[str, int]] = {"queue-full": 1, "behind": 1}
+"""Seconds after which the same request may well be taken, where that is so."""
+ROUTING: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
+
+
+class Fault(BaseModel):
+    """One of several things that are wrong with a request."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    field: str
+    """The field, dotted: `inputs.locale`."""
+    detail: str
+    """What is wrong with it."""
+
+
+class Problem(BaseModel):
+    """What went wrong and what to do about it (RFC 9457)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    type: str
+    """`urn:turnlog:problem:` and the code."""
+    title: str
+    """The code in words; the same for all problems of this type."""
+    status: int
+    """The HTTP status once more."""
+    detail: str
+    """What went wrong this time, for people."""
+    code: str
+    """The same for programs."""
+    field: str | None = None
+    """The field, parameter or header at fault."""
+    fix: str | None = None
+    """The way out."""
+    sequence: int | None = None
+    """Where the session is now, when the request met a session that had moved on."""
+    faults: tuple[Fault, ...] | None = None
+    """Everything that is wrong, where the whole request was looked at."""
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    field: str | None = None,
+    fix: str = "",
+    sequence: int | None = None,
+    faults: Sequence[Fault] = (),
+) -> Problem:
+    """Make a problem; its type and title follow from the code."""
+    return Problem(
+        type=f"urn:turnlog:problem:{code}",
+        title=code.replace("-", " ").capitalize(),
+        status=status,
+        detail=detail,
+        code=code,
+        field=field,
+        fix=fix or None,
+        sequence=sequence,
+        faults=tuple(faults) or None,
+    )
+
+
+def problem_of(error: Exception) -> Problem:
+    """Say what an error means to whoever sent the request."""
+    match error:
+        case Refused(code=code, detail=detail, field=field, fix=fix):
+            return problem(STATUS.get(code, FAULTY_VALUE), code, detail, field=field, fix=fix)
+        case Conflict(actual=actual):
+            fix = "read the session again, then decide again"
+            return problem(409, "conflict", str(error), fix=fix, sequence=actual)
+        case Unavailable():
+            fix = "send the very same request again"
+            return problem(503, "unavailable", str(error), fix=fix)
+        case Corrupt():
+            fix = "tell the operator; `verify` names the first bad event"
+            return problem(500, "corrupt", str(error), fix=fix)
+        case RequestValidationError():
+            return _invalid(error)
+        case HTTPException(status_code=status):
+            fix = "see /openapi.json for what there is"
+            return problem(status, ROUTING.get(status, "refused"), str(error.detail), fix=fix)
+        case _:
+            fix = "tell the operator; the log of the gateway says more"
+            return problem(500, "bug", "the gateway did not expect this", fix=fix)
+
+
+def _invalid(error: RequestValidationError) -> Problem:
+    found: Sequence[Mapping[str, Any]] = error.errors()
+    faults = [Fault(field=_field(each["loc"]), detail=each["msg"]) for each in found]
+    first = found[0]
+    match first["type"]:
+        case "extra_forbidden":
+            fix = "leave it out"
+        case "missing":
+            fix = f"add {faults[0].field}"
+        case _:
+            fix = "change the value"
+    detail = f"{faults[0].field}: {faults[0].detail}"
+    return problem(FAULTY_VALUE, "invalid", detail, field=faults[0].field, fix=fix, faults=faults)
+
+
+def _field(loc: Sequence[str | int]) -> str:
+    """Spell a place without saying whether it is in the body, the query or the path."""
+    return ".".join(str(step)[:80] for step in loc[1:]) or str(loc[0])
+
+
+def answer(error: Exception, *, closing: bool = False) -> Response:
+    """Make the answer to an error; `closing` ends the connection behind it."""
+    said = problem_of(error)
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    if isinstance(error, Unavailable):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+    if said.code in PATIENCE:
+        headers["Retry-After"] = str(PATIENCE[said.code])
+    if closing:
+        headers["Connection"] = "close"
+    content = said.model_dump(mode="json", exclude_none=True)
+    return JSONResponse(content, said.status, headers, media_type=MEDIA)
+
+
+async def answer_request(request: Request, error: Exception) -> Response:
+    """Answer an error that a handler raised."""
+    del request
+    return answer(error)

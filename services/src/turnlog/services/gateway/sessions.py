@@ -1,0 +1,167 @@
+"""Sessions over HTTP: one is opened, one is shown, many are listed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from turnlog.events.errors import Refused
+from turnlog.events.ids import checked_id
+from turnlog.projections.blueprint.faults import instead_of
+from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.blueprint.storable import MAX_INT, checked_text
+from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.session.commands import OpenSession
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.store.listing import PAGE, Wanted
+from turnlog.projections.store.listing import sessions as listed
+from turnlog.projections.store.rows import SessionRow
+from turnlog.services.gateway.caller import AskedBy
+from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.headers import stamp
+from turnlog.services.gateway.payloads.asked import OpenForm
+from turnlog.services.gateway.payloads.sessions import (
+    ListedSession,
+    Opened,
+    OpenTurnView,
+    SessionPage,
+    SessionView,
+)
+
+router = APIRouter()
+
+ATTRIBUTE = "attribute."
+"""Prefix of the parameters that filter by an attribute."""
+
+
+@router.post("/v1/sessions", status_code=201, summary="Open a session")
+async def open_session(asked: AskedBy, desk: AtDesk, form: OpenForm, response: Response) -> Opened:
+    """Open a session by a blueprint; under a key and without an id, a retry finds the first one."""
+    given = form.session or asked.session_id() or desk.sessions.new_id()
+    session = checked_id(given, "session")
+
+    async def choose(state: SessionState | None) -> OpenSession:
+        del state
+        return await _chosen(desk, asked.tenant, form)
+
+    command = asked.command(form)
+    done = await desk.sessions.act(asked.tenant, session, choose, asked.by, command)
+    sequence = done.state.opened.sequence
+    stamp(response, sequence)
+    response.headers["Location"] = f"/v1/sessions/{session}"
+    blueprint = done.state.blueprint
+    return Opened(
+        session=session, blueprint=blueprint.name, digest=blueprint.digest, sequence=sequence
+    )
+
+
+async def _chosen(desk: Desk, tenant: str, form: OpenForm) -> OpenSession:
+    blueprint = desk.library.get(form.blueprint)
+    profile = _profile(blueprint, form.profile)
+    attributes = checked_values(blueprint.attributes, form.attributes, "attributes")
+    pinned = await desk.blueprints.pin(tenant, blueprint)
+    return OpenSession(pinned, profile, reach(blueprint), attributes)
+
+
+def _profile(blueprint: Blueprint, name: str | None) -> str:
+    if name is None:
+        return blueprint.default_profile
+    if name not in blueprint.profiles:
+        fix = instead_of(name, blueprint.profiles)
+        raise Refused("unknown-profile", f"there is no {name!r}", field="profile", fix=fix)
+    return name
+
+
+@router.get("/v1/sessions/{session}", summary="Show a session")
+async def show_session(
+    session: str, tenant: Tenant, desk: AtDesk, response: Response
+) -> SessionView:
+    """Tell how a session stands, by its own log."""
+    state = await desk.sessions.load_open(tenant, session)
+    stamp(response, state.head.sequence)
+    return _view(state)
+
+
+def _view(state: SessionState) -> SessionView:
+    opened = state.open
+    return SessionView(
+        session=state.session,
+        sequence=state.head.sequence,
+        blueprint=state.blueprint.name,
+        version=state.blueprint.version,
+        digest=state.blueprint.digest,
+        profile=state.profile,
+        attributes=state.attributes,
+        closed=state.closed,
+        turns=state.submitted,
+        completed=state.completed,
+        open=OpenTurnView.model_validate(opened) if opened else None,
+        waiting=tuple(waiting.turn for waiting in state.waiting),
+    )
+
+
+class Filter(BaseModel):
+    """Which sessions; a parameter nobody knows is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    q: Annotated[str, Field(max_length=200)] | None = None
+    blueprint: str | None = None
+    since: datetime | None = None
+    redacted: bool | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = PAGE
+    before: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
+
+    @field_validator("since")
+    @classmethod
+    def _aware(cls, since: datetime | None) -> datetime | None:
+        if since is not None and since.tzinfo is None:
+            message = "it must say its zone, for example 2026-01-31T12:00:00Z"
+            raise ValueError(message)
+        return since
+
+    def wanted(self) -> Wanted:
+        """Put the question to the read models; refuses what neither filters nor can be asked."""
+        extra: dict[str, str] = self.model_extra or {}
+        for name, value in extra.items():
+            if not name.startswith(ATTRIBUTE):
+                near = instead_of(name[:80], (*Filter.model_fields, ATTRIBUTE + "name"))
+                raise Refused("invalid", "no such parameter", field=name[:80], fix=near)
+            checked_text(value, name[:80])
+        for name in ("q", "blueprint"):
+            checked_text(getattr(self, name) or "", name)
+        given = {name.removeprefix(ATTRIBUTE): value for name, value in extra.items()}
+        return Wanted(self.q, self.blueprint, given, self.since, self.redacted)
+
+
+@router.get("/v1/sessions", summary="List sessions")
+async def list_sessions(
+    tenant: Tenant, desk: AtDesk, asked: Annotated[Filter, Query()]
+) -> SessionPage:
+    """List sessions, newest first; `attribute.NAME=VALUE` filters by an attribute."""
+    wanted = asked.wanted()
+    async with desk.store.reading() as connection:
+        page = await listed(connection, tenant, wanted, limit=asked.limit, before=asked.before)
+    after = None if page.before is None else str(page.before)
+    return SessionPage(sessions=tuple(_listed(row) for row in page.sessions), next=after)
+
+
+def _listed(row: SessionRow) -> ListedSession:
+    return ListedSession(
+        session=row.session,
+        sequence=row.last_sequence,
+        title=row.title,
+        blueprint=row.blueprint,
+        version=row.blueprint_version,
+        digest=row.blueprint_digest,
+        profile=row.profile,
+        attributes=row.attributes,
+        turns=row.turns,
+        redacted=row.redacted,
+        opened_at=row.opened_at,
+        last_at=row.last_at,
+        closed_at=row.closed_at,
+    )

@@ -1,0 +1,93 @@
+"""JSON as its readers must all understand it alike, and nothing looser.
+
+Python takes NaN, the last of two equal keys, halves of characters and numbers without end; what
+it takes some other reader of the log will not. So a body is read strictly once, before anything
+else sees it, and the first fault is named with its field.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Final, cast
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.storable import MAX_INT, checked_text
+
+MAX_DEPTH: Final = 64
+"""Objects and lists within each other."""
+MAX_DIGITS: Final = 32
+"""A longer whole number is not even read."""
+_WHOLE: Final = "body"
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """An object as it is spelt, with every key it was given."""
+
+    pairs: list[tuple[str, object]]
+
+
+def check_json(body: bytes) -> None:
+    """Refuse a body that is not strict JSON: `bad-json`, or what is wrong with a value in it."""
+    try:
+        text = body.decode()
+        value: object = json.loads(text, object_pairs_hook=_Object, parse_int=_whole_number)
+    except UnicodeDecodeError as error:
+        raise _not_json(f"byte {error.start} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise _not_json(f"{error.msg} at line {error.lineno} column {error.colno}") from None
+    except RecursionError:
+        raise _too_deep(_WHOLE) from None
+    _check(value, "", 0)
+
+
+def _whole_number(digits: str) -> float:
+    return int(digits) if len(digits) <= MAX_DIGITS else math.inf
+
+
+def _not_json(detail: str) -> Refused:
+    return Refused("bad-json", detail, field=_WHOLE, fix="send one JSON object in UTF-8")
+
+
+def _too_deep(field: str) -> Refused:
+    detail = f"it is nested more than {MAX_DEPTH} deep"
+    return Refused("too-deep", detail, field=field, fix="send it as text")
+
+
+def _check(value: object, path: str, depth: int) -> None:
+    match value:
+        case str():
+            checked_text(value, path or _WHOLE)
+        case int() | float() if not _is_number(value):
+            fix = f"stay within {MAX_INT}, or send it as text"
+            detail = "readers of JSON disagree about it"
+            raise Refused("bad-number", detail, field=path or _WHOLE, fix=fix)
+        case list() | _Object() if depth == MAX_DEPTH:
+            raise _too_deep(path)
+        case list():
+            for place, item in enumerate(cast("list[object]", value)):
+                _check(item, _within(path, str(place)), depth + 1)
+        case _Object(pairs=pairs):
+            _check_object(pairs, path, depth)
+        case _:
+            pass
+
+
+def _is_number(value: float) -> bool:
+    return abs(value) <= MAX_INT if isinstance(value, int) else math.isfinite(value)
+
+
+def _check_object(pairs: list[tuple[str, object]], path: str, depth: int) -> None:
+    seen: set[str] = set()
+    for key, item in pairs:
+        field = _within(path, checked_text(key, path or _WHOLE)[:80])
+        if key in seen:
+            raise Refused("duplicate-key", "it is given twice", field=field, fix="give it once")
+        seen.add(key)
+        _check(item, field, depth + 1)
+
+
+def _within(path: str, step: str) -> str:
+    return f"{path}.{step}" if path else step

@@ -1,0 +1,112 @@
+"""Turns over HTTP: one is submitted, and answered at once, after a while, or as a stream.
+
+A 2xx means that the turn is on the log; what comes of it is a worker's business. How the
+client wants to hear of it never changes what is recorded, so it is no part of the request that
+an idempotency key stands for.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import JSONResponse
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.storable import checked_json
+from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.session.commands import SubmitTurn
+from turnlog.projections.session.state import Memo, SessionState
+from turnlog.services.gateway.caller import AskedBy, Caller
+from turnlog.services.gateway.desk import AtDesk, Desk
+from turnlog.services.gateway.headers import JSON, SSE, accepted, etag, last_event_id
+from turnlog.services.gateway.payloads.asked import TurnForm
+from turnlog.services.gateway.payloads.turns import Settled, Submitted, plain
+from turnlog.services.gateway.turn_stream import turn_stream
+from turnlog.services.gateway.waiting import Outcome, outcome
+from turnlog.services.runtime.sessions import Done
+
+router = APIRouter()
+
+LONGEST_WAIT = 300.0
+"""Seconds a client may have its answer held back."""
+Wait = Annotated[
+    float | None,
+    Query(gt=0, le=LONGEST_WAIT, description="Seconds to wait for the reply; 202 without one"),
+]
+
+
+@router.post(
+    "/v1/sessions/{session}/turns",
+    status_code=202,
+    response_model=Submitted,
+    responses={200: {"model": Settled, "content": {SSE: {}}}},
+    summary="Submit a turn",
+)
+async def submit_turn(
+    session: str,
+    asked: AskedBy,
+    desk: AtDesk,
+    form: TurnForm,
+    request: Request,
+    wait: Wait = None,
+) -> Response:
+    """Put something to a session; a 2xx means that it is on the log."""
+    wanted = accepted(request, JSON, SSE)
+    submitted = await _submitted(desk, asked, session, form)
+    if wanted == SSE:
+        after = last_event_id(request)
+        return await turn_stream(desk, asked.tenant, session, submitted.turn, after)
+    came = await outcome(desk, asked.tenant, submitted, wait) if wait else None
+    return _told(submitted, came) if came else _accepted(submitted)
+
+
+async def _submitted(desk: Desk, asked: Caller, session: str, form: TurnForm) -> Submitted:
+    async def choose(state: SessionState | None) -> SubmitTurn:
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="session")
+        blueprint = await desk.blueprints.load(asked.tenant, state.blueprint.digest)
+        inputs = checked_values(blueprint.inputs, form.inputs, "inputs")
+        return SubmitTurn(form.text, blueprint.policies, inputs, form.references, form.meta)
+
+    checked_json(form.references, "references")
+    checked_json(form.meta, "meta")
+    command = asked.command(form)
+    done = await desk.sessions.act(asked.tenant, session, choose, asked.by, command)
+    turn, sequence = _place(done)
+    here = f"/v1/sessions/{session}"
+    return Submitted(
+        session=session,
+        turn=turn,
+        sequence=sequence,
+        stream=f"{here}/turns/{turn}/stream",
+        events=f"{here}/events?after={sequence - 1}",
+    )
+
+
+def _place(done: Done) -> tuple[int, int]:
+    """Say which turn it became, and by which event; a repeated command is told the first time's."""
+    match done.memo:
+        case Memo(turn=int() as turn, sequence=sequence):
+            return turn, sequence
+        case _:
+            return done.state.submitted, done.state.head.sequence
+
+
+def _accepted(submitted: Submitted) -> Response:
+    headers = {"ETag": etag(submitted.sequence), "Location": submitted.stream}
+    return JSONResponse(submitted.model_dump(mode="json"), 202, headers)
+
+
+def _told(submitted: Submitted, came: Outcome) -> Response:
+    turn = came.turn
+    settled = Settled(
+        **submitted.model_dump(),
+        settled=came.sequence,
+        status=turn.status,
+        reply=plain(turn.reply),
+        finish=turn.finish,
+        redacted=turn.redacted,
+        reason=turn.reason,
+    )
+    return JSONResponse(settled.model_dump(mode="json"), 200, {"ETag": etag(came.sequence)})

@@ -1,0 +1,64 @@
+"""Waiting for what comes of a turn, for as long as a client asked and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.projections.history import Turn, history
+from turnlog.services.gateway.desk import Desk
+from turnlog.services.gateway.payloads.turns import Submitted
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A settled turn, and the event that settled it."""
+
+    turn: Turn
+    sequence: int
+
+
+async def outcome(desk: Desk, tenant: str, submitted: Submitted, seconds: float) -> Outcome | None:
+    """Wait until a turn is settled; none when it is not in time, or when the gateway ends."""
+    watching = asyncio.create_task(_settled(desk, tenant, submitted))
+    stopping = asyncio.create_task(desk.stopping.wait())
+    try:
+        await asyncio.wait(
+            {watching, stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        return watching.result() if watching.done() else None
+    finally:
+        for task in (watching, stopping):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def _settled(desk: Desk, tenant: str, submitted: Submitted) -> Outcome:
+    seen: list[Recorded] = []
+    turn, before = submitted.turn, submitted.sequence - 1
+    async with aclosing(desk.log.watch(tenant, submitted.session, before)) as events:
+        async for recorded in events:
+            seen.append(recorded)
+            if settles(recorded, turn):
+                (told,) = (each for each in history(seen) if each.turn == turn)
+                return Outcome(told, recorded.sequence)
+    raise AssertionError("a watch ends only with its reader")
+
+
+def settles(recorded: Recorded, turn: int) -> bool:
+    """Tell whether an event is the end of a turn."""
+    match recorded.event:
+        case (
+            TurnCompleted(turn=number)
+            | TurnFailed(turn=number)
+            | TurnCancelled(turn=number)
+            | ReplyRedacted(turn=number)
+        ):
+            return number == turn
+        case _:
+            return False
