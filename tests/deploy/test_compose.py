@@ -1,0 +1,145 @@
+"""docker-compose.yml read word by word: its form, its secrets, its settings, its manners."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.deploy.composition import (
+    FILE,
+    ROOT,
+    SECRETS,
+    Service,
+    UnsetError,
+    check,
+    composed,
+    seconds,
+    services,
+    written,
+)
+from turnlog.services.cli.environment import PROCESSES, variable
+
+SERVICES = services()
+ROLES = {service.role: service for service in SERVICES.values() if service.role}
+OURS = [service for service in SERVICES.values() if "build" in service.stanza]
+
+
+def named(service: Service) -> str:
+    return service.name
+
+
+def test_the_file_holds_nothing_that_compose_would_not_take() -> None:
+    check(composed(SECRETS))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"comand": ["turnlog"]}, {"healthcheck": {"test": "curl"}}, {"stop_grace_period": "20"}],
+)
+def test_a_word_or_a_form_that_compose_does_not_know_is_found(wrong: Mapping[str, Any]) -> None:
+    document = dict(composed(SECRETS))
+    document["services"] = document["services"] | {
+        "gateway": document["services"]["gateway"] | wrong
+    }
+    with pytest.raises(jsonschema.ValidationError):
+        check(document)
+
+
+def test_every_role_runs_once_beside_nats_and_postgres() -> None:
+    assert set(SERVICES) == {"nats", "postgres", *PROCESSES}
+    assert set(ROLES) == set(PROCESSES)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_without_a_password_nothing_starts_and_the_message_says_where_it_belongs(
+    secret: str,
+) -> None:
+    with pytest.raises(UnsetError, match=r"deploy/example\.env"):
+        composed(SECRETS | {secret: ""})
+    assert re.search(rf"^{secret}=$", (ROOT / "deploy/example.env").read_text(), re.MULTILINE)
+
+
+def test_no_secret_is_written_in_the_file() -> None:
+    for stanza in written()["services"].values():
+        for name, value in stanza.get("environment", {}).items():
+            if "PASSWORD" in name or re.search(r"://[^/]*:[^/]*@", value):
+                assert re.search(r"\$\{\w+_PASSWORD:\?", value), name
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_setting_in_the_file_is_one_of_its_role_and_has_a_value_it_takes(
+    role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = PROCESSES[role]
+    for name, value in ROLES[role].environment.items():
+        assert name in {variable(field) for field in settings.model_fields}
+        monkeypatch.setenv(name, value)
+    settings()
+
+
+@pytest.mark.parametrize("service", OURS, ids=named)
+def test_our_services_run_the_image_of_this_version(service: Service) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert service.stanza["image"] == f"turnlog:{version}"
+
+
+@pytest.mark.parametrize("service", SERVICES.values(), ids=named)
+def test_no_service_may_write_outside_its_volumes_or_gain_rights(service: Service) -> None:
+    assert service.stanza["read_only"] is True
+    assert service.stanza["cap_drop"] == ["ALL"]
+    assert service.stanza["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_has_longer_to_stop_than_it_takes_to_hand_back_its_work(role: str) -> None:
+    grace = PROCESSES[role].model_fields["grace"].default
+    assert seconds(ROLES[role].stanza["stop_grace_period"]) > grace
+
+
+@pytest.mark.parametrize("service", SERVICES.values(), ids=named)
+def test_a_service_waits_until_those_it_speaks_to_are_healthy(service: Service) -> None:
+    spoken_to = {
+        host
+        for value in service.environment.values()
+        for host in re.findall(r"//(?:[^/@]*@)?([a-z]+):\d+", value)
+    }
+    waited_for = service.stanza.get("depends_on", {})
+    assert set(waited_for) == spoken_to
+    assert {each["condition"] for each in waited_for.values()} <= {"service_healthy"}
+    assert all("healthcheck" in SERVICES[name].stanza for name in spoken_to)
+
+
+def test_only_the_gateway_is_reached_from_outside_and_from_this_host_alone() -> None:
+    published = {name: service.stanza.get("ports", []) for name, service in SERVICES.items()}
+    assert {name: ports for name, ports in published.items() if ports} == {
+        "gateway": ["127.0.0.1:8700:8700"]
+    }
+
+
+def test_the_parts_without_a_door_guard_are_reached_by_our_own_processes_alone() -> None:
+    networks = composed(SECRETS)["networks"]
+    assert networks["inside"] == {"internal": True}
+    for name in ("nats", "postgres"):
+        assert SERVICES[name].stanza["networks"] == ["inside"]
+
+
+def test_gateway_and_worker_see_the_same_blueprints_and_the_same_model() -> None:
+    shared = ("TURNLOG_BLUEPRINTS", "TURNLOG_MODEL")
+    gateway, worker = ROLES["gateway"], ROLES["worker"]
+    assert [gateway.environment[name] for name in shared] == [
+        worker.environment[name] for name in shared
+    ]
+    assert gateway.stanza["volumes"] == worker.stanza["volumes"]
+
+
+def test_every_folder_and_file_that_is_mounted_is_in_the_repository() -> None:
+    named_volumes = set(composed(SECRETS)["volumes"])
+    for service in SERVICES.values():
+        for volume in service.stanza.get("volumes", []):
+            source = volume.split(":")[0]
+            assert source in named_volumes or (FILE.parent / source).exists(), volume
