@@ -59,9 +59,13 @@ def requests(*, closing: bool = False, most: int = 40) -> st.SearchStrategy[list
     )
 
 
-def played(asked: Iterable[Request], *, reach: int = 0, **attributes: str) -> Given:
+def played(asked: Iterable[Request], *, reach: int = 0) -> Given:
     """Open a session and ask all of it."""
-    session = given(opening(reach=reach, **attributes))
+    return played_on(given(opening(reach=reach)), asked)
+
+
+def played_on(session: Given, asked: Iterable[Request]) -> Given:
+    """Go on with a session."""
     for request in asked:
         session = asked_of(session, request)
     return session
