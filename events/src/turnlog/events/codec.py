@@ -118,7 +118,7 @@ def _encode(
         commandkey=draft.command.key if draft.command else None,
         commandhash=draft.command.hash if draft.command else None,
         traceparent=draft.traceparent,
-        data=draft.event.model_dump(mode="json", exclude_none=True),
+        data=draft.event.model_dump(mode="json", exclude_defaults=True),
     )
     payload = envelope.model_dump_json(exclude_none=True).encode()
     if len(payload) > MAX_EVENT_BYTES:

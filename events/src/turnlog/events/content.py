@@ -7,12 +7,12 @@ shape, its digest and its length. Only the codec opens or seals; nothing else lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from hashlib import sha256
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Tag
+
+from turnlog.events.forms import form_by
 
 Digest = str
 """`sha256:` or `hmac-sha256:` followed by 64 hexadecimal digits."""
@@ -71,14 +71,9 @@ class Erased(BaseModel):
     """Length of the text in code points."""
 
 
-def _form(value: object) -> str | None:
-    has = value.__contains__ if isinstance(value, Mapping) else partial(hasattr, value)
-    return next((form for form in ("text", "sealed", "erased") if has(form)), None)
-
-
 Content = Annotated[
-    Annotated[Plain, Tag("text")]
-    | Annotated[Sealed, Tag("sealed")]
-    | Annotated[Erased, Tag("erased")],
-    Discriminator(_form),
+    Annotated[Plain, Tag("(text)")]
+    | Annotated[Sealed, Tag("(sealed)")]
+    | Annotated[Erased, Tag("(erased)")],
+    Discriminator(form_by("text", "sealed", "erased")),
 ]

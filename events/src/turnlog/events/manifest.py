@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Tag
 
 from turnlog.events.content import Digest
 from turnlog.events.fact import Fact
+from turnlog.events.forms import form_by
 
 Role = Literal["system", "user", "assistant"]
 Treatment = Literal["kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"]
@@ -22,7 +23,6 @@ Treatment = Literal["kept", "trimmed", "compressed", "dropped", "condensed", "su
 class FromBlob(Fact):
     """The text is a blob of the library."""
 
-    kind: Literal["blob"] = "blob"
     digest: Digest
     """Digest of the blob."""
     path: str
@@ -32,7 +32,6 @@ class FromBlob(Fact):
 class FromEvent(Fact):
     """The text stands in an event of this session."""
 
-    kind: Literal["event"] = "event"
     sequence: int
     """The event's sequence."""
     field: str
@@ -42,7 +41,6 @@ class FromEvent(Fact):
 class FromBlueprint(Fact):
     """The text is written in the blueprint itself, after its slots were filled."""
 
-    kind: Literal["blueprint"] = "blueprint"
     text: str
     """The text as it stands in the prompt."""
 
@@ -50,7 +48,6 @@ class FromBlueprint(Fact):
 class FromTurns(Fact):
     """A run of history: the messages of these turns, in order, under one view."""
 
-    kind: Literal["turns"] = "turns"
     view: str
     """The blueprint's name for the view."""
     first: int
@@ -59,7 +56,13 @@ class FromTurns(Fact):
     """Last turn of the run."""
 
 
-Source = Annotated[FromBlob | FromEvent | FromBlueprint | FromTurns, Field(discriminator="kind")]
+Source = Annotated[
+    Annotated[FromBlob, Tag("(path)")]
+    | Annotated[FromEvent, Tag("(field)")]
+    | Annotated[FromBlueprint, Tag("(text)")]
+    | Annotated[FromTurns, Tag("(view)")],
+    Discriminator(form_by("path", "field", "text", "view")),
+]
 
 
 class Part(Fact):

@@ -6,13 +6,12 @@ A word that is not in here is refused, with the nearest one named; nothing is ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, field_validator
 
 from turnlog.events.content import Digest, digest_of
+from turnlog.events.forms import form_by
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 """What an author calls something: lower case, digits, `_` and `-`."""
@@ -86,25 +85,12 @@ class AttributeLayer(_Layer):
     """Which attribute."""
 
 
-def _first_of(*words: str) -> Callable[[object], str | None]:
-    """Tell the forms of a union apart by the one word only that form has.
-
-    Its tags stand in brackets, so that no place in an error reads like a word of an author.
-    """
-
-    def tag(piece: object) -> str | None:
-        has = piece.__contains__ if isinstance(piece, Mapping) else partial(hasattr, piece)
-        return next((f"({word})" for word in words if has(word)), None)
-
-    return tag
-
-
 Layer = Annotated[
     Annotated[FileLayer, Tag("(file)")]
     | Annotated[TextLayer, Tag("(text)")]
     | Annotated[AttributeLayer, Tag("(attribute)")],
     Discriminator(
-        _first_of("file", "text", "attribute"),
+        form_by("file", "text", "attribute"),
         custom_error_type="layer_source",
         custom_error_message="a layer needs a source: `file`, `text` or `attribute`",
     ),
@@ -137,7 +123,7 @@ MessageSlot = Annotated[
     | Annotated[UserMessage, Tag("(user)")]
     | Annotated[HistoryMessages, Tag("(history)")],
     Discriminator(
-        _first_of("system", "user", "history"),
+        form_by("system", "user", "history"),
         custom_error_type="message_kind",
         custom_error_message="a message is `system`, `user` or `history`",
     ),

@@ -12,6 +12,7 @@ from turnlog.services.projector.app import build
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.parts import connected
 from turnlog.services.runtime.settings import ProjectorSettings
+from turnlog.services.runtime.tasks import stopped
 
 
 @asynccontextmanager
@@ -24,6 +25,5 @@ async def running(settings: ProjectorSettings, ending: Ending, bell: Bell) -> As
         try:
             yield
         finally:
-            folding.cancel()
-            await asyncio.gather(folding, return_exceptions=True)
+            await stopped(folding)
             await store.close()

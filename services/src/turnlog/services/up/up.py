@@ -23,6 +23,7 @@ from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings, WorkerSettings
+from turnlog.services.runtime.tasks import stopped
 from turnlog.services.up.settings import UpSettings
 from turnlog.services.worker import process as worker
 
@@ -53,7 +54,7 @@ async def up(settings: UpSettings, ending: Ending) -> AsyncGenerator[Addresses]:
                 finally:
                     with_ready.unlink(missing_ok=True)
         finally:
-            exited.cancel()
+            await stopped(exited)
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from turnlog.projections.session.commands import Attempt, ClaimTurn, CompleteTur
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.runtime.tasks import stopped
 from turnlog.services.runtime.telemetry import Tracing, note_answer, note_failure, traceparent
 from turnlog.services.worker.attempt import Speaking, model_request
 from turnlog.services.worker.context import Contexts, Prepared, Superseded
@@ -60,7 +61,7 @@ class Answering:
         if state is None or opened is None or opened.turn != delivery.turn:
             return Settled()
         blueprint = await self.blueprints.load(state.tenant, state.blueprint.digest)
-        by = By("worker", opened.event, opened.event, traceparent())
+        by = By("worker", opened.event, traceparent=traceparent())
         if opened.running and not overdue(opened, blueprint.policies, self.sessions.clock()):
             patience = await self._patience(delivery, opened)
             if patience > 0:
@@ -196,9 +197,7 @@ class Answering:
                 return task.result()
             return _cut(cuts, done)
         finally:
-            for each in (task, *cuts):
-                each.cancel()
-            await asyncio.gather(task, *cuts, return_exceptions=True)
+            await stopped(task, *cuts)
 
     async def _overtaken(self, delivery: Delivery, attempt: Attempt) -> Verdict:
         state = await self.sessions.load(delivery.tenant, delivery.session, leader=True)

@@ -21,6 +21,7 @@ from turnlog.events.codec import read
 from turnlog.events.errors import Corrupt, TurnlogError
 from turnlog.events.ids import SESSIONS, TURNS_TO_TAKE
 from turnlog.events.turn import TurnReleased, TurnSubmitted
+from turnlog.services.runtime.tasks import stopped
 from turnlog.services.worker.answering import Answering
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
 from turnlog.services.worker.durable import DURABLE
@@ -51,6 +52,10 @@ def build(url: str, places: int, grace: float, answering: Answering) -> NatsBrok
         except TurnlogError as error:
             _log.warning("turn-postponed", error=str(error))
             verdict = Later(RETRY_SECONDS)
+        except Exception:  # noqa: BLE001 - whatever it is, the delivery needs an answer
+            # A fault of ours must not be silent: the turn goes on to its claims' cap or deadline.
+            _log.exception("turn-broke")
+            verdict = Later(RETRY_SECONDS)
         await _settle(message, verdict)
 
     for _ in range(places):
@@ -73,7 +78,7 @@ async def working(broker: NatsBroker, answering: Answering, grace: float) -> Asy
     finally:
         handing_back = asyncio.create_task(_hand_back(answering, grace * HAND_BACK))
         await broker.stop()
-        handing_back.cancel()
+        await stopped(handing_back)
 
 
 async def _hand_back(answering: Answering, seconds: float) -> None:

@@ -18,6 +18,7 @@ from turnlog.events.tokens import AttemptAlive
 from turnlog.projections.session.attempts import current
 from turnlog.projections.session.commands import Attempt
 from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.tasks import stopped
 from turnlog.services.worker.delivery import Delivery
 
 
@@ -42,9 +43,7 @@ class Heart:
         try:
             yield unwanted
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await stopped(*tasks)
 
     async def _beat(self, delivery: Delivery, attempt: Attempt, unwanted: asyncio.Event) -> None:
         alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)

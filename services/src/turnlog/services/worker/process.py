@@ -14,6 +14,7 @@ from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.library import SHIPPED, Library
 from turnlog.services.runtime.parts import Parts, connected
 from turnlog.services.runtime.settings import WorkerSettings
+from turnlog.services.runtime.tasks import stopped
 from turnlog.services.worker import app
 from turnlog.services.worker.answering import Answering
 from turnlog.services.worker.context import Contexts
@@ -50,8 +51,7 @@ async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[An
             async with app.working(broker, answering, settings.grace):
                 yield answering
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, loading, return_exceptions=True)
+            await stopped(keeping, loading)
 
 
 def _answering(settings: WorkerSettings, parts: Parts, model: LitellmModel) -> Answering:

@@ -58,11 +58,12 @@ class Parser(Protocol):
 
 class Library(Protocol):
     custom_provider_map: list[Mapping[str, object]]
-    disable_aiohttp_transport: bool
     model_cost: MutableMapping[str, Mapping[str, object]]
     suppress_debug_info: bool
 
     async def acompletion(self, **arguments: object) -> Stream: ...
+
+    def token_counter(self, *, model: str, text: str) -> int: ...
 
 
 def load() -> Library:
@@ -74,10 +75,16 @@ def load() -> Library:
 
     library = cast("Library", litellm)
     library.custom_provider_map = [{"provider": PROVIDER, "custom_handler": ScriptedProvider()}]
-    # One transport, so that a broken connection has one set of names.
-    library.disable_aiohttp_transport = True
     library.suppress_debug_info = True
+    _warm(library)
     return library
+
+
+def _warm(library: Library) -> None:
+    """Load in this thread what the first call would load on the event loop, in a second or two."""
+    import openai.resources  # noqa: F401, PLC0415  # for its effect
+
+    library.token_counter(model="", text="warm")
 
 
 def price_table(library: Library) -> PriceTable:

@@ -80,9 +80,8 @@ class LitellmModel:
             "stream": True,
             "stream_options": {"include_usage": True},
             "timeout": self._transport_timeout(),
-            # Both: litellm has its own retries, and so has the client beneath it.
+            # Retries are the worker's; this stops those of the client beneath litellm too.
             "num_retries": 0,
-            "max_retries": 0,
             # Else any call with tools needs the packages of litellm's proxy.
             "_skip_mcp_handler": True,
         }

@@ -1,0 +1,26 @@
+"""Ending tasks for certain.
+
+On Python 3.11 `asyncio.wait_for` swallows a cancellation that meets its result, and nats-py waits
+that way for every answer. A task that was cancelled once may therefore go on; it is cancelled
+until it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+_AGAIN: Final = 0.05
+"""Seconds given to a cancelled task before it is cancelled again."""
+
+
+async def stopped(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks and wait until all of them have ended; what they raise is not raised here."""
+    left = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=_AGAIN)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # Looked at, so that nobody warns of an exception nobody looked at.
