@@ -23,6 +23,7 @@ from turnlog.services.gateway import (
     history,
     prompts,
     sessions,
+    streams,
     turns,
     windows,
 )
@@ -34,6 +35,7 @@ from turnlog.services.gateway.tracing import Traced
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.router,
     turns.router,
+    streams.router,
     commands.router,
     events.router,
     history.router,

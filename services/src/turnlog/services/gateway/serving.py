@@ -17,33 +17,11 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from turnlog.events.errors import Refused
-from turnlog.projections.store.commands import FoldedCommands
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.reach import Bell
 from turnlog.services.gateway.app import build
 from turnlog.services.gateway.desk import Desk
-from turnlog.services.runtime.library import SHIPPED, Library
-from turnlog.services.runtime.parts import Parts
-from turnlog.services.runtime.settings import GatewaySettings
 
 BACKLOG: Final = 2_048
 """Connections that may wait to be taken."""
-
-
-def desk_of_parts(settings: GatewaySettings, parts: Parts, store: Store, bell: Bell) -> Desk:
-    """Put the desk of a gateway together; ring `bell` where the projector is in this process."""
-    return Desk(
-        settings=settings,
-        log=parts.log,
-        tokens=parts.tokens,
-        sessions=parts.sessions(FoldedCommands(store)),
-        blueprints=parts.blueprints,
-        library=Library((*settings.blueprints, SHIPPED)),
-        store=store,
-        bell=bell,
-        tracing=parts.tracing,
-        durability=parts.durability,
-    )
 
 
 @asynccontextmanager

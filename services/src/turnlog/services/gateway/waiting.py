@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from turnlog.events.envelope import Recorded
@@ -12,6 +12,7 @@ from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.projections.history import Turn, history
 from turnlog.services.gateway.desk import Desk
 from turnlog.services.gateway.payloads.turns import Submitted
+from turnlog.services.runtime.tasks import stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,7 @@ async def outcome(desk: Desk, tenant: str, submitted: Submitted, seconds: float)
         )
         return watching.result() if watching.done() else None
     finally:
-        for task in (watching, stopping):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await stopped(watching, stopping)
 
 
 async def _settled(desk: Desk, tenant: str, submitted: Submitted) -> Outcome:

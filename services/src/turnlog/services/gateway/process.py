@@ -1,0 +1,47 @@
+"""The gateway put together: parts, read models and the socket, up and down again.
+
+It does not make the tables of the read models: the projector does, and until then whatever
+needs them is answered 503 and the gateway is not ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from turnlog.projections.store.commands import FoldedCommands
+from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.reach import Bell
+from turnlog.services.gateway.desk import Desk
+from turnlog.services.gateway.serving import serving
+from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.library import SHIPPED, Library
+from turnlog.services.runtime.parts import Parts, connected
+from turnlog.services.runtime.settings import GatewaySettings
+
+
+@asynccontextmanager
+async def running(settings: GatewaySettings, ending: Ending, bell: Bell) -> AsyncGenerator[str]:
+    """Serve while the body runs; gives the address. `bell` is rung by a projector beside it."""
+    async with connected(settings, "gateway", ending.lost("nats")) as parts:
+        store = open_store(settings.database_url.get_secret_value())
+        try:
+            async with serving(_desk(settings, parts, store, bell)) as address:
+                yield address
+        finally:
+            await store.close()
+
+
+def _desk(settings: GatewaySettings, parts: Parts, store: Store, bell: Bell) -> Desk:
+    return Desk(
+        settings=settings,
+        log=parts.log,
+        tokens=parts.tokens,
+        sessions=parts.sessions(FoldedCommands(store)),
+        blueprints=parts.blueprints,
+        library=Library((*settings.blueprints, SHIPPED)),
+        store=store,
+        bell=bell,
+        tracing=parts.tracing,
+        durability=parts.durability,
+    )
