@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import JsonValue
+
 from turnlog.events.content import Digest, Plain, digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
@@ -24,7 +26,7 @@ def blueprint_of(text: str) -> Blueprint:
     return read_source(text).blueprint
 
 
-def opened_by(blueprint: Blueprint, files: Mapping[str, str], **attributes: str) -> Given:
+def opened_by(blueprint: Blueprint, files: Mapping[str, str], **attributes: JsonValue) -> Given:
     """Open a session by a blueprint, with its prompt files pinned."""
     layers = {
         name: PromptFile(digest=digest_of(text), path=f"{name}.md") for name, text in files.items()

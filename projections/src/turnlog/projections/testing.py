@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
+from pydantic import JsonValue
+
 from turnlog.events import codec
 from turnlog.events.call import Cost, Timings, Usage
 from turnlog.events.content import digest_of
@@ -180,7 +182,7 @@ def _listed(events: Sequence[KnownEvent]) -> str:
     return "\n".join(f"  {name_of(event.type)} {event}" for event in events) or "  nothing"
 
 
-def opening(*, reach: int = 0, **attributes: str) -> OpenSession:
+def opening(*, reach: int = 0, **attributes: JsonValue) -> OpenSession:
     """Open the session; `reach` 0 keeps every turn one by one."""
     blueprint = BlueprintRef(name="assistant", version=1, digest=digest_of("assistant"))
     return OpenSession(blueprint, "chat", reach, dict(attributes))

@@ -39,14 +39,14 @@ class LeftOut:
 def chosen(view: History, state: SessionState) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
     """Split the settled turns into those a view holds, oldest first, and those it does not."""
     usable = [ref for ref in state.turns if _rule(ref) is None]
-    held = usable[len(usable) - view.max_turns :] if view.max_turns is not None else usable
-    over = {ref.turn for ref in usable} - {ref.turn for ref in held}
+    over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
+    too_many = {ref.turn for ref in usable[:over]}
     out = [LeftOut(run.first, run.last, _rule(run) or "out of reach") for run in state.earlier]
     for ref in state.turns:
-        rule = "max_turns" if ref.turn in over else _rule(ref)
+        rule = "max_turns" if ref.turn in too_many else _rule(ref)
         if rule:
             out.append(LeftOut(ref.turn, ref.turn, rule))
-    return tuple(held), merged(out)
+    return tuple(usable[over:]), merged(out)
 
 
 def _rule(turns: TurnRef | Run) -> str | None:

@@ -22,6 +22,9 @@ from turnlog.projections.window.call import Call, Texts
 INPUT: Final = "input"
 """The built-in layer: the text of the turn."""
 
+NOTHING: Final = "nothing to say"
+"""Why a layer whose text is empty is left out."""
+
 Key = TypeVar("Key")
 
 
@@ -49,7 +52,7 @@ def layer_piece(
     if layer.when == "first_turn" and state.completed > 0:
         return Piece(name, layer.component, None, "", keep=False, rule="when first_turn")
     source, text = _sourced(layer, name, state, call, texts)
-    rule = None if text else "nothing to say"
+    rule = None if text else NOTHING
     return Piece(name, layer.component, source, text, layer.keep == "always", rule)
 
 
@@ -58,7 +61,8 @@ def _input(state: SessionState, texts: Texts) -> Piece:
     if said is None:
         return Piece(INPUT, "query", None, "", keep=True, rule="no input")
     source = FromEvent(sequence=said.sequence, field=said.field)
-    return Piece(INPUT, "query", source, _fetched(texts.said, said, "input"), keep=True)
+    text = _fetched(texts.said, said, INPUT)
+    return Piece(INPUT, "query", source, text, keep=True, rule=None if text else NOTHING)
 
 
 def _sourced(
