@@ -166,7 +166,7 @@ class MemoryTokens:
     async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
         """See `TokenStream.publish`."""
         stamped = Stamped(event, datetime.now(UTC))
-        self.held.setdefault((tenant, session, turn), []).append(stamped)
+        self._held(tenant, session, turn).append(stamped)
         async with self.grown:
             self.grown.notify_all()
 
@@ -196,14 +196,17 @@ class MemoryTokens:
             await events.aclose()
 
     async def _events(self, tenant: str, session: str, turn: int) -> AsyncGenerator[TokenEvent]:
+        held = self._held(tenant, session, turn)
         seen = 0
         while True:
-            for stamped in self._held(tenant, session, turn)[seen:]:
+            for stamped in held[seen:]:
                 seen += 1
                 yield stamped.event
             async with self.grown:
-                while len(self._held(tenant, session, turn)) <= seen:
+                while len(held) <= seen and held is self._held(tenant, session, turn):
                     await self.grown.wait()
+            if held is not self._held(tenant, session, turn):
+                held, seen = self._held(tenant, session, turn), 0
 
     def _held(self, tenant: str, session: str, turn: int) -> list[Stamped]:
-        return self.held.get((tenant, session, turn), [])
+        return self.held.setdefault((tenant, session, turn), [])

@@ -1,1 +1,32 @@
-"""The log on NATS JetStream, and the typed consumer for whoever only wants to read it."""
+"""The log on NATS JetStream, and the typed consumer for whoever only reads it.
+
+A service opens everything at once with `opened`; a consumer needs `subscribe` and nothing else.
+"""
+
+from __future__ import annotations
+
+from turnlog.events.nats.connection import Connection, connected
+from turnlog.events.nats.consuming import EventStream, Unreadable, subscribe
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.opening import JetStream, jetstream_on, opened
+from turnlog.events.nats.provision import provision, provision_tokens
+from turnlog.events.nats.speaking import Spoken
+from turnlog.events.nats.workers import WORKERS, Handout, provide_workers
+
+__all__ = [
+    "WORKERS",
+    "Connection",
+    "EventStream",
+    "Handout",
+    "JetStream",
+    "Spoken",
+    "Terms",
+    "Unreadable",
+    "connected",
+    "jetstream_on",
+    "opened",
+    "provide_workers",
+    "provision",
+    "provision_tokens",
+    "subscribe",
+]

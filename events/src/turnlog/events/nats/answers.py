@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
 
-from turnlog.events.errors import TooLarge, Unavailable
+from turnlog.events.errors import Unavailable
 from turnlog.events.nats.connection import Connection
-
-HEADER_BYTES: Final = 4096
-"""Room left for headers: a server hangs up on a message above its limit, headers included."""
 
 
 class Denied(Unavailable):
@@ -55,10 +52,3 @@ async def ask(
         fault = _Fault.model_validate(answer["error"])
         raise Denied(subject, fault.err_code, fault.description)
     return kind.model_validate(answer)
-
-
-def check_size(connection: Connection, what: str, size: int) -> None:
-    """Refuse what this server would hang up on."""
-    limit = connection.nc.max_payload - HEADER_BYTES
-    if size > limit:
-        raise TooLarge(what, size, limit)

@@ -14,9 +14,10 @@ from nats.js.api import Header
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.errors import Corrupt
 from turnlog.events.ids import BLOBS, blob_subject
-from turnlog.events.nats.answers import Ack, Denied, ask, check_size
+from turnlog.events.nats.answers import Ack, Denied, ask
 from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.fetching import last_at_leader, last_of
+from turnlog.events.nats.sizes import check_size
 
 THERE: Final = 10071
 """The server's code for a subject that holds a message already."""

@@ -12,11 +12,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events import ids
-from turnlog.events.codec import MAX_EVENT_BYTES
-from turnlog.events.nats.answers import HEADER_BYTES
+from turnlog.events.nats.sizes import MAX_MESSAGE
 
-MAX_MESSAGE: Final = MAX_EVENT_BYTES + HEADER_BYTES
-"""Bytes a stream takes in one message, headers included."""
 TOKEN_BYTES: Final = 128 * 1024 * 1024
 """Server memory for tokens in flight; the oldest go first."""
 SECOND: Final = 10**9

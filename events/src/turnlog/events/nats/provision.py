@@ -19,7 +19,8 @@ from turnlog.events.ids import TOKENS
 from turnlog.events.nats.answers import Denied, ask
 from turnlog.events.nats.backoff import back_off
 from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.layout import MAX_MESSAGE, Settings, Terms, lasting_streams, token_stream
+from turnlog.events.nats.layout import Settings, Terms, lasting_streams, token_stream
+from turnlog.events.nats.sizes import MAX_MESSAGE
 
 NO_STREAM: Final = 10059
 

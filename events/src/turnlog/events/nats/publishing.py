@@ -18,8 +18,9 @@ from nats.js.api import Header
 from turnlog.events.codec import MAX_EVENT_BYTES, Batch
 from turnlog.events.errors import TooLarge
 from turnlog.events.ids import session_subjects
-from turnlog.events.nats.answers import Ack, Denied, ask, check_size
+from turnlog.events.nats.answers import Ack, Denied, ask
 from turnlog.events.nats.connection import Absent, Connection, Silent
+from turnlog.events.nats.sizes import check_size
 
 TYPE_HEADER: Final = "Turnlog-Type"
 GUARDED: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -108,10 +109,12 @@ def _headers(batch: Batch) -> Iterator[dict[str, str]]:
         ),
         GUARDED: session_subjects(batch.tenant, batch.session),
     }
+    # A stream knows ids of all sessions alike: an id that was chosen badly must not reach another's
+    scope = f"{batch.tenant}.{batch.session}"
     count = len(batch.messages)
     name = uuid4().hex  # of this try: a batch that was cut off may still be open
     for number, message in enumerate(batch.messages, 1):
-        headers = {Header.MSG_ID.value: message.id, TYPE_HEADER: message.type}
+        headers = {Header.MSG_ID.value: f"{scope}.{message.id}", TYPE_HEADER: message.type}
         if number == 1:
             headers |= guard
         if count > 1:

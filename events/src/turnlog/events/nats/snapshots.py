@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from turnlog.events.ids import SNAPSHOTS, snapshot_subject
-from turnlog.events.nats.answers import Ack, ask, check_size
+from turnlog.events.nats.answers import Ack, ask
 from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.fetching import last_of
+from turnlog.events.nats.sizes import check_size
 
 
 @dataclass(frozen=True, slots=True)

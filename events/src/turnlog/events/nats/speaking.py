@@ -1,0 +1,122 @@
+"""A session's events together with the words of its open turn, in the order they make sense.
+
+A turn's words come after the event that opens it and before the one that settles it. Words are
+given only where they join what was given before, so that what was heard is a beginning of what
+will be recorded; what was not heard is in the recorded reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Unavailable
+from turnlog.events.log.ports import Log, TokenStream
+from turnlog.events.nats.cursor import InSession
+from turnlog.events.tokens import TokenEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A token event of a turn, as the reply is being said."""
+
+    turn: int
+    event: TokenEvent
+
+
+Told = tuple[InSession, Recorded | Spoken]
+
+
+async def session_told(
+    log: Log, tokens: TokenStream, tenant: str, session: str, place: InSession, upto: int | None
+) -> AsyncGenerator[Told]:
+    """Give the events behind `place`, and from sequence `upto` on the words between them.
+
+    Turns that open before it are history, but for one that was being heard at `place`. Without
+    `upto` no words are given.
+    """
+    resumed = place.turn
+    async with aclosing(log.watch(tenant, session, place.sequence)) as events:
+        while True:
+            present = upto is not None and (place.sequence >= upto or place.turn == resumed)
+            if place.turn and present:
+                async with aclosing(_turn(events, tokens, tenant, session, place)) as told:
+                    async for reached, item in told:
+                        place = reached
+                        yield place, item
+            else:
+                event = await anext(events)
+                place = place.after(event)
+                yield place, event
+
+
+async def _turn(
+    events: AsyncGenerator[Recorded],
+    tokens: TokenStream,
+    tenant: str,
+    session: str,
+    place: InSession,
+) -> AsyncGenerator[Told]:
+    """Give words and events until the turn that is open is no longer so."""
+    turn = place.turn
+    async with (
+        tokens.watch(tenant, session, turn) as words,
+        aclosing(_merged(events, words)) as merged,
+    ):
+        async for item in merged:
+            settled = isinstance(item, Recorded) and place.after(item).turn != turn
+            for word in await _held(tokens, tenant, session, turn) if settled else ():
+                if heard := place.hearing(word):
+                    place = heard
+                    yield place, Spoken(turn, word)
+            if isinstance(item, Recorded):
+                place = place.after(item)
+                yield place, item
+            elif heard := place.hearing(item):
+                place = heard
+                yield place, Spoken(turn, item)
+            if settled:
+                return
+
+
+async def _held(
+    tokens: TokenStream, tenant: str, session: str, turn: int
+) -> tuple[TokenEvent, ...]:
+    """Give the words that may not have been heard yet, as far as they can be had."""
+    try:
+        held = await tokens.recorded(tenant, session, turn)
+    except Unavailable:
+        return ()
+    return tuple(stamped.event for stamped in held)
+
+
+async def _merged(
+    events: AsyncGenerator[Recorded], words: AsyncGenerator[TokenEvent]
+) -> AsyncGenerator[Recorded | TokenEvent]:
+    """Give what comes first; between two items nothing is taken that is not handed on."""
+    event: asyncio.Future[Recorded] | None = None
+    word: asyncio.Future[TokenEvent] | None = None
+    try:
+        while True:
+            event = event or asyncio.ensure_future(anext(events))
+            word = word or asyncio.ensure_future(anext(words))
+            await asyncio.wait((event, word), return_when=asyncio.FIRST_COMPLETED)
+            if word.done():
+                said, word = word, None
+                yield said.result()
+            if event.done():
+                happened, event = event, None
+                yield happened.result()
+    finally:
+        await _dropped(event, word)
+
+
+async def _dropped(*futures: asyncio.Future[Any] | None) -> None:
+    begun = [future for future in futures if future is not None]
+    for future in begun:
+        future.cancel()
+    await asyncio.gather(*begun, return_exceptions=True)

@@ -1,0 +1,255 @@
+"""What any log must do: in memory and on a real server, by the same words."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from tests.events.conftest import Store
+from tests.events.sessions import add, appended, batch_of, followed, grow, sequences, take
+from turnlog.events.codec import read
+from turnlog.events.envelope import Head
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted
+
+
+async def test_what_was_appended_is_read_back_byte_for_byte(
+    store: Store, fresh_tenant: str
+) -> None:
+    batch = batch_of(fresh_tenant, "s", None, "hello")
+    (event,) = appended(await store.log.append(batch))
+    assert event.stored == batch.messages[0].payload
+    assert await store.log.last(fresh_tenant, "s") == event
+    assert await store.log.last(fresh_tenant, "s", leader=True) == event
+
+
+async def test_a_session_nobody_opened_has_no_last_event(store: Store, fresh_tenant: str) -> None:
+    assert await store.log.last(fresh_tenant, "s") is None
+    assert await store.log.last(fresh_tenant, "s", leader=True) is None
+
+
+async def test_a_batch_lies_side_by_side_and_is_numbered_in_order(
+    store: Store, fresh_tenant: str
+) -> None:
+    (first,) = await add(store.log, fresh_tenant, "s", "one")
+    events = await add(store.log, fresh_tenant, "s", "two", "three", "four", after=first.head)
+    assert sequences(events) == [2, 3, 4]
+    places = [event.stream_sequence for event in events]
+    assert places == list(range(places[0], places[0] + 3))
+    assert await store.log.last(fresh_tenant, "s") == events[-1]
+
+
+async def test_the_same_bytes_again_are_already_there(store: Store, fresh_tenant: str) -> None:
+    batch = batch_of(fresh_tenant, "s", None, "one", "two")
+    events = appended(await store.log.append(batch))
+    assert await store.log.append(batch) == AlreadyThere(events)
+
+
+async def test_they_are_already_there_after_others_went_on(store: Store, fresh_tenant: str) -> None:
+    batch = batch_of(fresh_tenant, "s", None, "one")
+    (first,) = appended(await store.log.append(batch))
+    await grow(store.log, fresh_tenant, "s", 3, first.head)
+    assert await store.log.append(batch) == AlreadyThere((first,))
+
+
+async def test_a_place_that_is_taken_is_a_conflict_that_names_the_sequence(
+    store: Store, fresh_tenant: str
+) -> None:
+    (first,) = await add(store.log, fresh_tenant, "s", "one")
+    await add(store.log, fresh_tenant, "s", "two", "three", after=first.head)
+    other = batch_of(fresh_tenant, "s", first.head, "other")
+    assert await store.log.append(other) == Conflicted(3)
+    opening_again = batch_of(fresh_tenant, "s", None, "other")
+    assert await store.log.append(opening_again) == Conflicted(3)
+
+
+async def test_of_a_batch_in_conflict_nothing_is_stored(store: Store, fresh_tenant: str) -> None:
+    (first,) = await add(store.log, fresh_tenant, "s", "one")
+    (second,) = await add(store.log, fresh_tenant, "s", "two", after=first.head)
+    assert await store.log.append(
+        batch_of(fresh_tenant, "s", first.head, "a", "b", "c")
+    ) == Conflicted(2)
+    assert await store.log.last(fresh_tenant, "s", leader=True) == second
+    assert len(await followed(store.log, fresh_tenant)) == 2
+
+
+async def test_appending_behind_what_was_never_there_is_a_conflict(
+    store: Store, fresh_tenant: str
+) -> None:
+    nowhere = Head(7, 10**9, "sha256:" + "0" * 64)
+    assert await store.log.append(batch_of(fresh_tenant, "s", nowhere, "one")) == Conflicted(0)
+
+
+async def test_sessions_of_one_name_do_not_meet_across_tenants(
+    store: Store, fresh_tenant: str
+) -> None:
+    (mine,) = await add(store.log, fresh_tenant, "s", "mine")
+    (theirs,) = await add(store.log, f"{fresh_tenant}-2", "s", "theirs")
+    assert await store.log.last(fresh_tenant, "s") == mine
+    assert await store.log.last(f"{fresh_tenant}-2", "s") == theirs
+    with pytest.raises(Corrupt):
+        await store.log.at(fresh_tenant, [theirs.stream_sequence])
+
+
+async def test_of_fifty_writers_at_one_place_exactly_one_wins(
+    store: Store, fresh_tenant: str
+) -> None:
+    (first,) = await add(store.log, fresh_tenant, "s", "one")
+    batches = [batch_of(fresh_tenant, "s", first.head, f"writer {n}") for n in range(50)]
+    outcomes = await asyncio.gather(*(store.log.append(batch) for batch in batches))
+    assert len([o for o in outcomes if isinstance(o, Appended)]) == 1
+    assert outcomes.count(Conflicted(2)) == 49
+    assert len(await followed(store.log, fresh_tenant)) == 2
+
+
+async def test_fifty_writers_who_try_again_leave_one_gapless_session(
+    store: Store, fresh_tenant: str
+) -> None:
+    await add(store.log, fresh_tenant, "s", "one")
+
+    async def write_at_last(name: str) -> None:
+        while True:
+            head = await store.log.last(fresh_tenant, "s", leader=True)
+            assert head
+            outcome = await store.log.append(batch_of(fresh_tenant, "s", head.head, name))
+            if isinstance(outcome, Appended):
+                return
+            assert isinstance(outcome, Conflicted)
+
+    await asyncio.gather(*(write_at_last(f"writer {n}") for n in range(50)))
+    head = await store.log.last(fresh_tenant, "s", leader=True)
+    assert head
+    events = await store.log.between(fresh_tenant, "s", None, head)
+    assert sequences(events) == list(range(1, 52))
+
+
+@pytest.mark.parametrize("length", [1, 2, 9, 30])
+async def test_a_tail_of_any_length_comes_whole_and_in_order(
+    store: Store, fresh_tenant: str, length: int
+) -> None:
+    events = await grow(store.log, fresh_tenant, "s", 3)
+    for _ in range(length):
+        await add(store.log, fresh_tenant, f"other-{len(events)}", "between")
+        events += await grow(store.log, fresh_tenant, "s", 1, events[-1].head)
+    tail = await store.log.between(fresh_tenant, "s", events[2].head, events[-1])
+    assert list(tail) == events[3:]
+
+
+async def test_a_tail_across_batches_is_followed_back(store: Store, fresh_tenant: str) -> None:
+    events = list(await add(store.log, fresh_tenant, "s", "1", "2", "3"))
+    events += await add(store.log, fresh_tenant, "s", "4", after=events[-1].head)
+    events += await add(store.log, fresh_tenant, "s", "5", "6", after=events[-1].head)
+    assert list(await store.log.between(fresh_tenant, "s", None, events[-1])) == events
+
+
+async def test_there_is_nothing_between_an_event_and_itself(
+    store: Store, fresh_tenant: str
+) -> None:
+    (event,) = await add(store.log, fresh_tenant, "s", "one")
+    assert list(await store.log.between(fresh_tenant, "s", event.head, event)) == []
+
+
+async def test_events_are_read_by_their_places_in_the_order_asked(
+    store: Store, fresh_tenant: str
+) -> None:
+    events = await grow(store.log, fresh_tenant, "s", 3)
+    places = [events[2].stream_sequence, events[0].stream_sequence, events[2].stream_sequence]
+    assert list(await store.log.at(fresh_tenant, places)) == [events[2], events[0], events[2]]
+    assert list(await store.log.at(fresh_tenant, [])) == []
+
+
+@pytest.mark.parametrize("place", [0, 10**9])
+async def test_a_place_that_holds_nothing_is_corrupt(
+    store: Store, fresh_tenant: str, place: int
+) -> None:
+    with pytest.raises(Corrupt):
+        await store.log.at(fresh_tenant, [place])
+
+
+async def test_following_gives_the_past_of_one_tenant_and_ends(
+    store: Store, fresh_tenant: str
+) -> None:
+    mine = await grow(store.log, fresh_tenant, "a", 2)
+    await add(store.log, f"{fresh_tenant}-2", "b", "theirs")
+    mine += await grow(store.log, fresh_tenant, "c", 1)
+    raws = await followed(store.log, fresh_tenant)
+    assert [read(raw.stored, raw.stream_sequence) for raw in raws] == mine
+    assert raws[0].subject == f"session.{fresh_tenant}.a.turn.submitted"
+    behind = await followed(store.log, fresh_tenant, mine[0].stream_sequence)
+    assert [raw.stored for raw in behind] == [event.stored for event in mine[1:]]
+
+
+async def test_following_a_tenant_without_events_ends_at_once(
+    store: Store, fresh_tenant: str
+) -> None:
+    await add(store.log, f"{fresh_tenant}-2", "b", "theirs")
+    assert await followed(store.log, fresh_tenant) == []
+
+
+async def test_following_without_a_tenant_gives_everybody(store: Store, fresh_tenant: str) -> None:
+    (mine,) = await add(store.log, fresh_tenant, "a", "mine")
+    (theirs,) = await add(store.log, f"{fresh_tenant}-2", "b", "theirs")
+    raws = await followed(store.log, None, mine.stream_sequence - 1)
+    assert [raw.stored for raw in raws] == [mine.stored, theirs.stored]
+
+
+async def test_following_live_goes_on_with_what_comes(store: Store, fresh_tenant: str) -> None:
+    events = await grow(store.log, fresh_tenant, "s", 3)
+    async with aclosing(store.log.follow(fresh_tenant, 0, live=True)) as bulks:
+        places = [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+        while len(places) < 3:
+            places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+        events += await grow(store.log, fresh_tenant, "s", 3, events[-1].head)
+        while len(places) < 6:
+            places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+    assert places == [event.stream_sequence for event in events]
+
+
+@pytest.mark.parametrize("after", [0, 7, 25, 40])
+async def test_watching_joins_past_and_live_without_gap_or_repeat(
+    store: Store, fresh_tenant: str, after: int
+) -> None:
+    events = await grow(store.log, fresh_tenant, "s", 25)
+    growing = asyncio.create_task(grow(store.log, fresh_tenant, "s", 60, events[-1].head))
+    async with aclosing(store.log.watch(fresh_tenant, "s", after)) as watched:
+        seen = await take(watched, 85 - after)
+    assert seen == (events + await growing)[after:]
+
+
+async def test_watching_a_session_before_it_opens_shows_its_opening(
+    store: Store, fresh_tenant: str
+) -> None:
+    async with aclosing(store.log.watch(fresh_tenant, "s")) as watched:
+        first = asyncio.create_task(anext(watched))
+        (event,) = await add(store.log, fresh_tenant, "s", "one")
+        assert await first == event
+
+
+async def test_a_watcher_who_was_slow_misses_nothing(store: Store, fresh_tenant: str) -> None:
+    (first,) = await add(store.log, fresh_tenant, "s", "one")
+    async with aclosing(store.log.watch(fresh_tenant, "s")) as watched:
+        assert await take(watched, 1) == [first]
+        text = "x" * 200_000
+        head = first.head
+        for _ in range(40):  # more bytes than any reader is given room for
+            (event,) = await add(store.log, fresh_tenant, "s", text, after=head)
+            head = event.head
+        assert sequences(await take(watched, 40)) == list(range(2, 42))
+
+
+async def test_a_log_says_which_it_is(store: Store, fresh_tenant: str) -> None:
+    identity = await store.log.identity(fresh_tenant)
+    assert identity == await store.log.identity(f"{fresh_tenant}-2")
+    assert identity.stream == "SESSIONS"
+    assert identity.created.endswith("Z")
+
+
+@pytest.mark.parametrize("bad", ["", "a.b", "*", ">", "a b", "ä"])
+async def test_a_bad_id_is_refused_and_named(store: Store, fresh_tenant: str, bad: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        await store.log.last(fresh_tenant, bad)
+    assert refusal.value.field == "session"
+    with pytest.raises(Refused):
+        await store.log.identity(bad)

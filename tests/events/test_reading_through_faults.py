@@ -1,0 +1,164 @@
+"""Readers when the server dies, when events are gone and when bytes are junk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from tests.events.sessions import add, followed, grow, sequences, take
+from turnlog.events.content import digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.ids import SESSIONS
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.opening import JetStream, opened
+from turnlog.services.runtime.nats_server import NatsServer
+
+
+async def lose(jetstream: JetStream, event: Recorded) -> None:
+    await jetstream.connection.nc.jetstream().delete_msg(SESSIONS, event.stream_sequence)
+
+
+@pytest.mark.parametrize("length", [4, 30])
+async def test_an_event_that_is_gone_is_found_missing(
+    jetstream: JetStream, fresh_tenant: str, length: int
+) -> None:
+    events = await grow(jetstream.log, fresh_tenant, "s", length)
+    await lose(jetstream, events[2])
+    with pytest.raises(Corrupt) as missing:
+        await jetstream.log.between(fresh_tenant, "s", None, events[-1])
+    assert str(events[2].stream_sequence) in str(missing.value)
+    with pytest.raises(Corrupt):
+        await jetstream.log.at(fresh_tenant, [events[2].stream_sequence])
+    tail = await jetstream.log.between(fresh_tenant, "s", events[2].head, events[-1])
+    assert list(tail) == events[3:]
+
+
+async def test_a_log_in_memory_misses_it_as_well(fresh_tenant: str) -> None:
+    log = MemoryLog()
+    events = await grow(log, fresh_tenant, "s", 4)
+    log.lose(2)
+    with pytest.raises(Corrupt):
+        await log.between(fresh_tenant, "s", None, events[-1])
+    with pytest.raises(Corrupt):
+        await log.at(fresh_tenant, [2])
+    assert [raw.stream_sequence for raw in await followed(log, fresh_tenant)] == [1, 3, 4]
+
+
+@pytest.mark.parametrize("length", [4, 30])
+async def test_an_event_that_continues_other_bytes_than_those_stored_breaks_the_chain(
+    jetstream: JetStream, fresh_tenant: str, length: int
+) -> None:
+    events = await grow(jetstream.log, fresh_tenant, "s", length)
+    altered = replace(events[-1].head, hash=digest_of("what it said before"))
+    (last,) = await add(jetstream.log, fresh_tenant, "s", "on", after=altered)
+    with pytest.raises(Corrupt) as broken:
+        await jetstream.log.between(fresh_tenant, "s", None, last)
+    assert f"event {length + 1} of session s" in broken.value.where
+
+
+async def test_a_head_one_holds_that_is_not_on_the_log_is_noticed(
+    jetstream: JetStream, fresh_tenant: str
+) -> None:
+    events = await grow(jetstream.log, fresh_tenant, "s", 3)
+    other = await grow(jetstream.log, fresh_tenant, "other", 1)
+    with pytest.raises(Corrupt):
+        await jetstream.log.between(fresh_tenant, "s", other[0].head, events[-1])
+
+
+async def test_junk_stops_its_own_session_and_bulk_readers_decide(
+    jetstream: JetStream, fresh_tenant: str
+) -> None:
+    (event,) = await add(jetstream.log, fresh_tenant, "s", "one")
+    js = jetstream.connection.nc.jetstream()
+    await js.publish(f"session.{fresh_tenant}.s.turn", b"junk")
+    with pytest.raises(Corrupt):
+        await jetstream.log.last(fresh_tenant, "s")
+    async with aclosing(jetstream.log.watch(fresh_tenant, "s")) as watched:
+        with pytest.raises(Corrupt):
+            await anext(watched)
+    (fine,) = await add(jetstream.log, fresh_tenant, "other", "two")
+    raws = await followed(jetstream.log, fresh_tenant)
+    assert [raw.stored for raw in raws] == [event.stored, b"junk", fine.stored]
+
+
+async def test_readers_live_on_through_kills_of_the_server(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    async with opened(own_server.url, Terms()) as there, opened(own_server.url, Terms()) as reader:
+        log = there.log
+        events = await grow(log, fresh_tenant, "s", 20)
+        async with (
+            aclosing(reader.log.watch(fresh_tenant, "s")) as watched,
+            aclosing(reader.log.follow(fresh_tenant, 0, live=True)) as bulks,
+        ):
+            seen = await take(watched, 20)
+            followed_places = [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+            for _ in range(2):
+                os.kill(own_server.pid, signal.SIGKILL)
+                await own_server.restart()
+                events += await grow(log, fresh_tenant, "s", 20, events[-1].head)
+                seen += await take(watched, 20)
+            while len(followed_places) < 60:
+                followed_places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+    assert seen == events
+    assert followed_places == [event.stream_sequence for event in events]
+
+
+async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    async with opened(own_server.url, Terms()) as there:
+        await grow(there.log, fresh_tenant, "s", 3)
+        before = await there.log.identity(fresh_tenant)
+        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+            await anext(bulks)
+            await there.connection.nc.jetstream().delete_stream(SESSIONS)
+            async with opened(own_server.url, Terms()):
+                assert await there.log.identity(fresh_tenant) != before
+            await grow(there.log, fresh_tenant, "s", 9)
+            with pytest.raises(Corrupt) as noticed:
+                async with asyncio.timeout(60):
+                    await anext(bulks)
+    assert SESSIONS in noticed.value.where
+
+
+async def test_a_past_that_cannot_be_read_on_is_told(own_server: NatsServer) -> None:
+    async with opened(own_server.url, Terms()) as there:
+        await there.connection.nc.jetstream().delete_stream(SESSIONS)
+        with pytest.raises(Unavailable):
+            await followed(there.log, None)
+        with pytest.raises(Unavailable):
+            await there.log.last("t", "s")
+
+
+async def test_events_nobody_told_the_watcher_of_are_found(
+    own_server: NatsServer, fresh_tenant: str
+) -> None:
+    async with opened(own_server.url, Terms()) as there:
+        (first,) = await add(there.log, fresh_tenant, "s", "one")
+        async with aclosing(there.log.watch(fresh_tenant, "s")) as watched:
+            assert await anext(watched) == first
+            js = there.connection.nc.jetstream()
+            info = await js.stream_info(SESSIONS)
+            await js.update_stream(info.config.evolve(republish=None))
+            (second,) = await add(there.log, fresh_tenant, "s", "two", after=first.head)
+            assert await take(watched, 1) == [second]
+
+
+async def test_a_reader_of_the_past_is_not_slowed_by_what_is_written_meanwhile(
+    jetstream: JetStream, fresh_tenant: str
+) -> None:
+    events = await grow(jetstream.log, fresh_tenant, "s", 30)
+    async with aclosing(jetstream.log.follow(fresh_tenant, 0, live=False)) as bulks:
+        places = [raw.stream_sequence for raw in await anext(bulks)]
+        await grow(jetstream.log, fresh_tenant, "s", 30, events[-1].head)
+        places += [raw.stream_sequence async for bulk in bulks for raw in bulk]
+    assert places == [event.stream_sequence for event in events]
+    assert sequences(events) == list(range(1, 31))
