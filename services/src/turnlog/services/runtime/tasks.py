@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-_AGAIN: Final = 0.05
+_AGAIN: Final = 0.005
 """Seconds given to a cancelled task before it is cancelled again."""
 
 

@@ -108,8 +108,7 @@ class Answering:
     async def _claimed(
         self, delivery: Delivery, seen: OpenTurn, policies: Policies, by: By
     ) -> SessionState:
-        held = await self.tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
-        partial = spoken(held, seen.attempt) if seen.running else ""
+        partial = await self._partial(delivery, seen)
 
         async def choose(state: SessionState | None) -> ClaimTurn | None:
             opened = state.open if state else None
@@ -121,6 +120,12 @@ class Answering:
 
         done = await self.sessions.act(delivery.tenant, delivery.session, choose, by)
         return done.state
+
+    async def _partial(self, delivery: Delivery, seen: OpenTurn) -> str:
+        if not seen.running:
+            return ""
+        held = await self.tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
+        return spoken(held, seen.attempt)
 
     async def _work(
         self,

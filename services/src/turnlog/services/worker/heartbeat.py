@@ -12,9 +12,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from turnlog.events.call import AttemptStarted
 from turnlog.events.errors import Unavailable
+from turnlog.events.kinds import Event
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.tokens import AttemptAlive
+from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.projections.session.attempts import current
 from turnlog.projections.session.commands import Attempt
 from turnlog.services.runtime.sessions import Sessions
@@ -50,22 +53,33 @@ class Heart:
         while True:
             await asyncio.sleep(self.every)
             with suppress(Unavailable):
-                if not await self._wanted(delivery, attempt, leader=True):
+                if not await self._confirmed(delivery, attempt):
                     unwanted.set()
                     return
                 await self.tokens.publish(delivery.tenant, delivery.session, delivery.turn, alive)
                 await delivery.in_progress()
+
+    async def _confirmed(self, delivery: Delivery, attempt: Attempt) -> bool:
+        state = await self.sessions.load(delivery.tenant, delivery.session, leader=True)
+        return state is not None and current(state, attempt) is not None
 
     async def _notice(
         self, delivery: Delivery, attempt: Attempt, after: int, unwanted: asyncio.Event
     ) -> None:
         watching = self.sessions.log.watch(delivery.tenant, delivery.session, after)
         async with aclosing(watching) as events:
-            async for _ in events:
-                if not await self._wanted(delivery, attempt, leader=False):
+            async for recorded in events:
+                if ends(recorded.event, attempt):
                     unwanted.set()
                     return
 
-    async def _wanted(self, delivery: Delivery, attempt: Attempt, *, leader: bool) -> bool:
-        state = await self.sessions.load(delivery.tenant, delivery.session, leader=leader)
-        return state is not None and current(state, attempt) is not None
+
+def ends(event: Event, attempt: Attempt) -> bool:
+    """Tell whether an event takes the turn away from an attempt."""
+    match event:
+        case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
+            return turn == attempt.turn
+        case AttemptStarted(turn=turn, attempt=later):
+            return turn == attempt.turn and later > attempt.attempt
+        case _:
+            return False

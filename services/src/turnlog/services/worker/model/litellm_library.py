@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncIterable, Mapping, MutableMapping
+from importlib import import_module
 from importlib.metadata import version
 from typing import Protocol, Self, cast, runtime_checkable
 
@@ -82,8 +83,7 @@ def load() -> Library:
 
 def _warm(library: Library) -> None:
     """Load in this thread what the first call would load on the event loop, in a second or two."""
-    import openai.resources  # noqa: F401, PLC0415  # for its effect
-
+    import_module("openai.resources")
     library.token_counter(model="", text="warm")
 
 
@@ -94,7 +94,7 @@ def price_table(library: Library) -> PriceTable:
 def introduce(library: Library, model: str) -> None:
     """Make an Ollama model known to litellm before it is called.
 
-    Of one it has no prices for, litellm asks the server, and blocks the event loop until it answers.
+    Else litellm asks the server about it, and blocks the event loop until that answers.
     """
     if model.startswith(_ASKED_ABOUT):
         library.model_cost.setdefault(model, {"litellm_provider": "ollama", "mode": "chat"})
