@@ -79,12 +79,13 @@ class Part(Fact):
     role: Role | None = None
     """Role of that message; a run of history alternates from it."""
     digest: Digest | None = None
-    """Digest of the text, or of the run's message digests, one a line; none when left out."""
-    characters: int
+    """Digest of the text, or of a run's message digests, one a line. None when it is left out,
+    and where the source gives the very text: a blob by its digest, a blueprint literally."""
+    characters: int = 0
     """Length as it stands in the prompt, in code points."""
-    tokens: int
+    tokens: int = 0
     """The same as counted by the manifest's counter."""
-    treatment: Treatment
+    treatment: Treatment = "kept"
     """What was done to it."""
     rule: str | None = None
     """The condition or ladder step that did it."""

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final, assert_never
 
 from turnlog.events.content import digest_of
-from turnlog.events.manifest import FromTurns, Manifest, Part
+from turnlog.events.manifest import FromEvent, FromTurns, Manifest, Part
 from turnlog.projections.blueprint.schema import (
     Blueprint,
     CharactersPerToken,
@@ -159,7 +159,7 @@ def _layer_part(slot: LayerSlot, piece: Piece, message: int, counter: Characters
         source=piece.source,
         message=message if there else None,
         role=slot.role if there else None,
-        digest=digest_of(piece.text) if there else None,
+        digest=digest_of(piece.text) if isinstance(piece.source, FromEvent) and there else None,
         characters=len(piece.text),
         tokens=piece_tokens(piece, counter),
         treatment="kept" if there else "absent",

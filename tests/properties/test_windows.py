@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.parts.blueprint_strategies import Variant, variants
+from tests.parts.plain_window import messages_of, plain_window, said, tokens
+from tests.parts.sessions import Request, played_on, requests
+from tests.parts.windows import assembled, assembled_from, blobs_of, opened_by
+from turnlog.events.errors import Refused
+from turnlog.events.manifest import FromEvent, FromTurns, Part
+from turnlog.projections.history import history
+from turnlog.projections.session.evolve import fold, fold_whole
+from turnlog.projections.session.state import STATE
+from turnlog.projections.testing import Given, answering, claiming, exchange, saying
+from turnlog.projections.window.call import Assembled
+from turnlog.projections.window.readback import read_back
+from turnlog.projections.window.request import ChatMessage
+
+
+HISTORY = {"history": "recent"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A session with an open turn, and what its next call came to."""
+
+    variant: Variant
+    session: Given
+    found: Assembled | Refused
+
+    @property
+    def assembled(self) -> Assembled:
+        """The prompt, in those cases that have one."""
+        assume(isinstance(self.found, Assembled))
+        assert isinstance(self.found, Assembled)
+        return self.found
+
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]:
+        return self.assembled.request.messages
+
+    @property
+    def listed(self) -> list[object]:
+        """The message slots of the call."""
+        return [slot.model_dump() for slot in self.variant.blueprint.calls["reply"].messages]
+
+    @property
+    def runs(self) -> list[tuple[Part, FromTurns]]:
+        """The parts of the history."""
+        parts = self.assembled.manifest.parts
+        return [(part, part.source) for part in parts if isinstance(part.source, FromTurns)]
+
+
+def case_of(variant: Variant, session: Given) -> Case:
+    try:
+        return Case(variant, session, assembled(session, variant.blueprint, variant.files))
+    except Refused as refusal:
+        return Case(variant, session, refusal)
+
+
+def opened(variant: Variant) -> Given:
+    return opened_by(variant.blueprint, variant.files, **variant.attributes)
+
+
+@st.composite
+def cases(draw: st.DrawFn, asked: st.SearchStrategy[list[Request]] | None = None) -> Case:
+    variant = draw(variants())
+    session = played_on(opened(variant), draw(asked or requests(most=25)))
+    if session.opened.open is None:
+        session = session.later(saying(draw(st.text("ab", max_size=20))))
+    return case_of(variant, session)
+
+
+@given(cases())
+def test_a_prompt_is_what_a_plain_reading_of_the_history_gives(case: Case) -> None:
+    expected = plain_window(case.variant, case.session)
+    if isinstance(case.found, Refused):
+        assert expected is None
+    else:
+        assert list(case.messages) == expected
+
+
+@given(cases())
+def test_a_prompt_is_within_its_budget_or_says_what_does_not_fit(case: Case) -> None:
+    budget = case.variant.budget
+    if isinstance(case.found, Refused):
+        assert (case.found.code, case.found.field) == ("over-budget", "budget")
+        assert f"do not fit {budget}" in case.found.detail
+    else:
+        manifest = case.found.manifest
+        assert budget is None or manifest.tokens <= budget
+        assert manifest.tokens == sum(part.tokens for part in manifest.parts)
+
+
+@given(cases())
+def test_a_layer_that_is_always_kept_is_there(case: Case) -> None:
+    layers = case.variant.blueprint.layers
+    for part in case.assembled.manifest.parts:
+        if part.layer in layers and layers[part.layer].keep and part.source:
+            assert part.treatment == "kept" or part.rule == "nothing to say"
+
+
+@given(cases())
+def test_excluded_failed_and_cancelled_turns_are_absent(case: Case) -> None:
+    kept = {turn.turn for turn in history(case.session.events) if turn.status == "completed"}
+    excluded = {turn.turn for turn in history(case.session.events) if turn.excluded}
+    assert turns_in(case.runs) <= kept - excluded
+
+
+def turns_in(runs: list[tuple[Part, FromTurns]]) -> set[int]:
+    """Number the turns that stand in the prompt."""
+    kept = (source for part, source in runs if part.message is not None)
+    return {turn for source in kept for turn in range(source.first, source.last + 1)}
+
+
+@given(cases())
+def test_the_manifest_accounts_for_every_settled_turn_once_and_in_order(case: Case) -> None:
+    named = [t for _, source in case.runs for t in range(source.first, source.last + 1)]
+    settled = [turn.turn for turn in history(case.session.events) if turn.settled_at]
+    assert named in ([], settled)
+    assert (named == []) == (HISTORY not in case.listed or not settled)
+
+
+@given(cases())
+def test_a_turn_stands_word_for_word_a_withheld_reply_as_its_replacement(case: Case) -> None:
+    turns = {turn.turn: turn for turn in history(case.session.events)}
+    for part, source in case.runs:
+        if part.message is not None:
+            numbers = range(source.first, source.last + 1)
+            spoken = [message for n in numbers for message in messages_of(turns[n])]
+            found = case.messages[part.message : part.message + len(spoken)]
+            assert list(found) == spoken
+
+
+@given(cases())
+def test_a_prompt_reads_back_from_the_log_byte_for_byte(case: Case) -> None:
+    found = case.assembled
+    blobs = blobs_of(case.variant.files)
+    assert read_back(found.manifest, case.session.events, blobs) == found.request.messages
+    assert found.manifest.digest == found.request.digest
+
+
+@given(cases(), requests(most=10))
+def test_a_prompt_reads_back_the_same_whatever_happened_after_it(
+    case: Case, asked: list[Request]
+) -> None:
+    later = played_on(case.session, asked)
+    blobs = blobs_of(case.variant.files)
+    assert read_back(case.assembled.manifest, later.events, blobs) == case.messages
+
+
+@given(cases())
+def test_a_prompt_is_had_again_from_any_way_to_the_same_state(case: Case) -> None:
+    digest = case.assembled.request.digest
+    events = case.session.events
+    snapshot = STATE.validate_json(STATE.dump_json(case.session.opened))
+    for state in (fold(events), fold_whole(events), snapshot):
+        assert state is not None
+        again = assembled_from(state, events, case.variant.blueprint, case.variant.files)
+        assert again.request.digest == digest
+
+
+@given(cases())
+def test_a_layer_that_is_absent_leaves_no_gap(case: Case) -> None:
+    for message in case.messages:
+        if message.role == "system":
+            assert message.content.strip("\n") == message.content
+            assert "\n\n\n" not in message.content
+
+
+@given(cases())
+def test_the_tokens_of_a_part_are_those_of_the_text_it_stands_for(case: Case) -> None:
+    for part in case.assembled.manifest.parts:
+        if part.message is None:
+            assert (part.tokens, part.characters, part.digest) == (0, 0, None)
+        elif not isinstance(part.source, FromTurns):
+            assert part.tokens == tokens(case.variant, "x" * part.characters)
+
+
+TALK = st.lists(st.tuples(st.text("ab\n", min_size=1), st.text("cd\n", min_size=1)), max_size=12)
+ROOMY = variants(budgets=st.none() | st.just(10_000), max_turns=st.none())
+
+
+@given(ROOMY, TALK)
+def test_the_manifest_of_an_unbroken_run_is_as_small_after_many_turns_as_after_two(
+    variant: Variant, talk: list[tuple[str, str]]
+) -> None:
+    session = opened(variant).later(*exchange("Hi", "Hello"))
+    short = case_of(variant, session.later(saying("Hm?")))
+    for asked, answered in talk:
+        session = session.later(*exchange(asked, answered))
+    long = case_of(variant, session.later(saying("Hm?")))
+    assert len(short.assembled.manifest.parts) == len(long.assembled.manifest.parts)
+
+
+@given(variants(), TALK)
+def test_what_was_sent_before_is_sent_again_up_to_the_first_part_that_changed(
+    variant: Variant, talk: list[tuple[str, str]]
+) -> None:
+    for before, after in pairwise(windows(variant, talk)):
+        changed = first_change(before.assembled.manifest.parts, after.assembled.manifest.parts)
+        same = len(before.messages) if changed is None else changed
+        assert after.messages[:same] == before.messages[:same]
+
+
+LONG_TALK = st.lists(st.tuples(st.text("ab", min_size=9), st.text("c", min_size=9)), min_size=9)
+TIGHT = variants(budgets=st.integers(200, 260), max_turns=st.none())
+
+
+@given(TIGHT, LONG_TALK)
+def test_a_cut_takes_the_oldest_turns_and_no_more_than_it_must(
+    variant: Variant, talk: list[tuple[str, str]]
+) -> None:
+    case = list(windows(variant, talk))[-1]
+    rules = {"drop_oldest_pairs", "out of reach"}
+    dropped = [t for p, s in case.runs if p.rule in rules for t in range(s.first, s.last + 1)]
+    if dropped:
+        assert dropped == list(range(1, len(dropped) + 1))
+        assert turns_in(case.runs) == set(range(len(dropped) + 1, len(talk)))
+        spared = said(variant, [history(case.session.events)[len(dropped) - 1]])
+        assert case.assembled.manifest.tokens + spared > (variant.budget or 0)
+
+
+def windows(variant: Variant, talk: list[tuple[str, str]]) -> Iterator[Case]:
+    """Give the window of every call of a conversation that has one."""
+    session = opened(variant)
+    for asked, answered in talk:
+        session = session.later(saying(asked))
+        case = case_of(variant, session)
+        if isinstance(case.found, Assembled):
+            yield case
+        session = session.later(claiming(), answering(answered))
+
+
+def first_change(before: Sequence[Part], after: Sequence[Part]) -> int | None:
+    """Give the first message that a changed part stands in; none where none changed."""
+    same = sum(1 for _ in takewhile(lambda pair: goes_on(*pair), zip(before, after, strict=False)))
+    changed = [part.message for part in (*before[same:], *after[same:])]
+    return min((message for message in changed if message is not None), default=None)
+
+
+def goes_on(old: Part, new: Part) -> bool:
+    """Tell whether a part is the same, or the same run with later turns at its end."""
+    if isinstance(old.source, FromTurns) and isinstance(new.source, FromTurns):
+        grown = new.source.last >= old.source.last and new.message is not None
+        return old.message == new.message and old.source.first == new.source.first and grown
+    if isinstance(old.source, FromEvent) and isinstance(new.source, FromEvent):
+        return (old.layer, old.digest, old.message) == (new.layer, new.digest, new.message)
+    return (old.layer, old.source, old.message) == (new.layer, new.source, new.message)
