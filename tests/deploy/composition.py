@@ -20,8 +20,8 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
 SCHEMA = json.loads((Path(__file__).parent / "compose.schema.json").read_text())
-SECRETS = {"NATS_PASSWORD": "12e4", "POSTGRES_PASSWORD": "of-postgres"}
-"""Passwords; the first is one that nats-server reads as a number where nothing quotes it."""
+SECRETS = {"NATS_PASSWORD": "1234", "POSTGRES_PASSWORD": "of-postgres"}
+"""Passwords; the first is one that nats-server takes for a number where nothing quotes it."""
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 

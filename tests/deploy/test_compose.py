@@ -51,8 +51,8 @@ def test_a_word_or_a_form_that_compose_does_not_know_is_found(wrong: Mapping[str
 
 
 def test_every_role_runs_once_beside_nats_and_postgres() -> None:
-    assert set(SERVICES) == {"nats", "postgres", *PROCESSES}
-    assert set(ROLES) == set(PROCESSES)
+    assert set(ROLES) == {"gateway", "worker", "projector"}
+    assert set(SERVICES) == {"nats", "postgres", *ROLES}
 
 
 @pytest.mark.parametrize("secret", SECRETS)

@@ -1,0 +1,118 @@
+"""The services of docker-compose.yml as local processes: their own commands, their own variables.
+
+Only places are replaced: host names and ports by loopback, paths in the image by paths of this
+machine. A process gets no other variable than those of the file and what any container has, so
+that a setting the file forgets is missed here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.deploy.composition import SECRETS, Service, seconds
+
+BIN = Path(sys.executable).parent
+"""Where the environment's programs are: what PATH begins with in the image."""
+LOOK_EVERY = 0.3
+"""Seconds between two looks at a service's health; whoever supervises containers looks too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A machine on which services run; `places` maps what the file says to what is here."""
+
+    folder: Path
+    places: Mapping[str, str]
+
+    def here(self, text: str) -> str:
+        """Replace every place."""
+        for place, local in self.places.items():
+            text = text.replace(place, local)
+        return text
+
+    @property
+    def home(self) -> Path:
+        """Working directory and home: where nothing may be written."""
+        return self.folder / "home"
+
+    def environment(self, service: Service) -> dict[str, str]:
+        """Give a service's variables, and those that any container has."""
+        own = {name: self.here(value) for name, value in service.environment.items()}
+        return {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.home), **own}
+
+    async def exit_code(self, service: Service, command: list[str]) -> int:
+        """Run a command within a service."""
+        process = await self._begin(service, command)
+        return await process.wait()
+
+    async def _begin(self, service: Service, command: list[str]) -> asyncio.subprocess.Process:
+        words = [self.here(word) for word in command]
+        with self.log(service).open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *words, cwd=self.home, env=self.environment(service), stdout=log, stderr=log
+            )
+
+    def log(self, service: Service) -> Path:
+        return self.folder / f"{service.name}.log"
+
+    @asynccontextmanager
+    async def running(self, service: Service) -> AsyncGenerator[None]:
+        """Start a service, wait until it is healthy, and stop it as compose does."""
+        process = await self._begin(service, service.command)
+        try:
+            await self._healthy(service, process)
+            yield
+        except BaseException:
+            process.kill()
+            await process.wait()
+            raise
+        process.terminate()
+        async with asyncio.timeout(seconds(service.stanza["stop_grace_period"])):
+            code = await process.wait()
+        assert code == 0, f"{service.name}: {code}\n{self.log(service).read_text()}"
+
+    async def _healthy(self, service: Service, process: asyncio.subprocess.Process) -> None:
+        while "healthcheck" in service.stanza and await self.exit_code(service, service.health):
+            assert process.returncode is None, self.log(service).read_text()
+            await asyncio.sleep(LOOK_EVERY)
+
+
+def free_ports(count: int) -> list[int]:
+    """Find ports that nobody listens on; all are held until the last is found."""
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+def host(folder: Path, repository: Path, database: str) -> Host:
+    """Prepare a machine whose Postgres is at `database`."""
+    nats, monitor, http = free_ports(3)
+    store = folder / "log"
+    for made in (store, folder / "home"):
+        made.mkdir()
+    config = repository / "deploy/nats/nats.conf"
+    places = {
+        "0.0.0.0:4222": f"127.0.0.1:{nats}",
+        "0.0.0.0:8222": f"127.0.0.1:{monitor}",
+        "0.0.0.0:8700": f"127.0.0.1:{http}",
+        "127.0.0.1:8222": f"127.0.0.1:{monitor}",
+        "127.0.0.1:8700": f"127.0.0.1:{http}",
+        "nats:4222": f"127.0.0.1:{nats}",
+        "nats:8222": f"127.0.0.1:{monitor}",
+        f"postgresql://turnlog:{SECRETS['POSTGRES_PASSWORD']}@postgres:5432/turnlog": database,
+        "/etc/turnlog/nats.conf": str(folder / "nats.conf"),
+        "/etc/turnlog/blueprints": str(repository / "deploy/blueprints"),
+        "/var/lib/nats": str(store),
+    }
+    made_host = Host(folder, places)
+    (folder / "nats.conf").write_text(made_host.here(config.read_text()))
+    return made_host

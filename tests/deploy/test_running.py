@@ -1,0 +1,115 @@
+"""docker-compose.yml started as it is written, with processes of this machine for containers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from tests.deploy.composition import ROOT, SECRETS, Service, services
+from tests.deploy.composition_running import BIN, Host, host
+from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.reach import Bell, reached
+from turnlog.projections.store.selecting import of_session
+from turnlog.projections.store.tables import CALLS, TURNS
+
+TENANT = "default"
+REPLY_WITHIN = 60.0
+"""A bound on hanging: the worker may still be loading litellm."""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, postgres_url: str) -> Host:
+    return host(tmp_path, ROOT, postgres_url)
+
+
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[Store]:
+    opened = open_store(postgres_url)
+    yield opened
+    await opened.close()
+
+
+def in_order() -> list[Service]:
+    """Give the services that run here, each behind those it waits for."""
+    here = [service for service in services().values() if service.name != "postgres"]
+    return sorted(here, key=lambda service: len(service.stanza.get("depends_on", {})))
+
+
+async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it(
+    machine: Host, store: Store
+) -> None:
+    address = f"http://{machine.here('127.0.0.1:8700')}"
+    async with AsyncExitStack() as stack:
+        for service in in_order():
+            await stack.enter_async_context(machine.running(service))
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(base_url=address, timeout=REPLY_WITHIN)
+        )
+        ready = (await client.get("/readyz")).json()
+        assert (ready["durability"], ready["checked"]) == ("fsync-acked", True)
+
+        opened = (await client.post("/v1/sessions", json={"blueprint": "assistant"})).json()
+        turns = f"/v1/sessions/{opened['session']}/turns?wait={REPLY_WITHIN:g}"
+        told = (await client.post(turns, json={"text": "What does the log hold?"})).json()
+        assert told["status"] == "completed"
+        assert told["reply"].startswith("Everything that happened, in order:")
+
+        session, sequence = opened["session"], told["settled"]
+        assert await reached(store, Bell(), TENANT, session, sequence, within=REPLY_WITHIN)
+        listed = (await client.get("/v1/sessions")).json()["sessions"]
+        assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
+        assert await rows(store, session) == [
+            ("completed", "What does the log hold?", told["reply"], "scripted/demo")
+        ]
+    assert list(machine.home.iterdir()) == []
+
+
+async def rows(store: Store, session: str) -> list[tuple[object, ...]]:
+    """Read a session's turns with the model that answered them."""
+    mine = (of_session(table, TENANT, session) for table in (TURNS, CALLS))
+    told = select(TURNS.c.status, TURNS.c.text, TURNS.c.reply, CALLS.c.model)
+    query = told.join(CALLS, CALLS.c.call == TURNS.c.call).where(*mine)
+    async with store.reading() as connection:
+        return [tuple(row) for row in await connection.execute(query)]
+
+
+def checked(config: Path, password: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BIN / "nats-server", "-t", "-c", config],
+        env={"NATS_PASSWORD": password},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_nats_server_takes_its_configuration_and_no_other_word(tmp_path: Path) -> None:
+    config = ROOT / "deploy/nats/nats.conf"
+    assert checked(config, services()["nats"].environment["NATS_PASSWORD"]).returncode == 0
+    misspelt = tmp_path / "nats.conf"
+    misspelt.write_text(config.read_text().replace("sync_interval", "sync_intervall"))
+    assert checked(misspelt, SECRETS["NATS_PASSWORD"]).returncode != 0
+
+
+def test_every_acknowledgement_of_the_server_waits_for_fsync() -> None:
+    config = (ROOT / "deploy/nats/nats.conf").read_text()
+    assert re.search(r"^  sync_interval: always$", config, re.MULTILINE)
+
+
+async def test_a_server_that_acknowledges_before_fsync_is_refused_by_every_role(
+    machine: Host,
+) -> None:
+    config = machine.folder / "nats.conf"
+    config.write_text(config.read_text().replace("sync_interval: always", "sync_interval: 2m"))
+    async with machine.running(services()["nats"]):
+        for service in in_order():
+            if service.role:
+                assert await machine.exit_code(service, service.command) != 0
+                assert "acknowledges before fsync" in machine.log(service).read_text()
