@@ -1,0 +1,193 @@
+"""One event of every kind, with every field filled: what a release writes, for golden bytes.
+
+A kind that is missing here fails the tests, so that no event is released without its bytes being
+kept for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from turnlog.events.call import (
+    AttemptEnded,
+    AttemptStarted,
+    CallCompleted,
+    ContextAssembled,
+    Cost,
+    Fault,
+    Timings,
+    Usage,
+)
+from turnlog.events.content import Erased, Plain, Sealed, digest_of
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.manifest import (
+    Counter,
+    FromBlob,
+    FromBlueprint,
+    FromEvent,
+    FromTurns,
+    Manifest,
+    Part,
+    Source,
+)
+from turnlog.events.prompt import PromptFile, PromptsSnapshotted
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import BlueprintRef, Origin, SessionClosed, SessionOpened
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+
+TEXT = Plain(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
+HMAC = "hmac-sha256:" + "5e" * 32
+USAGE = Usage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
+
+
+def samples() -> Mapping[str, KnownEvent]:
+    """Give the events by name; a kind with forms stands here once for each form."""
+    return {**_of_session(), **_of_turn(), **_of_call()}
+
+
+def _of_session() -> dict[str, KnownEvent]:
+    return {
+        "session-opened": SessionOpened(
+            blueprint=BlueprintRef(name="assistant", version=3, digest=digest_of("blueprint")),
+            profile="default",
+            attributes={"language": "de", "tags": ["a", 1, 2.5, None, True], "nested": {"a": {}}},
+            reach=24_000,
+            cartridge=digest_of("cartridge"),
+            origin=Origin(kind="fork", session="s-0", sequence=12),
+        ),
+        "session-closed": SessionClosed(reason="done"),
+        "prompts-snapshotted": PromptsSnapshotted(
+            provider="openai",
+            layers={"persona": PromptFile(digest=digest_of("persona"), path="openai/persona.md")},
+        ),
+        "reply-redacted": ReplyRedacted(
+            turn=3,
+            reason="it said a name",
+            rule="names",
+            replacement=Plain(text="[withheld]"),
+            withheld=digest_of("what it said"),
+        ),
+    }
+
+
+def _of_turn() -> dict[str, KnownEvent]:
+    return {
+        "turn-submitted": TurnSubmitted(
+            turn=3,
+            text=TEXT,
+            inputs={"level": 2},
+            references={"order": "A-17"},
+            meta={"client": "web"},
+        ),
+        "turn-queued": TurnQueued(
+            turn=4,
+            text=TEXT,
+            inputs={"level": 3},
+            references={"order": "A-18"},
+            meta={"client": "web"},
+        ),
+        "turn-released": TurnReleased(turn=4),
+        "turn-completed": TurnCompleted(turn=3, call="3.1", text=TEXT, finish="length"),
+        "turn-completed-sealed": TurnCompleted(
+            turn=3,
+            call="3.1",
+            text=Sealed(sealed="b3BlbiBtZQ==", key="k-3", digest=HMAC, characters=7),
+            finish="stop",
+        ),
+        "turn-completed-erased": TurnCompleted(
+            turn=3,
+            call="3.1",
+            text=Erased(erased=True, digest=HMAC, characters=7),
+            finish="stop",
+        ),
+        "turn-failed": TurnFailed(
+            turn=3, code="timeout", detail="no answer in 60 s", retryable=True
+        ),
+        "turn-cancelled": TurnCancelled(turn=3, reason="interrupted"),
+        "turn-excluded": TurnExcluded(turn=3),
+        "turn-restored": TurnRestored(turn=3),
+    }
+
+
+def _of_call() -> dict[str, KnownEvent]:
+    return {
+        "attempt-started": AttemptStarted(turn=3, call="3.1", attempt=2, worker="w-1"),
+        "context-assembled": ContextAssembled(
+            turn=3,
+            call="3.2",
+            model="openai/gpt-5-mini",
+            parameters={"temperature": 0.2, "stop": ["\n"]},
+            manifest=_manifest(),
+            supersedes="3.1",
+        ),
+        "attempt-ended": AttemptEnded(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            outcome="failed",
+            usage=USAGE,
+            cost=Cost(micro_dollars=1234, price="exact", table="prices 7"),
+            timings=Timings(first_token=210, total=1900),
+            fault=Fault(code="rate_limited", detail="429 from the provider", retryable=True),
+            partial=Plain(text="Ein Sa"),
+        ),
+        "call-completed": CallCompleted(
+            turn=3,
+            call="3.1",
+            attempt=2,
+            finish="stop",
+            digest=TEXT.digest,
+            characters=TEXT.characters,
+        ),
+    }
+
+
+def _manifest() -> Manifest:
+    return Manifest(
+        kind="reply",
+        at="2026-11-21T09:30:06.000000Z",
+        sequence=6,
+        assembler=1,
+        counter=Counter(name="chars/4", exact=False),
+        between="\n\n",
+        budget=4_000,
+        tokens=31,
+        parts=(
+            _part("persona", FromBlob(digest=digest_of("persona"), path="persona.md"), 0),
+            _part("language", FromEvent(sequence=1, field="attributes.language"), 0),
+            _part("house", FromBlueprint(text="Answer briefly."), 0),
+            _part("history", FromTurns(view="recent", first=1, last=2), 1),
+            Part(
+                layer="hints",
+                component="hints",
+                characters=400,
+                tokens=100,
+                treatment="dropped",
+                rule="drop hints",
+            ),
+        ),
+        digest=digest_of("request"),
+    )
+
+
+def _part(layer: str, source: Source, message: int) -> Part:
+    return Part(
+        layer=layer,
+        component=layer,
+        source=source,
+        message=message,
+        role="user" if layer == "history" else "system",
+        digest=digest_of(layer),
+        characters=28,
+        tokens=7,
+        treatment="kept",
+    )

@@ -1,0 +1,232 @@
+"""Events to bytes and back: strict in writing, tolerant in reading, and never surprised."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.events.golden import bytes_of
+from turnlog.events.codec import MAX_BATCH, MAX_EVENT_BYTES, Draft, read, write
+from turnlog.events.content import Erased, Plain, Sealed, digest_of
+from turnlog.events.envelope import Head, Recorded
+from turnlog.events.errors import Corrupt, TooLarge
+from turnlog.events.kinds import KnownEvent, Unknown, name_of
+from turnlog.events.testing import SESSION, TENANT, draft, drafts, recorded
+from turnlog.events.testing.samples import samples
+from turnlog.events.turn import TurnCompleted, TurnExcluded, TurnReleased, TurnSubmitted
+from turnlog.events.upcast import Data, upcast
+
+WAITED_FOR = ("turn-submitted", "turn-released")
+GOLDEN = [bytes_of(event) for event in samples().values()]
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def altered(wire: bytes, **fields: object) -> bytes:
+    return json.dumps(json.loads(wire) | fields).encode()
+
+
+def understood(stored: bytes) -> Recorded | None:
+    """Read bytes; none where they are told to be junk, which is the only error there may be."""
+    try:
+        return read(stored, 1)
+    except Corrupt:
+        return None
+
+
+@given(texts, st.dictionaries(texts, json_values, max_size=3))
+def test_what_people_say_comes_back_as_they_said_it(text: str, inputs: dict[str, Any]) -> None:
+    event = TurnSubmitted(turn=1, text=Plain(text=text), inputs=inputs)
+    (message,) = write(TENANT, SESSION, None, [draft(event)]).messages
+    assert read(message.payload, 1).event == event
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_an_event_or_junk(stored: bytes) -> None:
+    understood(stored)
+
+
+@given(st.sampled_from(GOLDEN), st.data())
+def test_damaged_bytes_are_an_event_or_junk(wire: bytes, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(wire)))
+    end = data.draw(st.integers(start, min(len(wire), start + 20)))
+    understood(wire[:start] + data.draw(st.binary(max_size=8)) + wire[end:])
+
+
+@given(st.sampled_from(GOLDEN), json_values, st.data())
+def test_any_value_in_any_field_is_an_event_or_junk(
+    wire: bytes, value: object, data: st.DataObject
+) -> None:
+    fields = json.loads(wire)
+    inner = data.draw(st.booleans())
+    within = fields["data"] if inner else fields
+    within[data.draw(st.sampled_from(sorted(within)))] = value
+    understood(json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"{",
+        b"\xff\xfe",
+        b"[" * 10_000,
+        b'{"a":' * 10_000,
+        GOLDEN[0] + b"x",
+        GOLDEN[0][:-1],
+        GOLDEN[0].replace(b'"sequence":7', b'"sequence":NaN'),
+        GOLDEN[0].replace(b'"sequence":7', b'"sequence":7.5'),
+        GOLDEN[0].replace(b'"subject":"s-1"', b'"subject":"\\ud800"'),
+        GOLDEN[0].replace(b'"specversion":"1.0"', b'"specversion":"2.0"'),
+    ],
+)
+def test_junk_is_told_with_its_place(junk: bytes) -> None:
+    with pytest.raises(Corrupt) as told:
+        read(junk, 4711)
+    assert "4711" in told.value.where
+
+
+def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
+    wire = altered(GOLDEN[0], type="turnlog.turn-sung.v2", data={"melody": ["c", "e"]})
+    event = read(wire, 1)
+    assert event.event == Unknown("turnlog.turn-sung.v2", {"melody": ["c", "e"]})
+    assert name_of(event.envelope.type) == "turn-sung"
+    assert event.stored == wire
+
+
+def test_a_later_version_of_a_known_event_is_unknown_and_not_misread() -> None:
+    later = altered(bytes_of(samples()["turn-completed"]), type="turnlog.turn-completed.v2")
+    assert isinstance(read(later, 1).event, Unknown)
+
+
+@pytest.mark.parametrize("name", sorted(samples()))
+def test_fields_of_a_later_release_are_ignored(name: str) -> None:
+    event = samples()[name]
+    fields = json.loads(bytes_of(event))
+    fields["data"] |= {"since": "next year"}
+    wire = json.dumps(fields | {"newextension": 1}).encode()
+    assert read(wire, 1).event == event
+
+
+def test_an_upcaster_brings_old_data_to_the_version_in_use() -> None:
+    def to_v2(data: Data) -> tuple[str, Data]:
+        return "turnlog.turn-hummed.v2", data | {"loud": False}
+
+    def to_v3(data: Data) -> tuple[str, Data]:
+        return "turnlog.turn-hummed.v3", {"volume": 1 if data["loud"] else 0}
+
+    steps = {"turnlog.turn-hummed.v1": to_v2, "turnlog.turn-hummed.v2": to_v3}
+    assert upcast("turnlog.turn-hummed.v1", {}, steps) == ("turnlog.turn-hummed.v3", {"volume": 0})
+    assert upcast("turnlog.turn-sung.v1", {}, steps) == ("turnlog.turn-sung.v1", {})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        Plain(text=""),
+        Plain(text="said"),
+        Sealed(sealed="b3Blbg==", key="k-1", digest="hmac-sha256:" + "0" * 64, characters=4),
+        Erased(erased=True, digest="hmac-sha256:" + "0" * 64, characters=4),
+    ],
+)
+def test_content_keeps_its_form_and_its_length(content: Plain | Sealed | Erased) -> None:
+    (event,) = recorded(TurnCompleted(turn=1, call="1.1", text=content, finish="stop"))
+    assert isinstance(event.event, TurnCompleted)
+    assert event.event.text == content
+    assert type(event.event.text) is type(content)
+
+
+def test_content_of_no_known_form_is_junk_and_not_an_empty_text() -> None:
+    wire = altered(GOLDEN[0], type="turnlog.turn-completed.v1")
+    fields = json.loads(wire)
+    fields["data"] = {"turn": 1, "call": "1.1", "finish": "stop", "text": {"whispered": "hm"}}
+    assert understood(json.dumps(fields).encode()) is None
+
+
+def test_length_and_digest_of_a_text_are_those_of_its_code_points_and_its_utf8() -> None:
+    text = Plain(text="naïve 🙂")
+    assert text.characters == 7
+    assert text.digest == digest_of("naïve 🙂".encode())
+
+
+def test_a_batch_is_chained_from_the_head_it_continues() -> None:
+    head = Head(4, 99, digest_of("the fourth"))
+    events: list[KnownEvent] = [TurnExcluded(turn=1), TurnExcluded(turn=2), TurnReleased(turn=3)]
+    batch = write(TENANT, SESSION, head, drafts(events, 5))
+    first, second, third = (read(m.payload, 100 + n) for n, m in enumerate(batch.messages))
+    assert [event.sequence for event in (first, second, third)] == [5, 6, 7]
+    assert first.envelope.prevhash == head.hash
+    assert first.envelope.prevstreamseq == 99
+    assert second.envelope.prevhash == digest_of(first.stored)
+    assert third.envelope.prevhash == digest_of(second.stored)
+    assert second.envelope.prevstreamseq is None
+    assert third.head == Head(7, 102, digest_of(third.stored))
+
+
+def test_the_first_event_of_a_session_continues_nothing() -> None:
+    (first,) = recorded(TurnReleased(turn=1))
+    assert first.sequence == 1
+    assert first.envelope.prevhash is None
+    assert b"prev" not in first.stored
+
+
+def test_the_two_events_workers_wait_for_have_subjects_of_their_own() -> None:
+    subjects = {
+        name: write(TENANT, SESSION, None, [draft(event)]).messages[0].subject
+        for name, event in samples().items()
+    }
+    prefix = f"session.{TENANT}.{SESSION}."
+    assert subjects["turn-submitted"] == f"{prefix}turn.submitted"
+    assert subjects["turn-released"] == f"{prefix}turn.released"
+    others = {subject for name, subject in subjects.items() if name not in WAITED_FOR}
+    families = {"session", "prompt", "turn", "call", "redaction"}
+    assert others == {f"{prefix}{family}" for family in families}
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_an_event_may_be_as_large_as_the_limit_and_no_larger(over: int) -> None:
+    empty = len(write(TENANT, SESSION, None, [submission("")]).messages[0].payload)
+    fitting = submission("x" * (MAX_EVENT_BYTES - empty + over))
+    if over <= 0:
+        (message,) = write(TENANT, SESSION, None, [fitting]).messages
+        assert len(message.payload) == MAX_EVENT_BYTES + over
+        return
+    with pytest.raises(TooLarge) as refusal:
+        write(TENANT, SESSION, None, [fitting])
+    assert (refusal.value.size, refusal.value.limit) == (MAX_EVENT_BYTES + 1, MAX_EVENT_BYTES)
+    assert refusal.value.fix
+
+
+def submission(text: str) -> Draft:
+    return draft(TurnSubmitted(turn=1, text=Plain(text=text)))
+
+
+@pytest.mark.parametrize("count", [0, MAX_BATCH + 1])
+def test_a_batch_of_none_or_too_many_is_refused(count: int) -> None:
+    with pytest.raises(TooLarge):
+        write(TENANT, SESSION, None, [submission("x")] * count)
+
+
+def test_a_time_is_kept_in_utc_to_the_microsecond() -> None:
+    east = timezone(timedelta(hours=2))
+    at = replace(submission("x"), at=datetime(2026, 11, 21, 11, 30, 0, 7, tzinfo=east))
+    (message,) = write(TENANT, SESSION, None, [at]).messages
+    assert read(message.payload, 1).envelope.time == "2026-11-21T09:30:00.000007Z"

@@ -1,0 +1,53 @@
+"""What a consumer of typed events has to install, and what it has to load."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+ALLOWED = {
+    "turnlog",
+    "pydantic",
+    "pydantic_core",
+    "annotated_types",
+    "typing_extensions",
+    "typing_inspection",
+}
+LOADED = """
+import importlib, sys
+before = set(sys.modules)
+importlib.import_module(sys.argv[1])
+print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
+"""
+
+
+def loaded_by(module: str) -> set[str]:
+    """Top-level packages an import brings, beyond what Python itself has."""
+    command = [sys.executable, "-c", LOADED, module]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    names = set(run.stdout.split())
+    return {name for name in names - sys.stdlib_module_names if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "turnlog.events",
+        "turnlog.events.codec",
+        "turnlog.events.kinds",
+        "turnlog.events.tokens",
+        "turnlog.events.log.memory",
+        "turnlog.events.testing",
+        "turnlog.events.testing.samples",
+    ],
+)
+def test_typed_events_load_pydantic_and_nothing_else(module: str) -> None:
+    assert loaded_by(module) <= ALLOWED
+
+
+def test_the_consumer_loads_the_nats_client_and_no_part_of_a_service() -> None:
+    loaded = loaded_by("turnlog.events.nats")
+    assert "nats" in loaded
+    assert loaded & {"fastapi", "faststream", "litellm", "opentelemetry", "sqlalchemy"} == set()

@@ -1,0 +1,61 @@
+"""The examples of events/README.md, run as they stand there."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.events.sessions import add, batch_of, take
+from turnlog.events.nats import JetStream, subscribe
+from turnlog.events.tokens import Token
+
+README = Path(__file__).parents[2] / "events/README.md"
+
+
+@pytest.fixture(scope="module")
+def examples() -> dict[str, Any]:
+    """What the README's code defines."""
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL):
+        exec(compile(block, str(README), "exec"), names)  # noqa: S102 -- our own words
+    return names
+
+
+async def test_the_listener_prints_words_and_events_as_they_come(
+    examples: dict[str, Any],
+    jetstream: JetStream,
+    nats_url: str,
+    fresh_tenant: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    session = fresh_tenant  # of the tenant `default`, which the example means
+    await add(jetstream.log, "default", session, "hello")
+    listening = asyncio.create_task(examples["listen"](nats_url, session))
+    printed = ""
+    try:
+        word = Token(call="1.1", attempt=1, offset=0, text="a word")
+        await jetstream.tokens.publish("default", session, 1, word)
+        async with asyncio.timeout(30):
+            while "a word" not in printed:
+                await asyncio.sleep(0.01)
+                printed += capsys.readouterr().out
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+    assert re.search(r"1 TurnSubmitted \(cursor [0-9a-f]{8}\.0\.0\.0\.0\)\na word$", printed)
+
+
+async def test_the_writer_says_what_came_of_it(
+    examples: dict[str, Any], jetstream: JetStream, nats_url: str, fresh_tenant: str
+) -> None:
+    await add(jetstream.log, "default", fresh_tenant, "hello")
+    assert await examples["exclude"](nats_url, fresh_tenant, 1) == "stored as 2"
+    async with subscribe(nats_url, session=fresh_tenant, types=("turn-excluded",)) as stream:
+        (event,) = await take(stream, 1)
+    assert event == await jetstream.log.last("default", fresh_tenant)
+    outcome = await jetstream.log.append(batch_of("default", fresh_tenant, None, "again"))
+    assert "actual=2" in repr(outcome)
