@@ -1,0 +1,49 @@
+"""The route of a turn's stream: a browser submits a turn, then reads its reply here.
+
+Streams of stored events share their routes with the same events as JSON; this one has no other
+form, since what is being said is no record.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from turnlog.services.gateway.desk import AtDesk, Tenant
+from turnlog.services.gateway.headers import SSE, accepted, last_event_id
+from turnlog.services.gateway.turn_stream import turn_stream
+
+router = APIRouter()
+
+After = Annotated[
+    str | None,
+    Query(description="The id of an event of this stream; Last-Event-ID goes before it"),
+]
+
+
+@router.get(
+    "/v1/sessions/{session}/turns/{turn}/stream",
+    response_class=Response,
+    responses={
+        200: {"content": {SSE: {}}},
+        204: {"description": "The end was sent already"},
+    },
+    summary="Watch a turn being answered",
+)
+async def watch_turn(
+    session: str,
+    turn: Annotated[int, Path(ge=1)],
+    request: Request,
+    desk: AtDesk,
+    tenant: Tenant,
+    after: After = None,
+) -> Response:
+    """Send `token` events, then one of `done`, `redact`, `failed` and `cancelled`.
+
+    After `attempt-reset` the texts of all tokens before it are void. Whoever comes back with
+    the id of the last event they got misses nothing and gets nothing twice.
+    """
+    accepted(request, SSE)
+    came_to = last_event_id(request)
+    return await turn_stream(desk, tenant, session, turn, after if came_to is None else came_to)

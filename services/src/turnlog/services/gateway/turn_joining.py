@@ -1,0 +1,203 @@
+"""Joining tokens and record: what a watcher of a turn is to be shown next.
+
+Tokens say what is being said, the record says what was said; they come in no order between
+them, and tokens may be lost, repeated or those of an attempt that was given up. Whatever comes,
+the texts shown since the last `attempt-reset` are the beginning of the current attempt's text,
+and all of the recorded reply once the stream is done. Nothing in here waits or sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.call import AttemptEnded, AttemptStarted
+from turnlog.events.content import Content, Plain
+from turnlog.events.envelope import Recorded
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.tokens import Token, TokenEvent
+from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.services.gateway.turn_cursor import Cursor, End, bad_cursor
+
+Ending = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the log says of a turn so far."""
+
+    turn: int
+    attempt: int = 0
+    """The latest attempt; once there is a reply, the one that gave it."""
+    partial: str = ""
+    """What that attempt had said when it ended without answering."""
+    ending: Ending | None = None
+    sequence: int = 0
+    """Where the ending stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One event for a watcher; its cursor says where it leaves them."""
+
+    name: str
+    data: dict[str, JsonValue]
+    cursor: Cursor
+
+
+Step = tuple[Cursor, tuple[Shown, ...]]
+"""Where a watcher stands now, and what to show them for it."""
+
+
+def recorded(record: Record, events: Iterable[Recorded]) -> Record:
+    """Add events of the turn's session to its record; those of other turns change nothing."""
+    for event in events:
+        if getattr(event.event, "turn", None) == record.turn:
+            record = _evolve(record, event)
+    return record
+
+
+def _evolve(record: Record, recorded: Recorded) -> Record:
+    match recorded.event:
+        case AttemptStarted(attempt=attempt):
+            return replace(record, attempt=attempt, partial="")
+        case AttemptEnded(attempt=attempt, partial=partial) if attempt == record.attempt:
+            return replace(record, partial=_text(partial))
+        case TurnCompleted() | TurnFailed() | TurnCancelled() | ReplyRedacted() as ending:
+            return replace(record, ending=ending, sequence=recorded.sequence)
+        case _:
+            return record
+
+
+def _text(content: Content | None) -> str:
+    return content.text if isinstance(content, Plain) else ""
+
+
+def resumed(at: Cursor, record: Record) -> Cursor | None:
+    """Say where to go on for a watcher who comes back; none when they have been shown the end.
+
+    Refuses a cursor that is ahead of the record or contradicts it. A reply that was shown and
+    then redacted has its end once more.
+    """
+    end = _end(record)
+    if at.attempt > record.attempt:
+        raise bad_cursor(f"turn {at.turn} has had no attempt {at.attempt}")
+    if at.end and at.end != end and (at.end, end) != ("done", "redact"):
+        raise bad_cursor(f"the stream of turn {at.turn} has not ended with {at.end}")
+    match record.ending:
+        case TurnCompleted(text=Plain(text=text)) if at.attempt == record.attempt:
+            if at.offset > len(text):
+                raise bad_cursor(f"the reply of turn {at.turn} has {len(text)} code points")
+        case _:
+            pass
+    return None if at.end and at.end == end else replace(at, end=None)
+
+
+def ahead(at: Cursor, events: Iterable[TokenEvent]) -> bool:
+    """Tell whether a cursor lies behind everything its attempt is known to have said."""
+    ends = [
+        event.offset + len(event.text)
+        for event in events
+        if isinstance(event, Token) and event.attempt == at.attempt
+    ]
+    return bool(ends) and at.offset > max(ends)
+
+
+def _end(record: Record) -> End | None:
+    match record.ending:
+        case None:
+            return None
+        case TurnCompleted():
+            return "done"
+        case TurnFailed():
+            return "failed"
+        case TurnCancelled():
+            return "cancelled"
+        case ReplyRedacted():
+            return "redact"
+        case _ as never:
+            assert_never(never)
+
+
+def heard(at: Cursor, event: TokenEvent) -> Step:
+    """Take in what came over TOKENS.
+
+    What was shown already is left out. A piece behind a gap is left out too: the record will
+    fill the gap, or whoever reads TOKENS will.
+    """
+    if at.end or event.attempt < at.attempt:
+        return at, ()
+    at, reset = _moved(at, event.attempt)
+    if not isinstance(event, Token) or event.offset > at.offset:
+        return at, reset
+    at, said = _said(at, event.text[at.offset - event.offset :])
+    return at, (*reset, *said)
+
+
+def learnt(at: Cursor, record: Record) -> Step:
+    """Take in what the log says: a new attempt, or the end with whatever is missing before it."""
+    if at.end:
+        return at, ()
+    match record.ending:
+        case None:
+            return _moved(at, record.attempt)
+        case ReplyRedacted(reason=reason, replacement=replacement):
+            return _ended(at, "redact", {"reason": reason, "replacement": _text(replacement)})
+        case TurnFailed(code=code, retryable=retryable):
+            data: dict[str, JsonValue] = {"code": code, "retryable": retryable}
+            data["partial"] = record.partial
+            return _after(_moved(at, record.attempt), "failed", data)
+        case TurnCancelled(reason=reason):
+            return _after(_moved(at, record.attempt), "cancelled", {"reason": reason})
+        case TurnCompleted() as reply:
+            return _after(_filled(at, record, _text(reply.text)), "done", _summary(reply, record))
+        case _ as never:
+            assert_never(never)
+
+
+def _summary(reply: TurnCompleted, record: Record) -> dict[str, JsonValue]:
+    """What `done` says; other turn programs will say more of what the turn led to."""
+    return {"finish": reply.finish, "turn": reply.turn, "sequence": record.sequence}
+
+
+def _moved(at: Cursor, attempt: int) -> Step:
+    """Go on to an attempt; any but the first says that what was shown before is void."""
+    if attempt <= at.attempt:
+        return at, ()
+    at = Cursor(at.turn, attempt)
+    return (at, ()) if attempt == 1 else (at, (_reset(at),))
+
+
+def _reset(at: Cursor) -> Shown:
+    return Shown("attempt-reset", {"attempt": at.attempt}, at)
+
+
+def _said(at: Cursor, text: str) -> Step:
+    if not text:
+        return at, ()
+    at = replace(at, offset=at.offset + len(text))
+    return at, (Shown("token", {"text": text}, at),)
+
+
+def _filled(at: Cursor, record: Record, text: str) -> Step:
+    """Show what is missing of the reply; begin anew where more than the reply was shown."""
+    at, reset = _moved(at, record.attempt)
+    if at.offset > len(text):
+        at = Cursor(at.turn, at.attempt)
+        reset = (_reset(at),)
+    at, said = _said(at, text[at.offset :])
+    return at, (*reset, *said)
+
+
+def _after(step: Step, end: End, data: dict[str, JsonValue]) -> Step:
+    at, before = step
+    at, last = _ended(at, end, data)
+    return at, (*before, *last)
+
+
+def _ended(at: Cursor, end: End, data: dict[str, JsonValue]) -> Step:
+    at = replace(at, end=end)
+    return at, (Shown(end, data, at),)

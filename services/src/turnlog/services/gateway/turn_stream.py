@@ -1,0 +1,114 @@
+"""The stream of one turn: from the log and TOKENS to whoever watches a reply being said.
+
+It listens to both before it looks at either, and joins them by the rules of `turn_joining`. A
+watcher is known by their cursor alone, so any gateway can go on where another one stopped. A
+turn that waits is waited for; one that has its end costs a look at the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from starlette.responses import Response
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Refused
+from turnlog.events.log.ports import TokenStream
+from turnlog.events.turn import TurnCompleted
+from turnlog.projections.session.state import Said, SessionState, TurnRef
+from turnlog.projections.session.turns import status_of
+from turnlog.services.gateway.desk import Desk
+from turnlog.services.gateway.merging import merged
+from turnlog.services.gateway.sse import EventStream, Pace, framed
+from turnlog.services.gateway.turn_cursor import Cursor, bad_cursor, cursor
+from turnlog.services.gateway.turn_joining import (
+    Record,
+    Shown,
+    ahead,
+    heard,
+    learnt,
+    recorded,
+    resumed,
+)
+
+SECOND_LOOKS: Final = (0.0, 0.1, 0.4)
+"""Seconds to wait for replicas of TOKENS that may lag, before a cursor counts as invented."""
+
+
+async def turn_stream(
+    desk: Desk, tenant: str, session: str, turn: int, after: str | None
+) -> Response:
+    """Answer with the stream of a turn behind a cursor, or with 204 when it has had its end."""
+    state = await desk.sessions.load(tenant, session, leader=True)
+    if state is None:
+        raise Refused("unknown-session", "there is no such session", field="session")
+    past = await _past(desk, state, _beginning(state, turn))
+    record = recorded(Record(turn), past)
+    at = resumed(Cursor(turn) if after is None else cursor(after, turn), record)
+    if at is None:
+        return Response(status_code=204)
+    if not isinstance(record.ending, TurnCompleted):
+        await _refuse_invented(desk.tokens, state, at)
+    frames = _frames(desk, past[-1], at, record)
+    return EventStream(frames, Pace(desk.settings.keep_alive), desk.stopping)
+
+
+def _beginning(state: SessionState, turn: int) -> Said | None:
+    """Find the text of a turn, which stands in its first event; none where it must be sought."""
+    opened = [each for each in (state.open, *state.waiting) if each and each.turn == turn]
+    if opened:
+        return opened[0].text
+    settled = status_of(state, turn)
+    if settled is None:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    return settled.text if isinstance(settled, TurnRef) else None
+
+
+async def _past(desk: Desk, state: SessionState, said: Said | None) -> Sequence[Recorded]:
+    """Give the session's events from a text on, or all of them, up to its head."""
+    places = [state.head.stream_sequence, *([said.place] if said else [])]
+    last, *first = await desk.log.at(state.tenant, places)
+    before = first[0].head if first else None
+    return (*first, *await desk.log.between(state.tenant, state.session, before, last))
+
+
+async def _refuse_invented(tokens: TokenStream, state: SessionState, at: Cursor) -> None:
+    for seconds in SECOND_LOOKS if at.offset else ():
+        await asyncio.sleep(seconds)
+        held = await tokens.recorded(state.tenant, state.session, at.turn)
+        if not ahead(at, (stamped.event for stamped in held)):
+            return
+    if at.offset:
+        raise bad_cursor(f"attempt {at.attempt} has not said {at.offset} code points")
+
+
+async def _frames(desk: Desk, last: Recorded, at: Cursor, record: Record) -> AsyncGenerator[bytes]:
+    at, shown = learnt(at, record)
+    for each in shown:
+        yield _frame(each)
+    if at.end:
+        return
+    log = desk.log.watch(last.tenant, last.session, last.sequence)
+    async with (
+        desk.tokens.watch(last.tenant, last.session, at.turn) as tokens,
+        aclosing(merged(tokens, log)) as items,
+    ):
+        async for item in items:
+            if isinstance(item, Recorded):
+                record = recorded(record, (item,))
+                at, shown = learnt(at, record)
+            else:
+                at, shown = heard(at, item)
+            for each in shown:
+                yield _frame(each)
+            if at.end:
+                return
+
+
+def _frame(shown: Shown) -> bytes:
+    data = json.dumps(shown.data, ensure_ascii=False, separators=(",", ":")).encode()
+    return framed(shown.name, data, str(shown.cursor))

@@ -1,0 +1,164 @@
+"""Sessions with streams of their own over real HTTP, and a worker that says what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from tests.parts.house import BY, NoOlderCommands, SteppingClock, blueprint
+from turnlog.events.call import Cost, Fault, Usage
+from turnlog.events.errors import TurnlogError
+from turnlog.events.log.ports import Blobs, Log, Snapshots, TokenStream
+from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
+from turnlog.projections.blueprint.schema import Policies, reach
+from turnlog.projections.session.commands import (
+    Attempt,
+    CancelTurn,
+    ClaimTurn,
+    CompleteTurn,
+    EndAttempt,
+    OpenSession,
+    RedactReply,
+    Spent,
+    SubmitTurn,
+)
+from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.reach import Bell
+from turnlog.services.gateway import events, streams
+from turnlog.services.gateway.desk import Desk
+from turnlog.services.gateway.problems import answer_request
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.clock import new_id
+from turnlog.services.runtime.durability import Durability
+from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.settings import GatewaySettings
+from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.telemetry import tracing
+from turnlog.services.runtime.texts import TextReader
+
+QUEUE = Policies(second_submit="queue")
+UNKNOWN = Spent(Usage(known="unknown"), Cost(price="unknown", table="none"))
+
+
+@dataclass
+class Stage:
+    """One session on a log, whatever the log is made of."""
+
+    log: Log
+    blobs: Blobs
+    snapshots: Snapshots
+    tokens: TokenStream
+    tenant: str
+    session: str = "s"
+    clock: SteppingClock = field(default_factory=SteppingClock)
+    said: dict[int, str] = field(default_factory=dict[int, str])
+
+    def sessions(self) -> Sessions:
+        """Make the sessions of one more process."""
+        snapshots = CheckedSnapshots(self.log, self.snapshots)
+        texts = TextReader(self.log, self.blobs)
+        older = NoOlderCommands()
+        return Sessions(self.log, snapshots, texts, older, self.clock, new_id, "/test")
+
+    def desk(self, keep_alive: float = 15.0) -> Desk:
+        """Make the desk of one more gateway."""
+        settings = GatewaySettings(tenant=self.tenant, keep_alive=keep_alive)
+        blueprints = BlueprintStore(self.blobs)
+        return Desk(
+            settings=settings,
+            log=self.log,
+            tokens=self.tokens,
+            sessions=self.sessions(),
+            blueprints=blueprints,
+            library=Library(()),
+            store=open_store("sqlite:///:memory:"),
+            bell=Bell(),
+            tracing=tracing("test", None),
+            durability=Durability("relaxed", checked=False),
+        )
+
+    async def open(self) -> None:
+        """Open the session."""
+        small = blueprint()
+        ref = await BlueprintStore(self.blobs).pin(self.tenant, small)
+        await self.act(OpenSession(ref, "one", reach(small)))
+
+    async def act(self, command: object) -> None:
+        """Carry out a command, as yet another process."""
+        await self.sessions().act(self.tenant, self.session, command, BY)  # type: ignore[arg-type]
+
+    async def submit(self, text: str = "Hi") -> None:
+        """Submit a turn; behind an open one it waits."""
+        await self.act(SubmitTurn(text, QUEUE))
+
+    async def claim(self, turn: int = 1) -> Attempt:
+        """Take a turn for a worker, with the next attempt."""
+        await self.act(ClaimTurn(turn, "w", QUEUE, self.said.pop(turn, "")))
+        state = await self.sessions().load_open(self.tenant, self.session)
+        assert state.open
+        attempt = Attempt(turn, f"{turn}.1", state.open.attempt)
+        sign = AttemptAlive if attempt.attempt == 1 else AttemptReset
+        await self._publish(attempt, sign(call=attempt.call, attempt=attempt.attempt))
+        return attempt
+
+    async def say(self, attempt: Attempt, text: str) -> None:
+        """Say a piece of a reply."""
+        before = self.said.get(attempt.turn, "")
+        self.said[attempt.turn] = before + text
+        token = Token(call=attempt.call, attempt=attempt.attempt, offset=len(before), text=text)
+        await self._publish(attempt, token)
+
+    async def complete(self, attempt: Attempt) -> str:
+        """Record what was said as the reply."""
+        text = self.said.get(attempt.turn, "")
+        await self.act(CompleteTurn(attempt, text, "stop", UNKNOWN))
+        return text
+
+    async def fail(self, attempt: Attempt, code: str = "server_error") -> None:
+        """Give up the turn, with what was said so far."""
+        fault = Fault(code=code, detail="it broke", retryable=True)
+        partial = self.said.get(attempt.turn, "")
+        await self.act(EndAttempt(attempt, "failed", UNKNOWN, "fail", fault, partial))
+
+    async def cancel(self, turn: int = 1) -> None:
+        """Cancel a turn."""
+        await self.act(CancelTurn(turn))
+
+    async def redact(self, turn: int = 1) -> None:
+        """Withhold a reply."""
+        await self.act(RedactReply(turn, "it names a person", "operator", "(withheld)"))
+
+    async def _publish(self, attempt: Attempt, event: AttemptAlive | AttemptReset | Token) -> None:
+        await self.tokens.publish(self.tenant, self.session, attempt.turn, event)
+
+
+def gateway(desk: Desk) -> FastAPI:
+    """Make a gateway that has streams and nothing else."""
+    app = FastAPI()
+    app.state.desk = desk
+    app.include_router(streams.router)
+    app.include_router(events.router)
+    app.add_exception_handler(TurnlogError, answer_request)
+    return app
+
+
+@asynccontextmanager
+async def served(app: ASGIApp) -> AsyncGenerator[int]:
+    """Serve an application on a free port, which is given."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        yield int(listening.getsockname()[1])
+    finally:
+        server.should_exit = True
+        await serving

@@ -1,0 +1,317 @@
+"""Joining tokens and record, over anything that can come in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, Cost, Usage
+from turnlog.events.codec import Draft, read, write
+from turnlog.events.content import Plain, digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Refused
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
+from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
+from turnlog.services.gateway.turn_cursor import Cursor, cursor
+from turnlog.services.gateway.turn_joining import (
+    Record,
+    Shown,
+    ahead,
+    heard,
+    learnt,
+    recorded,
+    resumed,
+)
+
+UNKNOWN = Usage(known="unknown")
+TURN = 3
+
+
+def logged(events: Sequence[KnownEvent]) -> list[Recorded]:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    drafts = [Draft(event, f"id-{n}", at, "/test", "tester") for n, event in enumerate(events)]
+    batch = write("t", "s", None, drafts)
+    return [read(message.payload, message.sequence) for message in batch.messages]
+
+
+def started(attempt: int) -> AttemptStarted:
+    return AttemptStarted(turn=TURN, call="3.1", attempt=attempt, worker="w")
+
+
+def lost(attempt: int, partial: str = "") -> AttemptEnded:
+    return AttemptEnded(
+        turn=TURN,
+        call="3.1",
+        attempt=attempt,
+        outcome="lost",
+        usage=UNKNOWN,
+        cost=Cost(price="unknown", table="none"),
+        partial=Plain(text=partial) if partial else None,
+    )
+
+
+def completed(text: str) -> TurnCompleted:
+    return TurnCompleted(turn=TURN, call="3.1", text=Plain(text=text), finish="stop")
+
+
+def redacted() -> ReplyRedacted:
+    return ReplyRedacted(
+        turn=TURN, reason="it names a person", rule="operator", replacement=Plain(text="(withheld)")
+    )
+
+
+def said(attempt: int, pieces: Sequence[str]) -> list[TokenEvent]:
+    """Everything a worker publishes of an attempt that runs to its end."""
+    sign = AttemptAlive if attempt == 1 else AttemptReset
+    events: list[TokenEvent] = [sign(call="3.1", attempt=attempt)]
+    offset = 0
+    for piece in pieces:
+        events.append(Token(call="3.1", attempt=attempt, offset=offset, text=piece))
+        offset += len(piece)
+    whole = "".join(pieces)
+    closed = AttemptClosed(
+        call="3.1",
+        attempt=attempt,
+        length=len(whole),
+        digest=digest_of(whole),
+        finish="stop",
+        usage=UNKNOWN,
+        total=1,
+    )
+    return [*events, closed]
+
+
+@dataclass
+class Client:
+    """What a client makes of the events it gets: no more than the documentation says."""
+
+    text: str = ""
+    last_id: str | None = None
+    attempt: int = 0
+    ends: list[Shown] = field(default_factory=list[Shown])
+
+    def get(self, shown: Shown) -> None:
+        assert self.last_id is None or not self.ends or self.ends[-1].name == "done"
+        self.last_id = str(shown.cursor)
+        self.attempt = shown.cursor.attempt
+        match shown.name:
+            case "token":
+                self.text += str(shown.data["text"])
+            case "attempt-reset":
+                self.text = ""
+            case _:
+                self.ends.append(shown)
+
+
+pieces = st.lists(st.text(min_size=1, max_size=5), max_size=5)
+
+
+@dataclass(frozen=True)
+class Story:
+    """A turn as it went: what the log got, and all that was ever published of it."""
+
+    log: list[Recorded]
+    texts: list[str]
+    tokens: list[TokenEvent]
+
+    @property
+    def ending(self) -> Recorded:
+        return self.log[-1]
+
+    def begun(self, attempt: int) -> int:
+        """How long the log is once an attempt has begun."""
+        for index, event in enumerate(self.log):
+            if isinstance(event.event, AttemptStarted) and event.event.attempt == attempt:
+                return index + 1
+        return 1
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    attempts = draw(st.lists(pieces, min_size=1, max_size=3))
+    texts = ["".join(each) for each in attempts]
+    events: list[KnownEvent] = [TurnSubmitted(turn=TURN, text=Plain(text="Hi"))]
+    for number, text in enumerate(texts, 1):
+        events += [started(number), lost(number, text)]
+    match draw(st.sampled_from(["done", "failed", "cancelled", "withheld", "redacted"])):
+        case "done":
+            events[-1:] = [completed(texts[-1])]
+        case "failed":
+            events.append(TurnFailed(turn=TURN, code="x", detail="", retryable=True))
+        case "cancelled":
+            events.append(TurnCancelled(turn=TURN, reason="cancelled"))
+        case "withheld":
+            events.append(redacted())
+        case _:
+            events[-1:] = [completed(texts[-1]), redacted()]
+    tokens = [event for n, each in enumerate(attempts, 1) for event in said(n, each)]
+    return Story(logged(events), texts, tokens)
+
+
+def connect(story: Story, known: int, client: Client) -> tuple[Cursor, Record] | None:
+    record = recorded(Record(TURN), story.log[:known])
+    at = resumed(cursor(client.last_id, TURN) if client.last_id else Cursor(TURN), record)
+    return None if at is None else (at, record)
+
+
+@given(stories(), st.data())
+def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
+    story: Story, data: st.DataObject
+) -> None:
+    client, known, cuts = Client(), 1, data.draw(st.integers(0, 4))
+    while True:
+        known = data.draw(st.integers(max(known, story.begun(client.attempt)), len(story.log)))
+        if client.ends:
+            known = len(story.log)
+        connection = connect(story, known, client)
+        if connection is None:
+            break
+        at, record = connection
+        at, shown = learnt(at, record)
+        frames = list(shown)
+        upcoming = story.log[known:]
+        # Any tokens at all, in any order: lost, repeated, late, and of attempts given up
+        heard_of = data.draw(st.lists(st.sampled_from(story.tokens), max_size=12))
+        heard_of = [t for t in heard_of if t.attempt <= max(record.attempt, client.attempt)]
+        order = data.draw(st.permutations([True] * len(upcoming) + [False] * len(heard_of)))
+        for is_log in order:
+            if is_log:
+                record = recorded(record, [upcoming.pop(0)])
+                at, shown = learnt(at, record)
+            else:
+                at, shown = heard(at, heard_of.pop(0))
+            frames += shown
+        arrived = data.draw(st.integers(0, len(frames))) if cuts else len(frames)
+        cuts -= 1 if cuts else 0
+        for frame in frames[:arrived]:
+            client.get(frame)
+            if client.attempt and not client.ends:
+                assert story.texts[client.attempt - 1].startswith(client.text)
+    match story.ending.event:
+        case TurnCompleted(text=Plain(text=text)):
+            assert client.text == text
+            assert [end.name for end in client.ends] == ["done"]
+        case TurnFailed():
+            assert [end.name for end in client.ends] == ["failed"]
+            assert client.ends[0].data["partial"] == story.texts[-1]
+        case TurnCancelled():
+            assert [end.name for end in client.ends] == ["cancelled"]
+        case _:
+            assert [end.name for end in client.ends] in (["redact"], ["done", "redact"])
+            assert client.ends[-1].data["replacement"] == "(withheld)"
+
+
+@given(pieces, st.data())
+def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
+    said_pieces: list[str], data: st.DataObject
+) -> None:
+    at, shown_texts = Cursor(TURN), list[str]()
+    events = said(1, said_pieces)
+    for event in data.draw(st.sampled_from([events, events * 2, [*events[:2], *events]])):
+        at, shown = heard(at, event)
+        shown_texts += [str(each.data["text"]) for each in shown]
+    assert shown_texts == said_pieces
+
+
+def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> None:
+    _, shown = heard(Cursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello"))
+    assert [(each.data, str(each.cursor)) for each in shown] == [({"text": "lo"}, "3.1.5")]
+
+
+def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
+    at, shown = heard(Cursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!"))
+    assert shown == ()
+    record = recorded(Record(TURN), logged([started(1), completed("Hello!")]))
+    _, shown = learnt(at, record)
+    assert [each.data for each in shown] == [
+        {"text": "lo!"},
+        {"finish": "stop", "turn": 3, "sequence": 2},
+    ]
+
+
+def test_a_new_attempt_resets_once_whoever_tells_of_it_first() -> None:
+    at = Cursor(TURN, 1, 5)
+    record = recorded(Record(TURN), logged([started(1), lost(1), started(2)]))
+    after_log, by_log = learnt(at, record)
+    after_tokens, by_tokens = heard(at, AttemptReset(call="3.1", attempt=2))
+    assert by_log == by_tokens
+    assert after_log == after_tokens == Cursor(TURN, 2, 0)
+    assert [str(each.cursor) for each in by_log] == ["3.2.0"]
+    assert heard(after_log, AttemptReset(call="3.1", attempt=2))[1] == ()
+    assert learnt(after_tokens, record)[1] == ()
+
+
+def test_tokens_of_an_attempt_that_was_given_up_are_not_shown() -> None:
+    late = Token(call="3.1", attempt=1, offset=0, text="late")
+    assert heard(Cursor(TURN, 2, 0), late) == (Cursor(TURN, 2, 0), ())
+
+
+def test_other_turns_do_not_end_this_one() -> None:
+    other = TurnCompleted(turn=2, call="2.1", text=Plain(text="Other"), finish="stop")
+    assert recorded(Record(TURN), logged([started(1), other])).ending is None
+
+
+def test_after_a_redaction_nothing_else_is_shown() -> None:
+    record = recorded(Record(TURN), logged([started(1), completed("a secret"), redacted()]))
+    at = resumed(Cursor(TURN, 1, 4), record)
+    assert at is not None
+    _, shown = learnt(at, record)
+    assert [(each.name, each.data) for each in shown] == [
+        ("redact", {"reason": "it names a person", "replacement": "(withheld)"})
+    ]
+
+
+def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
+    record = recorded(Record(TURN), logged([started(1), completed("a secret"), redacted()]))
+    at = resumed(cursor("3.1.8.done", TURN), record)
+    assert at is not None
+    at, shown = learnt(at, record)
+    assert [each.name for each in shown] == ["redact"]
+    assert resumed(at, record) is None
+
+
+def test_more_than_the_reply_was_shown_and_so_it_begins_anew() -> None:
+    record = recorded(Record(TURN), logged([started(1), completed("short")]))
+    _, shown = learnt(Cursor(TURN, 1, 99), record)
+    assert [each.name for each in shown] == ["attempt-reset", "token", "done"]
+
+
+GARBAGE = [
+    *("", "x", "3", "3.1", "3.1.", "3.1.5.", "3.1.5.gone", "3.1.5 ", "03.1.5", "3.-1.5", "3.1.5\n"),
+    *("3.1.\u0665", "2.1.5", "4.1.5", "3.0.5", "3.1.9999999999", "3.1.5.done.done", "9" * 5000),
+]
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_garbage_and_the_cursor_of_another_turn_are_refused(garbage: str) -> None:
+    with pytest.raises(Refused, match="bad-cursor"):
+        cursor(garbage, TURN)
+
+
+@pytest.mark.parametrize("future", ["3.2.0", "3.1.6", "3.1.5.failed", "3.1.5.redact"])
+def test_a_cursor_ahead_of_the_record_is_refused(future: str) -> None:
+    record = recorded(Record(TURN), logged([started(1), completed("Hello")]))
+    with pytest.raises(Refused, match="bad-cursor"):
+        resumed(cursor(future, TURN), record)
+
+
+def test_a_cursor_ahead_of_what_is_being_said_is_told_from_one_whose_tokens_are_lost() -> None:
+    tokens = said(1, ["Hel", "lo"])
+    assert not ahead(Cursor(TURN, 1, 5), tokens)
+    assert ahead(Cursor(TURN, 1, 6), tokens)
+    assert not ahead(Cursor(TURN, 1, 6), [])
+    assert not ahead(Cursor(TURN, 2, 6), tokens)
+
+
+@given(st.integers(1, 10**9 - 1), st.integers(1, 10**9 - 1), st.integers(0, 10**9 - 1))
+def test_a_cursor_reads_as_it_is_spelt(turn: int, attempt: int, offset: int) -> None:
+    assume(turn)
+    at = Cursor(turn, attempt, offset, "done")
+    assert cursor(str(at), turn) == at

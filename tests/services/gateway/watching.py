@@ -1,0 +1,132 @@
+"""A client of event streams down to the socket: it reads bytes, and may cut where it likes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One event as it came."""
+
+    id: str
+    name: str
+    data: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(self.data)
+        return value
+
+
+@dataclass
+class Answer:
+    """An answer that is being read."""
+
+    status: int
+    headers: dict[str, str]
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    waiting: bytes = b""
+    comments: int = 0
+
+    async def read(self, most: int = 65536) -> bytes:
+        """Give some bytes of the body; none at its end, however it ended."""
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            size = int((await self.reader.readline()).strip() or b"0", 16)
+            body = await self.reader.readexactly(size)
+            await self.reader.readexactly(2)
+            return body[:most]
+        return b""
+
+    async def events(self) -> AsyncGenerator[Heard]:
+        """Give the events of the body as they become whole."""
+        while chunk := await self.read():
+            for event in self.take(chunk):
+                yield event
+
+    def take(self, chunk: bytes) -> list[Heard]:
+        """Give the events that these bytes make whole, as the standard reads them."""
+        *blocks, self.waiting = (self.waiting + chunk).split(b"\n\n")
+        parsed = [self._parsed(block.decode()) for block in blocks]
+        return [event for event in parsed if event]
+
+    def _parsed(self, block: str) -> Heard | None:
+        fields: dict[str, list[str]] = {}
+        for line in block.split("\n"):
+            name, _, value = line.partition(":")
+            fields.setdefault(name, []).append(value.removeprefix(" "))
+        self.comments += len(fields.get("", []))
+        if "data" not in fields:
+            return None
+        return Heard(fields["id"][0], fields["event"][0], "\n".join(fields["data"]))
+
+    async def whole(self) -> list[Heard]:
+        """Read to the end."""
+        return [event async for event in self.events()]
+
+    def cut(self) -> None:
+        """Drop the connection as a network does: at once, without a word."""
+        self.writer.transport.abort()
+
+
+@asynccontextmanager
+async def asking(
+    port: int, path: str, *, last_id: str | None = None, method: str = "GET"
+) -> AsyncGenerator[Answer]:
+    """Send a request and give its answer, whose body is yet to be read."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    lines = [f"{method} {path} HTTP/1.1", "Host: turnlog", "Accept: text/event-stream"]
+    if last_id is not None:
+        lines.append(f"Last-Event-ID: {last_id}")
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    try:
+        status, *headers = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+        pairs = (header.partition(":") for header in headers)
+        named = {name.lower(): value.strip() for name, _, value in pairs}
+        yield Answer(int(status.split()[1]), named, reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+@dataclass
+class Watcher:
+    """A client that comes back with the last id until the stream has its end."""
+
+    port: int
+    path: str
+    text: str = ""
+    last_id: str | None = None
+    names: list[str] = field(default_factory=list[str])
+    end: Heard | None = None
+
+    async def watch(self, most_bytes: int | None = None) -> None:
+        """Read one connection's worth; cut it after so many bytes of the body."""
+        async with asking(self.port, self.path, last_id=self.last_id) as answer:
+            assert answer.status == 200, answer.status
+            left = most_bytes
+            while chunk := await answer.read():
+                for event in answer.take(chunk if left is None else chunk[:left]):
+                    self.get(event)
+                if left is not None:
+                    left -= len(chunk)
+                    if left <= 0:
+                        return
+
+    def get(self, event: Heard) -> None:
+        """Take an event in as the documentation says."""
+        assert self.end is None
+        self.last_id = event.id
+        self.names.append(event.name)
+        match event.name:
+            case "token":
+                self.text += event.json["text"]
+            case "attempt-reset":
+                self.text = ""
+            case _:
+                self.end = event
