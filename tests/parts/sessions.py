@@ -7,7 +7,7 @@ every list of requests is a session, and shrinking one leaves a session.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SPENT, Given, Keyed, attempt_of, given, opening
 
 What = Literal[
-    "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",
+    "talk", "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",
     "cancel", "cancel one", "exclude", "restore", "redact", "close",
 ]  # fmt: skip
 
@@ -45,18 +45,21 @@ class Request:
     number: int = 0
 
 
-TEXTS = st.text('ab \n"{ž😀', max_size=40) | st.text("x", min_size=30, max_size=200)
+TEXTS = [
+    "", "a", "ok", "Hi", "Hello there", "What is this?\n\nAnd that?", '{"a": 1}', "{language}",
+    "žąsis 😀", "x" * 7, "y" * 40, "z" * 150,
+]  # fmt: skip
 OFTEN: list[What] = ["submit", "claim", "answer"]
 SELDOM: list[What] = ["interrupt", "retry", "hand back", "fail", "late answer", "cancel"]
 RARE: list[What] = ["cancel one", "exclude", "restore", "redact"]
 
 
-def requests(*, closing: bool = False, most: int = 40) -> st.SearchStrategy[list[Request]]:
+def requests(*, closing: bool = False, most: int = 30) -> st.SearchStrategy[list[Request]]:
     """Draw what is asked of a session, conversations foremost."""
-    kinds = [*OFTEN * 8, *SELDOM, *RARE * 2, *(["close"] if closing else [])]
-    return st.lists(
-        st.builds(Request, st.sampled_from(kinds), TEXTS, st.integers(0, 50)), max_size=most
-    )
+    kinds = [*["talk"] * 12, *OFTEN * 8, *SELDOM, *RARE * 2, *(["close"] if closing else [])]
+    asked = st.builds(Request, st.sampled_from(kinds), st.sampled_from(TEXTS), st.integers(0, 50))
+    # Without a least length most sessions would be over before anything has happened in them.
+    return st.lists(asked, min_size=most // 3, max_size=most)
 
 
 def played(asked: Iterable[Request], *, reach: int = 0) -> Given:
@@ -73,6 +76,10 @@ def played_on(session: Given, asked: Iterable[Request]) -> Given:
 
 def asked_of(session: Given, request: Request) -> Given:
     """Ask one more thing."""
+    if request.what == "talk":
+        for what in OFTEN:
+            session = asked_of(session, replace(request, what=what))
+        return session
     command = _command(session.opened, request)
     if command is None:
         return session

@@ -41,7 +41,7 @@ def kept_marks(state: SessionState) -> list[tuple[int, Mark]]:
     return sorted([*earlier, *recent], key=lambda item: item[0])
 
 
-ASKED = requests(closing=True, most=60)
+ASKED = requests(closing=True)
 REACHES = st.sampled_from([0, 1, 50, 200])
 
 

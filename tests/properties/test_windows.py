@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.parts.blueprint_strategies import Variant, variants
@@ -21,6 +21,8 @@ from turnlog.projections.window.call import Assembled
 from turnlog.projections.window.readback import read_back
 from turnlog.projections.window.request import ChatMessage
 
+few = settings(max_examples=30)
+"""For what the first property here implies, and which stands apart to be named when it breaks."""
 
 HISTORY = {"history": "recent"}
 
@@ -70,7 +72,7 @@ def opened(variant: Variant) -> Given:
 @st.composite
 def cases(draw: st.DrawFn, asked: st.SearchStrategy[list[Request]] | None = None) -> Case:
     variant = draw(variants())
-    session = played_on(opened(variant), draw(asked or requests(most=25)))
+    session = played_on(opened(variant), draw(asked or requests()))
     if session.opened.open is None:
         session = session.later(saying(draw(st.text("ab", max_size=20))))
     return case_of(variant, session)
@@ -85,6 +87,7 @@ def test_a_prompt_is_what_a_plain_reading_of_the_history_gives(case: Case) -> No
         assert list(case.messages) == expected
 
 
+@few
 @given(cases())
 def test_a_prompt_is_within_its_budget_or_says_what_does_not_fit(case: Case) -> None:
     budget = case.variant.budget
@@ -97,6 +100,7 @@ def test_a_prompt_is_within_its_budget_or_says_what_does_not_fit(case: Case) -> 
         assert manifest.tokens == sum(part.tokens for part in manifest.parts)
 
 
+@few
 @given(cases())
 def test_a_layer_that_is_always_kept_is_there(case: Case) -> None:
     layers = case.variant.blueprint.layers
@@ -105,6 +109,7 @@ def test_a_layer_that_is_always_kept_is_there(case: Case) -> None:
             assert part.treatment == "kept" or part.rule == "nothing to say"
 
 
+@few
 @given(cases())
 def test_excluded_failed_and_cancelled_turns_are_absent(case: Case) -> None:
     kept = {turn.turn for turn in history(case.session.events) if turn.status == "completed"}
@@ -118,6 +123,7 @@ def turns_in(runs: list[tuple[Part, FromTurns]]) -> set[int]:
     return {turn for source in kept for turn in range(source.first, source.last + 1)}
 
 
+@few
 @given(cases())
 def test_the_manifest_accounts_for_every_settled_turn_once_and_in_order(case: Case) -> None:
     named = [t for _, source in case.runs for t in range(source.first, source.last + 1)]
@@ -126,6 +132,7 @@ def test_the_manifest_accounts_for_every_settled_turn_once_and_in_order(case: Ca
     assert (named == []) == (HISTORY not in case.listed or not settled)
 
 
+@few
 @given(cases())
 def test_a_turn_stands_word_for_word_a_withheld_reply_as_its_replacement(case: Case) -> None:
     turns = {turn.turn: turn for turn in history(case.session.events)}
@@ -137,6 +144,7 @@ def test_a_turn_stands_word_for_word_a_withheld_reply_as_its_replacement(case: C
             assert list(found) == spoken
 
 
+@few
 @given(cases())
 def test_a_prompt_reads_back_from_the_log_byte_for_byte(case: Case) -> None:
     found = case.assembled
@@ -145,6 +153,7 @@ def test_a_prompt_reads_back_from_the_log_byte_for_byte(case: Case) -> None:
     assert found.manifest.digest == found.request.digest
 
 
+@few
 @given(cases(), requests(most=10))
 def test_a_prompt_reads_back_the_same_whatever_happened_after_it(
     case: Case, asked: list[Request]
@@ -154,6 +163,7 @@ def test_a_prompt_reads_back_the_same_whatever_happened_after_it(
     assert read_back(case.assembled.manifest, later.events, blobs) == case.messages
 
 
+@few
 @given(cases())
 def test_a_prompt_is_had_again_from_any_way_to_the_same_state(case: Case) -> None:
     digest = case.assembled.request.digest
@@ -165,6 +175,7 @@ def test_a_prompt_is_had_again_from_any_way_to_the_same_state(case: Case) -> Non
         assert again.request.digest == digest
 
 
+@few
 @given(cases())
 def test_a_layer_that_is_absent_leaves_no_gap(case: Case) -> None:
     for message in case.messages:
@@ -173,6 +184,7 @@ def test_a_layer_that_is_absent_leaves_no_gap(case: Case) -> None:
             assert "\n\n\n" not in message.content
 
 
+@few
 @given(cases())
 def test_the_tokens_of_a_part_are_those_of_the_text_it_stands_for(case: Case) -> None:
     for part in case.assembled.manifest.parts:
@@ -186,6 +198,7 @@ TALK = st.lists(st.tuples(st.text("ab\n", min_size=1), st.text("cd\n", min_size=
 ROOMY = variants(budgets=st.none() | st.just(10_000), max_turns=st.none())
 
 
+@few
 @given(ROOMY, TALK)
 def test_the_manifest_of_an_unbroken_run_is_as_small_after_many_turns_as_after_two(
     variant: Variant, talk: list[tuple[str, str]]
@@ -198,6 +211,7 @@ def test_the_manifest_of_an_unbroken_run_is_as_small_after_many_turns_as_after_t
     assert len(short.assembled.manifest.parts) == len(long.assembled.manifest.parts)
 
 
+@few
 @given(variants(), TALK)
 def test_what_was_sent_before_is_sent_again_up_to_the_first_part_that_changed(
     variant: Variant, talk: list[tuple[str, str]]
@@ -212,6 +226,7 @@ LONG_TALK = st.lists(st.tuples(st.text("ab", min_size=9), st.text("c", min_size=
 TIGHT = variants(budgets=st.integers(200, 260), max_turns=st.none())
 
 
+@few
 @given(TIGHT, LONG_TALK)
 def test_a_cut_takes_the_oldest_turns_and_no_more_than_it_must(
     variant: Variant, talk: list[tuple[str, str]]

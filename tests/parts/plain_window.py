@@ -1,0 +1,87 @@
+"""A window by a plain reading of the history: slow, obvious, and written without the assembler."""
+
+from __future__ import annotations
+
+import json
+
+from tests.parts.blueprint_strategies import Variant
+from turnlog.events.content import Plain
+from turnlog.projections.history import Turn, history
+from turnlog.projections.testing import Given
+from turnlog.projections.window.request import ChatMessage
+
+
+def plain_window(variant: Variant, session: Given) -> list[ChatMessage] | None:
+    """Give the messages of the next call; none where they cannot fit."""
+    call = variant.blueprint.calls["reply"]
+    slots = [slot.model_dump() for slot in call.messages]
+    turns = usable(session) if {"history": "recent"} in slots else []
+    view = variant.blueprint.history["recent"]
+    if view.max_turns is not None:
+        turns = turns[-view.max_turns :] if view.max_turns else []
+    fixed = sum(tokens(variant, text) for slot in slots for text in texts(variant, session, slot))
+    budget = variant.budget
+    ladder = variant.blueprint.budget["window"].ladder
+    while budget is not None and fixed + said(variant, turns) > budget:
+        if not (ladder and turns):
+            return None
+        turns = turns[1:]
+    return [message for slot in slots for message in rendered(variant, session, slot, turns)]
+
+
+def usable(session: Given) -> list[Turn]:
+    """Give the turns a window may show."""
+    return [t for t in history(session.events) if t.status == "completed" and not t.excluded]
+
+
+def messages_of(turn: Turn) -> list[ChatMessage]:
+    """Give what a turn says in a window."""
+    asked = [ChatMessage("user", turn.text.text)] if isinstance(turn.text, Plain) else []
+    answer = [ChatMessage("assistant", turn.reply.text)] if isinstance(turn.reply, Plain) else []
+    return [*asked, *answer]
+
+
+def tokens(variant: Variant, text: str) -> int:
+    """Count a text, rounding up."""
+    each = variant.blueprint.budget["window"].counter.chars_per_token if variant.budget else 4
+    return (len(text) + each - 1) // each
+
+
+def said(variant: Variant, turns: list[Turn]) -> int:
+    """Count what these turns say."""
+    return sum(tokens(variant, m.content) for turn in turns for m in messages_of(turn))
+
+
+def rendered(
+    variant: Variant, session: Given, slot: dict[str, list[str]], turns: list[Turn]
+) -> list[ChatMessage]:
+    """Give the messages of a slot."""
+    if "history" in slot:
+        return [message for turn in turns for message in messages_of(turn)]
+    content = "\n\n".join(text for text in texts(variant, session, slot) if text)
+    return [ChatMessage("system" if "system" in slot else "user", content)] if content else []
+
+
+def texts(variant: Variant, session: Given, slot: dict[str, list[str]]) -> list[str]:
+    """Give the texts of a slot's layers."""
+    names = [*slot.get("system", []), *slot.get("user", [])]
+    return [text(variant, session, name) for name in names]
+
+
+def text(variant: Variant, session: Given, name: str) -> str:
+    """Give the text of a layer, empty when it has nothing to say."""
+    turns, given = history(session.events), variant.attributes
+    match name:
+        case "input":
+            asked = next((turn.text for turn in turns if turn.status == "open"), None)
+            return asked.text if isinstance(asked, Plain) else ""
+        case "language":
+            return f"Answer in {given.get('language', '')}."
+        case "welcome":
+            return "" if any(turn.status == "completed" for turn in turns) else "Greet them."
+        case "instructions":
+            return str(given.get("instructions", ""))
+        case "player":
+            return json.dumps(given["player"]) if "player" in given else ""
+        case _:
+            return variant.files.get(name, "")
