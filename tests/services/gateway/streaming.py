@@ -15,7 +15,10 @@ from starlette.types import ASGIApp
 from tests.parts.house import BY, NoOlderCommands, SteppingClock, blueprint
 from turnlog.events.call import Cost, Fault, Usage
 from turnlog.events.errors import TurnlogError
+from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
 from turnlog.events.log.ports import Blobs, Log, Snapshots, TokenStream
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.opening import opened
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
 from turnlog.projections.blueprint.schema import Policies, reach
 from turnlog.projections.session.commands import (
@@ -138,6 +141,21 @@ class Stage:
 
     async def _publish(self, attempt: Attempt, event: AttemptAlive | AttemptReset | Token) -> None:
         await self.tokens.publish(self.tenant, self.session, attempt.turn, event)
+
+
+@asynccontextmanager
+async def staged(tenant: str, nats_url: str | None) -> AsyncGenerator[Stage]:
+    """Give a stage on the log of a real server, or on one in memory where there is no address."""
+    if nats_url is None:
+        parts = MemoryLog(), MemoryBlobs(), MemorySnapshots(), MemoryTokens()
+        stage = Stage(*parts, tenant)
+        await stage.open()
+        yield stage
+        return
+    async with opened(nats_url, Terms()) as on:
+        stage = Stage(on.log, on.blobs, on.snapshots, on.tokens, tenant)
+        await stage.open()
+        yield stage
 
 
 def gateway(desk: Desk) -> FastAPI:

@@ -9,11 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.services.gateway.streaming import Stage, gateway, served
+from tests.services.gateway.streaming import Stage, gateway, served, staged
 from tests.services.gateway.watching import Watcher, asking
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened
 
 STREAM = "/v1/sessions/s/turns/1/stream"
 PIECES = ["The ", "log ", "is ", "the truth", "\n", "ünïcödé", "日本", "🙂🙃", " code points. "]
@@ -23,15 +20,7 @@ PIECES = ["The ", "log ", "is ", "the truth", "\n", "ünïcödé", "日本", "�
 async def stage(
     request: pytest.FixtureRequest, fresh_tenant: str, nats_url: str
 ) -> AsyncIterator[Stage]:
-    if request.param == "memory":
-        parts = MemoryLog(), MemoryBlobs(), MemorySnapshots(), MemoryTokens()
-        stage = Stage(*parts, fresh_tenant)
-        await stage.open()
-        yield stage
-        return
-    async with opened(nats_url, Terms()) as on:
-        stage = Stage(on.log, on.blobs, on.snapshots, on.tokens, fresh_tenant)
-        await stage.open()
+    async with staged(fresh_tenant, nats_url if request.param == "nats" else None) as stage:
         yield stage
 
 

@@ -34,14 +34,17 @@ class Answer:
     writer: asyncio.StreamWriter
     waiting: bytes = b""
     comments: int = 0
+    unfinished: bool = True
+    """Whether the server has yet to say that this is all."""
 
-    async def read(self, most: int = 65536) -> bytes:
+    async def read(self) -> bytes:
         """Give some bytes of the body; none at its end, however it ended."""
         with suppress(ConnectionError, asyncio.IncompleteReadError):
-            size = int((await self.reader.readline()).strip() or b"0", 16)
+            size = int(await self.reader.readuntil(b"\r\n"), 16)
             body = await self.reader.readexactly(size)
             await self.reader.readexactly(2)
-            return body[:most]
+            self.unfinished = size > 0
+            return body
         return b""
 
     async def events(self) -> AsyncGenerator[Heard]:

@@ -1,0 +1,135 @@
+"""What one connection may cost, and how it ends when its reader is slow or gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
+
+from tests.services.gateway.streaming import served
+from tests.services.gateway.watching import asking
+from turnlog.events.errors import Unavailable
+from turnlog.services.gateway.sse import ROOM, EventStream, Pace, framed
+
+LARGE = b"x" * 10_000
+
+
+@dataclass
+class Source:
+    """Gives large frames, as many as are asked for, and tells when it is let go."""
+
+    count: int | None = None
+    error: Exception | None = None
+    given: int = 0
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def frames(self) -> AsyncGenerator[bytes]:
+        try:
+            while self.count is None or self.given < self.count:
+                self.given += 1
+                yield framed("large", LARGE, str(self.given))
+                await asyncio.sleep(0)
+            if self.error:
+                raise self.error
+        finally:
+            self.left.set()
+
+
+def app(source: Source, patience: float = 20.0) -> Starlette:
+    stopping = asyncio.Event()
+
+    async def stream(request: Request) -> EventStream:
+        del request
+        return EventStream(source.frames(), Pace(15.0, patience), stopping)
+
+    return Starlette(routes=[Route("/stream", stream)])
+
+
+async def test_a_reader_who_does_not_read_is_cut_and_can_tell() -> None:
+    source = Source()
+    async with served(app(source, patience=0.2)) as port, asking(port, "/stream") as answer:
+        await source.left.wait()
+        before = source.given
+        got = await answer.whole()
+        assert [int(event.id) for event in got] == list(range(1, len(got) + 1))
+        assert len(got) <= before
+        # The last chunk of an answer that was finished is empty; here the connection just ends
+        assert answer.unfinished
+
+
+async def test_a_reader_who_does_not_read_holds_up_the_source_instead_of_filling_memory() -> None:
+    source = Source()
+    async with served(app(source, patience=0.5)) as port, asking(port, "/stream"):
+        await source.left.wait()
+    # Beside what may wait here there are only the buffers of the two sockets
+    assert source.given * len(LARGE) < ROOM + 8 * 1024 * 1024
+
+
+async def test_a_slow_reader_does_not_hold_up_others() -> None:
+    source, quick = Source(), Source(count=300)
+    async with served(app(source)) as port, served(app(quick)) as other, asking(port, "/stream"):
+        async with asking(other, "/stream") as answer:
+            assert len(await answer.whole()) == 300
+        assert not source.left.is_set()
+
+
+async def test_a_reader_who_goes_away_is_noticed_while_nothing_is_sent() -> None:
+    left = asyncio.Event()
+
+    async def silent() -> AsyncGenerator[bytes]:
+        try:
+            await asyncio.Event().wait()
+            yield b""
+        finally:
+            left.set()
+
+    async def stream(request: Request) -> EventStream:
+        del request
+        return EventStream(silent(), Pace(3600.0), asyncio.Event())
+
+    async with served(Starlette(routes=[Route("/stream", stream)])) as port:
+        async with asking(port, "/stream") as answer:
+            await answer.read()
+            answer.cut()
+        await left.wait()
+
+
+async def test_frames_that_wait_are_sent_in_one_write() -> None:
+    async def burst() -> AsyncGenerator[bytes]:
+        for number in range(1000):
+            yield framed("small", b"x", str(number))
+
+    async def stream(request: Request) -> EventStream:
+        del request
+        return EventStream(burst(), Pace(15.0), asyncio.Event())
+
+    routes = [Route("/stream", stream)]
+    async with served(Starlette(routes=routes)) as port, asking(port, "/stream") as answer:
+        sizes: list[int] = []
+        while chunk := await answer.read():
+            sizes.append(len(chunk))
+        assert len(sizes) < 10
+
+
+async def test_a_source_that_breaks_ends_the_stream_behind_what_it_gave() -> None:
+    source = Source(count=3, error=Unavailable("nats", "gone"))
+    async with served(app(source)) as port, asking(port, "/stream") as answer:
+        assert [event.id for event in await answer.whole()] == ["1", "2", "3"]
+        assert not answer.unfinished
+
+
+@pytest.mark.parametrize("data", [b"a\nb", b"a\r\nb", b"a\rb", b'{"a":\n1}'])
+def test_a_line_break_in_data_does_not_break_the_frame(data: bytes) -> None:
+    frame = framed("name", data, "1")
+    assert frame.count(b"\n\n") == 1
+    assert frame.endswith(b"\n\n")
+    assert b"\r" not in frame
+
+
+def test_a_line_break_in_a_name_does_not_break_the_frame() -> None:
+    assert framed("na\nme\r", b"{}", "1") == b"id: 1\nevent: name\ndata: {}\n\n"
