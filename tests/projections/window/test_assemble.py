@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.parts.windows import CALL, assembled, blueprint_of, fetched, opened_by
+from turnlog.events.content import digest_of
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
+from turnlog.projections.testing import Given, exchange, saying
+from turnlog.projections.window.assemble import assemble, needs
+from turnlog.projections.window.call import Needs, Texts, provider_of
+
+TEXT = """\
+blueprint: guide
+version: 1
+attributes: {city: {type: text}}
+layers:
+  persona: {file: persona.md, keep: always}
+  city: {text: "The city is {city}."}
+calls:
+  reply:
+    messages: [{system: [persona, city]}, {history: recent}, {user: [input]}]
+    budget: window
+    parameters: {temperature: 0.5}
+history: {recent: {}}
+budget: {window: {tokens: 30, ladder: [{drop_oldest_pairs: {history: recent}}]}}
+profiles: {chat: {default: true, call: reply}}
+"""
+BLUEPRINT = blueprint_of(TEXT)
+WHOLE = blueprint_of(
+    TEXT.replace("    budget: window\n", "")
+    .replace("{recent: {}}", "{recent: {all: true}}")
+    .replace("[{drop_oldest_pairs: {history: recent}}]", "[]")
+)
+FILES = {"persona": "You are a guide."}
+
+
+def talked(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> Given:
+    session = opened_by(blueprint, FILES, city="Riga")
+    return session.later(*(step for turn in turns for step in exchange(*turn)), saying("Go on"))
+
+
+def needed(session: Given, blueprint: Blueprint = BLUEPRINT) -> Needs:
+    return needs(blueprint, session.opened, CALL)
+
+
+def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
+    session = talked(("Hi", "Hello"), ("Where?", "There.")).later(ExcludeTurn(1))
+    asked = needed(session)
+    assert asked.blobs == (digest_of("You are a guide."),)
+    texts = fetched(asked, session.events, FILES).said.values()
+    assert list(texts) == ["Where?", "There.", "Go on"]
+
+
+def test_a_call_asks_for_older_turns_only_when_it_could_show_them() -> None:
+    long = [("x" * 40, "y" * 40)] * 6
+    session = talked(*long)
+    assert session.opened.earlier
+    assert not needed(session).older
+    assert needed(session, WHOLE).older
+    assert not needed(talked(), WHOLE).older
+
+
+def test_turns_left_out_make_room_for_older_ones_which_are_then_asked_for() -> None:
+    session = talked(*[("x" * 30, "y" * 30)] * 6)
+    shorter = session.later(*(ExcludeTurn(ref.turn) for ref in session.opened.turns))
+    assert needed(shorter).older
+    found = assembled(shorter, BLUEPRINT, FILES)
+    assert found.request.messages[1].content == "x" * 30
+
+
+@pytest.mark.parametrize("missing", ["blobs", "said"])
+def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) -> None:
+    session = talked(("Hi", "Hello"))
+    texts = fetched(needed(session), session.events, FILES)
+    less = Texts(blobs={}, said=texts.said) if missing == "blobs" else Texts(texts.blobs, {})
+    with pytest.raises(Corrupt, match="was not fetched"):
+        assemble(BLUEPRINT, session.opened, CALL, less)
+
+
+def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
+    session = opened_by(BLUEPRINT, FILES, city="Riga").later(saying("x" * 200))
+    with pytest.raises(Refused) as refusal:
+        assembled(session, BLUEPRINT, FILES)
+    assert refusal.value.code == "over-budget"
+    assert refusal.value.detail == "59 tokens do not fit 30: persona 4, city 5, input 50"
+    assert refusal.value.fix == "shorten the input or raise the budget by 29 tokens"
+
+
+def test_parameters_of_the_call_go_with_the_request() -> None:
+    found = assembled(talked(), BLUEPRINT, FILES)
+    assert found.request.parameters == {"temperature": 0.5}
+
+
+def test_the_digest_covers_everything_the_model_is_sent() -> None:
+    request = assembled(talked(), BLUEPRINT, FILES).request
+    others = [
+        replace(request, model="openai/other"),
+        replace(request, parameters={"temperature": 0.6}),
+        replace(request, messages=request.messages[:1]),
+        replace(request, tools=({"name": "t"},)),
+    ]
+    assert len({request.digest, *(other.digest for other in others)}) == 5
+
+
+def test_the_digest_is_that_of_the_canonical_form() -> None:
+    request = assembled(opened_by(BLUEPRINT, {}, city="Rīga").later(saying("Go")), BLUEPRINT, {})
+    assert request.request.digest == digest_of(
+        '{"messages":[{"content":"The city is Rīga.","role":"system"},'
+        '{"content":"Go","role":"user"}],"model":"openai/test",'
+        '"parameters":{"temperature":0.5},"tools":[]}'
+    )
+
+
+def test_slots_are_filled_once_and_never_from_what_filled_them() -> None:
+    session = opened_by(BLUEPRINT, FILES, city="{city} {persona}").later(saying("Go"))
+    assert (
+        "The city is {city} {persona}."
+        in assembled(session, BLUEPRINT, FILES).request.messages[0].content
+    )
+
+
+def test_a_slot_without_a_value_is_empty() -> None:
+    session = opened_by(BLUEPRINT, FILES).later(saying("Go"))
+    assert (
+        assembled(session, BLUEPRINT, FILES).request.messages[0].content.endswith("The city is .")
+    )
+
+
+def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
+    session = talked()
+    call = replace(CALL, model="gemini/x", provider="gemini")
+    assert needs(BLUEPRINT, session.opened, call).blobs == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"),
+    [
+        ("gpt-x", "openai"),
+        ("openai/gpt-x", "openai"),
+        ("gemini/a/b", "gemini"),
+        ("scripted/demo", "scripted"),
+    ],
+)
+def test_a_model_names_its_provider(model: str, provider: str) -> None:
+    assert provider_of(model) == provider
+
+
+def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
+    session = opened_by(BLUEPRINT, FILES, city="Riga").later(
+        saying("No"), CancelTurn(), saying("Yes")
+    )
+    said = [m.content for m in assembled(session, BLUEPRINT, FILES).request.messages[1:]]
+    assert said == ["Yes"]

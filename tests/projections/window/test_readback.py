@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
+from turnlog.events.content import Content, Plain, Sealed, digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt
+from turnlog.events.manifest import FromEvent, Manifest
+from turnlog.events.turn import TurnSubmitted
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.testing import exchange, saying
+from turnlog.projections.window.readback import blobs_of as blobs_named
+from turnlog.projections.window.readback import read_back
+
+BLUEPRINT = blueprint_of("""\
+blueprint: guide
+version: 1
+attributes: {player: {type: map}}
+layers:
+  persona: {file: persona.md}
+  city: {text: "The city is Vilnius."}
+  player: {attribute: player}
+calls:
+  reply:
+    messages: [{system: [persona, city, player]}, {history: recent}, {user: [input]}]
+history: {recent: {}}
+profiles: {chat: {default: true, call: reply}}
+""")
+FILES = {"persona": "You are a guide."}
+BLOBS = blobs_of(FILES)
+TALKED = opened_by(BLUEPRINT, FILES, player={"text": "not content", "name": "Ada"}).later(
+    *exchange("Hi", "Hello"), *exchange("Where?", "There."), saying("How far?")
+)
+FOUND = assembled(TALKED, BLUEPRINT, FILES)
+
+
+def refused(
+    manifest: Manifest = FOUND.manifest,
+    events: tuple[Recorded, ...] = TALKED.events,
+    blobs: dict[str, str] = BLOBS,
+) -> str:
+    with pytest.raises(Corrupt) as corrupt:
+        read_back(manifest, events, blobs)
+    return str(corrupt.value)
+
+
+def with_part(layer: str, **change: object) -> Manifest:
+    """Give the manifest with another account of one part."""
+    parts = tuple(
+        part.model_copy(update=change) if part.layer == layer else part
+        for part in FOUND.manifest.parts
+    )
+    return FOUND.manifest.model_copy(update={"parts": parts})
+
+
+def test_a_prompt_reads_back_as_it_was_sent() -> None:
+    assert read_back(FOUND.manifest, TALKED.events, BLOBS) == FOUND.request.messages
+
+
+def test_only_the_blobs_that_stand_in_the_prompt_are_asked_for() -> None:
+    assert blobs_named(FOUND.manifest) == (digest_of("You are a guide."),)
+
+
+def test_an_attribute_that_looks_like_content_is_read_back_as_the_value_it_is() -> None:
+    assert '{"text": "not content", "name": "Ada"}' in FOUND.request.messages[0].content
+
+
+def test_what_happens_later_changes_no_prompt_of_before() -> None:
+    later = TALKED.later(ExcludeTurn(1), RedactReply(2, "r", "operator", "(Withheld.)"))
+    assert read_back(FOUND.manifest, later.events, BLOBS) == FOUND.request.messages
+
+
+def test_a_blob_that_was_not_fetched_is_named() -> None:
+    assert refused(blobs={}) == f"blob {digest_of(FILES['persona'])}: it was not fetched"
+
+
+def test_a_blob_whose_text_has_changed_is_noticed() -> None:
+    forged = dict.fromkeys(BLOBS, "You are a thief.")
+    said = "part persona: its text does not match the recorded digest"
+    assert refused(blobs=forged) == said
+
+
+def changed(sequence: int, said: Content) -> tuple[Recorded, ...]:
+    """Give the events with another text in one of them."""
+    recorded = TALKED.events[sequence - 1]
+    assert isinstance(recorded.event, TurnSubmitted)
+    other = replace(recorded, event=recorded.event.model_copy(update={"text": said}))
+    return (*TALKED.events[: sequence - 1], other, *TALKED.events[sequence:])
+
+
+def test_an_input_that_has_changed_is_noticed() -> None:
+    events = changed(len(TALKED.events), Plain(text="How long?"))
+    said = "part input: its text does not match the recorded digest"
+    assert refused(events=events) == said
+
+
+def test_a_turn_that_has_changed_is_noticed() -> None:
+    said = "turns 1 to 2: their texts do not match the recorded digest"
+    assert refused(events=changed(3, Plain(text="Hey"))) == said
+
+
+def test_a_turn_that_is_gone_is_named() -> None:
+    events = tuple(e for e in TALKED.events if e.sequence not in range(8, 13))
+    assert refused(events=events) == "turn 2: it is not in the session's history"
+
+
+def test_an_event_that_is_gone_is_named() -> None:
+    gone = with_part("input", source=FromEvent(sequence=99, field="text"))
+    assert refused(gone) == "event 99: it is not among the events of the session"
+
+
+def test_text_that_can_no_longer_be_opened_does_not_pass_for_another() -> None:
+    sealed = Sealed(sealed="AAAA", key="k", digest=digest_of("How far?"), characters=8)
+    assert refused(events=changed(len(TALKED.events), sealed)).startswith("part input: ")
+    assert refused(events=changed(3, sealed)).startswith("turns 1 to 2: ")
+
+
+def test_a_part_without_a_place_among_the_messages_is_noticed() -> None:
+    lost = with_part("input", message=9)
+    assert refused(lost) == "part input: it names no place among the messages"
