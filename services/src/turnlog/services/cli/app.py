@@ -1,0 +1,60 @@
+"""The typer application, built from the sections; nothing is made when this is imported.
+
+Help is plain text: typer's rich help takes longer to import than all that a command needs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from turnlog.services.cli.overview import overview, show_overview, show_version
+from turnlog.services.cli.sections import GROUPS, SECTIONS, Command
+
+_HELP: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"]}
+_NO_HELP: Final[dict[str, Any]] = {"help_option_names": []}
+
+
+def build() -> typer.Typer:
+    """Build the command line."""
+    app = _typer(_NO_HELP)
+    app.callback(invoke_without_command=True)(_root)
+    groups = {word: _typer(_HELP) for word in GROUPS}
+    for word, group in groups.items():
+        app.add_typer(group, name=word, help=GROUPS[word])
+    for section in SECTIONS:
+        for command in section.commands:
+            _register(app, groups, command)
+    return app
+
+
+def _typer(context: dict[str, Any]) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=context,
+        no_args_is_help=context is _HELP,
+    )
+
+
+def _register(app: typer.Typer, groups: dict[str, typer.Typer], command: Command) -> None:
+    word, _, rest = command.name.partition(" ")
+    home = groups[word] if rest else app
+    home.command(rest or word, context_settings=_HELP)(command.does)
+
+
+def _root(
+    ctx: typer.Context,
+    *,
+    help: Annotated[  # noqa: A002 - the name of the option
+        bool, typer.Option("--help", "-h", is_eager=True, callback=show_overview)
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=show_version)
+    ] = False,
+) -> None:
+    del help, version
+    if ctx.invoked_subcommand is None:
+        typer.echo(overview())

@@ -1,0 +1,58 @@
+"""Commands that look after an installation: what it needs, how it is set, what it is made of."""
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnlog.services.cli.commands.late import reading, running
+from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Output, Tenant, Url
+
+
+def doctor(url: Url = None, data_dir: DataDir = HERE, output: Output = "table") -> None:
+    """Check that this machine has what a service needs."""
+    from turnlog.services.cli.doctor.round import examine, show
+    from turnlog.services.cli.failures import Exit
+
+    findings = running(examine(Asked(url, data_dir, DEFAULT), os.environ))
+    if not show(findings, output):
+        raise typer.Exit(Exit.ERROR)
+
+
+def config_show(output: Output = "table") -> None:
+    """Show every setting in force and where it comes from; secrets are masked."""
+    from turnlog.services.cli.environment import in_force
+    from turnlog.services.cli.screens.settings import show
+
+    show(in_force(os.environ), output)
+
+
+def blueprint_check(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Folders of blueprints.")
+    ],
+    output: Output = "table",
+) -> None:
+    """Name everything that is wrong with a blueprint on disk.
+
+    Each thing with its line and the way out; exit code 1 where there is any.
+    """
+    from turnlog.services.cli.checking import check
+    from turnlog.services.cli.failures import Exit
+
+    if not check(folders, output):
+        raise typer.Exit(Exit.ERROR)
+
+
+def blueprint_list(
+    url: Url = None, data_dir: DataDir = HERE, tenant: Tenant = DEFAULT, output: Output = "table"
+) -> None:
+    """List the blueprints a session can be opened by."""
+    from turnlog.services.cli.show import show_blueprints
+
+    reading(Asked(url, data_dir, tenant), lambda reader: show_blueprints(reader, output))

@@ -1,0 +1,106 @@
+"""Commands that read what the log holds."""
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from turnlog.services.cli.commands.late import reading
+from turnlog.services.cli.options import (
+    DEFAULT,
+    HERE,
+    Asked,
+    At,
+    DataDir,
+    Output,
+    Session,
+    Tenant,
+    Url,
+)
+
+
+def sessions(
+    query: Annotated[
+        str | None, typer.Option("-q", "--query", help="Stands in the id or in the first turn.")
+    ] = None,
+    blueprint: Annotated[str | None, typer.Option(help="Only those of this blueprint.")] = None,
+    redacted: Annotated[
+        bool | None, typer.Option("--redacted", help="Only those with a reply withheld.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at the most.")] = 50,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """List sessions, newest first."""
+    from turnlog.services.cli.show import show_sessions
+
+    wanted = {"q": query, "blueprint": blueprint, "redacted": redacted, "limit": limit}
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: show_sessions(reader, wanted, output), rows=True)
+
+
+def show(
+    session: Session,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Show one session: what it is, its turns, its calls."""
+    from turnlog.services.cli.show import show_session
+
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: show_session(reader, session, output), rows=True)
+
+
+def history(
+    session: Session,
+    at: At = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Show the conversation, turn by turn."""
+    from turnlog.services.cli.show import show_history
+
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: show_history(reader, session, at, output))
+
+
+def window(
+    session: Session,
+    call: Annotated[
+        str | None, typer.Option(metavar="KIND", help="The kind of call; else the profile's own.")
+    ] = None,
+    at: At = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Show what the next call would see, with its tokens by component."""
+    from turnlog.services.cli.show import show_window
+
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: show_window(reader, session, call, at, output))
+
+
+def prompt(
+    session: Session,
+    call: Annotated[str, typer.Argument(metavar="CALL", help="The call: 3.1 is turn 3, call 1.")],
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Show the exact prompt of a call, every part with where it came from."""
+    from turnlog.services.cli.show import show_prompt
+
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: show_prompt(reader, session, call, output))

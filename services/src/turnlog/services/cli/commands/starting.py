@@ -1,0 +1,96 @@
+"""Commands that start something, and those that talk to what runs."""
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from turnlog.services.cli.commands.late import running
+from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Url
+
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="MODEL", help="The model of profiles that say `default`, for litellm."),
+]
+Http = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 is any free one.")
+]
+Role = Annotated[
+    Literal["gateway", "worker", "projector"], typer.Argument(help="Which part to run.")
+]
+
+
+def up(
+    data_dir: DataDir = HERE,
+    http: Http = None,
+    nats: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The same for its nats-server.")
+    ] = None,
+    ready_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Written when everything accepts work.")
+    ] = None,
+    blueprints: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Folder of blueprints; may be given several times."),
+    ] = None,
+    model: Model = None,
+) -> None:
+    """Start everything in one process: NATS, gateway, worker and projector."""
+    from turnlog.services.cli.starting import start
+
+    given = {
+        "data_dir": data_dir,
+        "http": http,
+        "nats": nats,
+        "ready_file": ready_file,
+        "blueprints": tuple(blueprints) if blueprints else None,
+        "model": model,
+    }
+    running(start(given))
+
+
+def run(role: Role) -> None:
+    """Start one part, set by TURNLOG_... variables; see `turnlog config show`."""
+    from turnlog.services.cli.starting import run
+
+    running(run(role))
+
+
+def demo(
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where its data lies; else a folder that is removed."),
+    ] = None,
+    http: Http = None,
+    model: Model = None,
+    *,
+    exit_after: Annotated[
+        bool, typer.Option("--exit", help="End after the show instead of staying up.")
+    ] = False,
+) -> None:
+    """Start everything, play a conversation, and show what the log holds of it."""
+    from turnlog.services.demo.demo import play
+
+    running(play(data_dir, http, model, stay=not exit_after))
+
+
+def chat(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help="One to resume; else a new one.")
+    ] = None,
+    blueprint: Annotated[str, typer.Option(help="What a new one is made from.")] = "assistant",
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option("-a", "--attribute", metavar="NAME=VALUE", help="Given when it opens."),
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+) -> None:
+    """Talk to a session; Ctrl-C cancels the turn, Ctrl-D leaves."""
+    from turnlog.services.cli.talk.chat import hold
+
+    hold(Asked(url, data_dir, DEFAULT), session, blueprint, attribute or [])

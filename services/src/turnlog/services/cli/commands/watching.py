@@ -1,0 +1,103 @@
+"""Commands that follow a session through time, and prove it."""
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from turnlog.services.cli.commands.late import reading
+from turnlog.services.cli.options import (
+    DEFAULT,
+    HERE,
+    Asked,
+    DataDir,
+    Output,
+    Session,
+    Tenant,
+    Url,
+)
+
+OneOrAll = Annotated[
+    str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
+]
+
+
+def tail(
+    session: OneOrAll = None,
+    *,
+    types: Annotated[
+        str | None,
+        typer.Option("--types", metavar="NAMES", help="Only these: turn-submitted,turn-failed."),
+    ] = None,
+    after: Annotated[
+        int,
+        typer.Option(
+            metavar="SEQUENCE", min=0, help="Only what follows: of the session, or of the stream."
+        ),
+    ] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Whether to wait for what comes.")
+    ] = True,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Watch events, one a line: those there are, then those that come."""
+    from turnlog.services.cli.watching import tail
+
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: tail(reader, session, types, after, output, live=follow))
+
+
+def replay(
+    session: Session,
+    *,
+    speed: Annotated[
+        float, typer.Option(metavar="TIMES", min=0.1, help="How many times as fast as it was.")
+    ] = 1.0,
+    step: Annotated[bool, typer.Option("--step", help="Wait for Enter before each turn.")] = False,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+) -> None:
+    """Play a session as its user saw it, at the pace it had."""
+    from turnlog.services.cli.watching import replay
+
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: replay(reader, session, speed, step=step))
+
+
+def verify(
+    session: OneOrAll = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Check that the record is whole, unaltered, and tells every prompt.
+
+    Where it is not, the exit code is 5 and the first bad event is named.
+    """
+    from turnlog.services.cli.failures import Exit
+    from turnlog.services.cli.verifying import verify
+
+    asked = Asked(url, data_dir, tenant)
+    if not reading(asked, lambda reader: verify(reader, session, output)):
+        raise typer.Exit(Exit.VERIFICATION_FAILED)
+
+
+def rebuild(
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+) -> None:
+    """Build the read models anew from the log, while readers keep the old ones."""
+    import os
+
+    from turnlog.services.cli.commands.late import running
+    from turnlog.services.cli.rebuilding import rebuild_all
+
+    running(rebuild_all(Asked(None, data_dir, tenant), os.environ))

@@ -1,0 +1,81 @@
+"""Checks of the machine: the data directory, the disk, the port, the clock, the model library."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import time
+from contextlib import closing
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from turnlog.services.cli.doctor.finding import Finding, bad, good, wary
+
+_SCARCE: Final = 1 << 30
+"""Bytes below which a disk is nearly full."""
+_SKEW: Final = 5.0
+"""Seconds a file may lie in the future: file systems have clocks of their own."""
+_GIGABYTE: Final = 1e9
+
+
+def writable(data_dir: Path) -> Finding:
+    """Look whether the data directory, or the one to make it in, takes files."""
+    place = nearest(data_dir)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        fix = "give another one with --data-dir, or change its owner"
+        return bad("data directory", f"{place}: {error.strerror}", fix)
+    said = str(data_dir) if data_dir == place else f"{data_dir}, to be made"
+    return good("data directory", said)
+
+
+def nearest(path: Path) -> Path:
+    """Find the directory itself, or the one that stands nearest above it."""
+    whole = path.absolute()
+    return next(place for place in (whole, *whole.parents) if place.exists())
+
+
+def disk(data_dir: Path) -> Finding:
+    """Look how much room there is."""
+    free = shutil.disk_usage(nearest(data_dir)).free
+    said = f"{free / _GIGABYTE:,.1f} GB free"
+    if free < _SCARCE:
+        return wary("disk", said, "make room: the log takes no event that it cannot keep")
+    return good("disk", said)
+
+
+def port(address: str, running: str | None) -> Finding:
+    """Look whether the HTTP port is free, or taken by the service itself."""
+    host, _, number = address.rpartition(":")
+    if running is not None:
+        return good("HTTP", f"{running} answers")
+    with closing(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host.strip("[]"), int(number)))
+        except OSError as error:
+            fix = "end what listens there, or start with --http 127.0.0.1:0"
+            return bad("HTTP", f"{address}: {error.strerror}", fix)
+    return good("HTTP", f"{address} is free")
+
+
+def clock(data_dir: Path) -> Finding:
+    """Look whether the clock stands behind what was written before."""
+    written = [path.stat().st_mtime for path in data_dir.glob("*") if path.is_file()]
+    behind = max(written, default=0.0) - time.time()
+    if behind > _SKEW:
+        said = f"{behind:,.0f} s behind what stands in {data_dir}"
+        return wary("clock", said, "set it: events carry its time")
+    return good("clock", time.strftime("%Y-%m-%d %H:%M:%S %Z"))
+
+
+def models() -> Finding:
+    """Look whether the library that calls models is there; importing it takes seconds."""
+    if find_spec("litellm") is None:
+        return bad("litellm", "not installed", "run `make install`")
+    return good("litellm", metadata.version("litellm"))

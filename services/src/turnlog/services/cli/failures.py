@@ -1,0 +1,106 @@
+"""Errors as people and scripts meet them: what happened, why, what to do, and an exit code.
+
+Every error that Turnlog raises on purpose ends here, whether it was raised in this process or
+came as problem+json over HTTP. What is not raised on purpose is a fault of the program and
+keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
+
+
+class Exit(IntEnum):
+    """What a script learns from how a command ended."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    CONFLICT = 4
+    VERIFICATION_FAILED = 5
+
+
+USAGE: Final = frozenset(
+    {"bad-address", "bad-id", "bad-option", "bad-setting", "invalid", "unknown-setting"}
+)
+CONFLICTS: Final = frozenset(
+    {
+        "already-redacted",
+        "data-dir-in-use",
+        "key-reused",
+        "no-reply",
+        "nothing-to-cancel",
+        "queue-full",
+        "session-closed",
+        "session-exists",
+        "turn-open",
+    }
+)
+WAYS_OUT: Final = {
+    "unknown-session": "`turnlog sessions` lists those there are",
+    "unknown-turn": "`turnlog show SESSION` lists the turns there are",
+    "unknown-call": "`turnlog show SESSION` lists the calls there are",
+    "unknown-blueprint": "`turnlog blueprint list` lists those there are",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error, ready to be shown."""
+
+    what: str
+    why: str
+    fix: str
+    exit: Exit
+
+
+def failure_of(error: TurnlogError) -> Failure:
+    """Say what an error means to whoever sits at the terminal."""
+    match error:
+        case Refused():
+            return _refused(error)
+        case Conflict(actual=actual):
+            now = "it moved on" if actual is None else f"it is at sequence {actual} now"
+            return Failure(f"session {error.session}", now, "read it again", Exit.CONFLICT)
+        case Unavailable(retry_after=seconds):
+            fix = f"try again in {seconds:g} s; `turnlog doctor` says what is missing"
+            return Failure(f"{error.what} is unavailable", error.detail, fix, Exit.ERROR)
+        case Corrupt():
+            fix = "`turnlog verify` names the first bad event; keep the data as it is"
+            return Failure(error.where, error.detail, fix, Exit.VERIFICATION_FAILED)
+        case _:
+            return Failure("error", str(error), "", Exit.ERROR)
+
+
+def _refused(error: Refused) -> Failure:
+    what = f"{error.field}: {error.code}" if error.field else error.code
+    return Failure(what, error.detail, error.fix or WAYS_OUT.get(error.code, ""), _exit(error.code))
+
+
+def _exit(code: str) -> Exit:
+    if code in USAGE:
+        return Exit.USAGE
+    if code in CONFLICTS:
+        return Exit.CONFLICT
+    return Exit.NOT_FOUND if code.startswith("unknown-") else Exit.ERROR
+
+
+def show(failure: Failure, console: Console) -> None:
+    """Write a failure."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right")
+    table.add_column(overflow="fold")
+    table.add_row(Text("error", "bold red"), Text(failure.what, "bold"))
+    table.add_row("", Text(failure.why))
+    if failure.fix:
+        table.add_row(Text("do", "green"), Text(failure.fix))
+    console.print(table)

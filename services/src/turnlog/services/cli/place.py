@@ -1,0 +1,84 @@
+"""Where a command reads: a running service, or a data directory that nobody serves.
+
+A service that accepts work leaves a ready file in its data directory; one that was killed leaves
+it too, so an address counts only when something answers there. Nothing is searched beyond the
+data directory that was named.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from turnlog.events.errors import Refused
+from turnlog.services.cli.options import Asked
+
+READY_FILE: Final = "ready.json"
+HEALTH_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service that answers at an address."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A data directory that nobody serves."""
+
+    path: Path
+
+
+Place = Service | Directory
+
+
+def find(asked: Asked) -> Place:
+    """Find where to read; raises `Refused` where there is neither a service nor any data."""
+    if asked.url is not None:
+        return Service(asked.url.rstrip("/"))
+    address = ready_address(asked.data_dir)
+    if address is not None and answers(address):
+        return Service(address)
+    if not asked.data_dir.is_dir():
+        raise Refused(
+            "unknown-data-dir",
+            f"no service runs, and there is no data directory {asked.data_dir}",
+            field="data_dir",
+            fix="start one with `turnlog up`, or name the place with --data-dir or --url",
+        )
+    return Directory(asked.data_dir)
+
+
+def service(asked: Asked) -> Service:
+    """Find a running service; raises `Refused` where there is none."""
+    place = find(asked)
+    if isinstance(place, Service):
+        return place
+    raise Refused(
+        "no-service",
+        f"no service runs on {place.path}, and this command needs one",
+        fix="start it with `turnlog up`, or give its address with --url",
+    )
+
+
+def ready_address(data_dir: Path) -> str | None:
+    """Read a service's address from the ready file it left, if it left one."""
+    try:
+        ready = json.loads((data_dir / READY_FILE).read_bytes())
+        return str(ready["http"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def answers(url: str) -> bool:
+    """Ask whether anything serves there."""
+    try:
+        return httpx.get(f"{url}/healthz", timeout=HEALTH_SECONDS).is_success
+    except httpx.HTTPError:
+        return False

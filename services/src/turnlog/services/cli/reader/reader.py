@@ -1,0 +1,116 @@
+"""The reader: everything a command asks, in the words of the HTTP answers.
+
+An answer is checked against its form, so a service of another release is told apart from a fault.
+Events come as they stand on the log. Nothing in here changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import httpx
+from pydantic import ValidationError
+
+from turnlog.events import codec
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Refused
+from turnlog.services.cli.reader.frames import frames
+from turnlog.services.cli.reader.refusals import checked, reaching
+from turnlog.services.gateway.payloads.calls import CallList
+from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
+from turnlog.services.gateway.payloads.service import BlueprintList
+from turnlog.services.gateway.payloads.sessions import SessionPage, SessionView
+from turnlog.services.gateway.payloads.turns import HistoryView
+from turnlog.services.gateway.payloads.verify import VerifyView
+
+SECONDS: Final = 60.0
+"""How long a service may be silent; event streams show a sign of life sooner than that."""
+Query = Mapping[str, str | int | bool | None]
+View = TypeVar("View", bound=Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads from one service."""
+
+    client: httpx.AsyncClient
+    live: bool = True
+    """Whether anything may still happen; nothing does where no service runs."""
+
+    async def sessions(self, query: Query) -> SessionPage:
+        """Give a page of sessions, newest first."""
+        return await self._get(SessionPage, "/v1/sessions", query)
+
+    async def session(self, session: str) -> SessionView:
+        """Give a session as its own log tells it."""
+        return await self._get(SessionView, f"/v1/sessions/{session}")
+
+    async def history(self, session: str, at: int | None = None) -> HistoryView:
+        """Give all turns, or those there were at a sequence."""
+        return await self._get(HistoryView, f"/v1/sessions/{session}/history", {"at": at})
+
+    async def window(self, session: str, call: str | None, at: int | None) -> WindowView:
+        """Give what a call would see."""
+        query = {"call": call, "at": at}
+        return await self._get(WindowView, f"/v1/sessions/{session}/window", query)
+
+    async def calls(self, session: str) -> CallList:
+        """Give all calls with what they took."""
+        return await self._get(CallList, f"/v1/sessions/{session}/calls")
+
+    async def prompt(self, session: str, call: str) -> PromptView:
+        """Give the exact prompt of a call."""
+        return await self._get(PromptView, f"/v1/sessions/{session}/calls/{call}/prompt")
+
+    async def verify(self, session: str) -> VerifyView:
+        """Check a session's record."""
+        return await self._get(VerifyView, f"/v1/sessions/{session}/verify")
+
+    async def blueprints(self) -> BlueprintList:
+        """Give the blueprints a session can be opened by."""
+        return await self._get(BlueprintList, "/v1/blueprints")
+
+    async def _get(self, form: type[View], path: str, query: Query | None = None) -> View:
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        with reaching(str(self.client.base_url)):
+            answer = checked(await self.client.get(path, params=given))
+        try:
+            return form.model_validate_json(answer.content)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            detail = f"{path}: {first['msg']} at {'.'.join(str(step) for step in first['loc'])}"
+            fix = "use the command line of the service's own release"
+            raise Refused("other-release", detail, fix=fix) from None
+
+    async def events(
+        self, session: str | None, *, after: int = 0, types: str | None = None, live: bool
+    ) -> AsyncGenerator[Recorded]:
+        """Give events in order, of one session or of all; ends at the last unless `live`."""
+        path = f"/v1/sessions/{session}/events" if session else "/v1/events"
+        form = "text/event-stream" if live else "application/x-ndjson"
+        query = {"after": after} | ({"types": types} if types else {})
+        request = self.client.build_request("GET", path, params=query, headers={"Accept": form})
+        with reaching(str(self.client.base_url)):
+            answer = await self.client.send(request, stream=True)
+            async with aclosing(_told(answer, live=live)) as told:
+                async for recorded in told:
+                    yield recorded
+
+
+async def _told(answer: httpx.Response, *, live: bool) -> AsyncGenerator[Recorded]:
+    try:
+        if not answer.is_success:
+            await answer.aread()
+        checked(answer)
+        if live:
+            async for frame in frames(answer.aiter_lines()):
+                yield codec.read(frame.data.encode(), 0)
+        else:
+            async for line in answer.aiter_lines():
+                yield codec.read(line.encode(), 0)
+    finally:
+        await answer.aclose()

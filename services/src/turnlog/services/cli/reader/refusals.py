@@ -1,0 +1,56 @@
+"""From problem+json back to the errors it was made from, so that one place renders them all."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
+
+_MOVED, _CORRUPT, _UNAVAILABLE = "conflict", "corrupt", "unavailable"
+
+
+class _Problem(BaseModel):
+    code: str
+    detail: str
+    field: str | None = None
+    fix: str | None = None
+    sequence: int | None = None
+
+
+@contextmanager
+def reaching(url: str) -> Generator[None]:
+    """Say `Unavailable` where a service does not answer."""
+    try:
+        yield
+    except httpx.HTTPError as error:
+        detail = f"{url} does not answer ({type(error).__name__})"
+        raise Unavailable("the service", detail) from error
+
+
+def checked(answer: httpx.Response) -> httpx.Response:
+    """Give a good answer, or raise the error that a bad one stands for."""
+    if answer.is_success:
+        return answer
+    raise _error(answer)
+
+
+def _error(answer: httpx.Response) -> TurnlogError:
+    try:
+        problem = _Problem.model_validate_json(answer.content)
+    except ValidationError:
+        return Unavailable("the service", f"{answer.url} answered {answer.status_code}")
+    match problem:
+        case _Problem(code=code) if code == _MOVED:
+            return Conflict("here", 0, problem.sequence)
+        case _Problem(code=code) if code == _CORRUPT:
+            return Corrupt("the record", problem.detail)
+        case _Problem(code=code) if code == _UNAVAILABLE:
+            seconds = float(answer.headers.get("Retry-After", "1"))
+            return Unavailable("the service", problem.detail, retry_after=seconds)
+        case _:
+            fix = problem.fix or ""
+            return Refused(problem.code, problem.detail, field=problem.field, fix=fix)

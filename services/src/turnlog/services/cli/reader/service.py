@@ -1,0 +1,89 @@
+"""A service for one reader: all that answers, and nothing that acts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from turnlog.events.errors import Unavailable
+from turnlog.events.log.ports import Log
+from turnlog.projections.store import checkpoints
+from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.reach import Bell
+from turnlog.projections.store.schema import prepare
+from turnlog.services.cli.logs import log_to
+from turnlog.services.gateway import process as gateway
+from turnlog.services.projector import process as projector
+from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.runtime.parts import connected
+from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings
+from turnlog.services.runtime.tasks import stopped
+from turnlog.services.up.settings import UpSettings
+
+PATIENCE: Final = 120.0
+"""Seconds the read models are given to draw level with the log."""
+
+
+@asynccontextmanager
+async def serving(data_dir: Path, tenant: str, *, rows: bool) -> AsyncGenerator[str]:
+    """Serve a data directory that nobody serves, with its rows up to date where they are asked.
+
+    Gives the address.
+    """
+    log_to(sys.stderr, "console", least=logging.ERROR)
+    ending = Ending()
+    settings = UpSettings(data_dir=data_dir, tenant=tenant, http="127.0.0.1:0")
+    async with await NatsServer.start(NatsConfig(data_dir, monitor=True)) as server:
+        places = (server.url, server.monitor_url)
+        if rows:
+            await _draw_level(settings.for_role(ProjectorSettings, *places), ending)
+        front = settings.for_role(GatewaySettings, *places)
+        async with gateway.running(front, ending, Bell()) as url:
+            yield url
+
+
+async def _draw_level(settings: ProjectorSettings, ending: Ending) -> None:
+    """Fold what the log holds into the rows; raises what keeps them apart."""
+    bell = Bell()
+    async with (
+        connected(settings, "reader", ending.lost("nats")) as parts,
+        projector.running(settings, ending, bell),
+    ):
+        store = open_store(settings.database_url.get_secret_value())
+        level = asyncio.create_task(_level(parts.log, store, bell))
+        failed = asyncio.create_task(ending.wait())
+        try:
+            done, _ = await asyncio.wait(
+                {level, failed}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                task.result()
+        finally:
+            await stopped(level, failed)
+            await store.close()
+    if not done:
+        raise Unavailable("read models", "they do not draw level with the log")
+
+
+async def _level(log: Log, store: Store, bell: Bell) -> None:
+    await prepare(store)
+    rung = bell.listen()
+    while await _behind(log, store):
+        await rung.wait()
+        rung = bell.listen()
+
+
+async def _behind(log: Log, store: Store) -> bool:
+    async with store.reading() as connection:
+        live = await checkpoints.active(connection)
+    async with aclosing(log.follow(None, live.position if live else 0, live=False)) as bulks:
+        async for _ in bulks:
+            return True
+    return False

@@ -1,0 +1,70 @@
+"""Rebuilding the read models from the log: here, or wherever the settings of a projector lead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from turnlog.events.errors import Unavailable
+from turnlog.projections.store.engine import open_store
+from turnlog.services.cli.console import answers
+from turnlog.services.cli.environment import read
+from turnlog.services.cli.options import Asked
+from turnlog.services.cli.place import READY_FILE, Service, find
+from turnlog.services.cli.verifying import progress
+from turnlog.services.projector.folding import Folding
+from turnlog.services.projector.rebuild import rebuild
+from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.runtime.parts import connected
+from turnlog.services.runtime.settings import ProjectorSettings
+from turnlog.services.up.settings import UpSettings
+
+
+async def rebuild_all(asked: Asked, environ: Mapping[str, str]) -> None:
+    """Fold everything anew and switch to it; readers keep the old rows meanwhile."""
+    async with (
+        _settings(asked, environ) as settings,
+        connected(settings, "rebuild", Ending().lost("nats")) as parts,
+    ):
+        store = open_store(settings.database_url.get_secret_value())
+        try:
+            folding = Folding(parts.log, store, parts.tracing, settings.tenant)
+            position = await _shown(folding)
+        finally:
+            await store.close()
+    answers().print(f"rebuilt up to stream sequence {position:,}")
+
+
+async def _shown(folding: Folding) -> int:
+    with progress() as bar:
+        task = bar.add_task("rebuilding", total=None)
+
+        def advanced(position: int, goal: int) -> None:
+            bar.update(task, completed=position, total=max(position, goal))
+
+        switched = await rebuild(folding, advanced)
+    if switched is None:
+        raise Unavailable("rebuild", "another one took over; its rows are in force")
+    return switched.position
+
+
+@asynccontextmanager
+async def _settings(asked: Asked, environ: Mapping[str, str]) -> AsyncGenerator[ProjectorSettings]:
+    """Find log and database: as configured, those of a running service, or those of a directory."""
+    if "TURNLOG_NATS_URL" in environ:
+        yield read(ProjectorSettings, environ)
+        return
+    here = UpSettings(data_dir=asked.data_dir, tenant=asked.tenant)
+    if isinstance(find(asked), Service):
+        yield here.for_role(ProjectorSettings, _ready_nats(asked.data_dir), None)
+        return
+    async with await NatsServer.start(NatsConfig(asked.data_dir, monitor=True)) as server:
+        yield here.for_role(ProjectorSettings, server.url, server.monitor_url)
+
+
+def _ready_nats(data_dir: Path) -> str:
+    return str(json.loads((data_dir / READY_FILE).read_bytes())["nats"])

@@ -1,0 +1,62 @@
+"""Playing scenes on a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from turnlog.services.cli.replay.scenes import Scene
+from turnlog.services.cli.screens.history import REPLY, WIDTH, said
+from turnlog.services.cli.screens.palette import QUIET
+from turnlog.services.cli.talk.typist import Typist
+
+MOST_PAUSE: Final = 3.0
+"""Seconds: nobody replays a lunch break."""
+_WORDS: Final = re.compile(r"\S+\s*|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """Plays scenes one after the other."""
+
+    console: Console
+    speed: float
+    """How many times as fast as it was; 0 is without any pause."""
+    turn_page: Callable[[], Awaitable[None]] | None = None
+    """Waited for before each turn but the first, where somebody steps through."""
+
+    async def play(self, scenes: Iterable[Scene]) -> None:
+        """Play them all."""
+        for scene in scenes:
+            if scene.turn and scene.turn > 1 and self.turn_page:
+                await self.turn_page()
+            else:
+                await self._wait(min(MOST_PAUSE, scene.pause))
+            await self._show(scene)
+
+    async def _show(self, scene: Scene) -> None:
+        match scene.who:
+            case "you":
+                self.console.print(said(scene.text))
+            case "note":
+                self.console.print(Text(f"{'':{WIDTH}}   {scene.text}", QUIET))
+            case "reply":
+                await self._say(scene)
+
+    async def _say(self, scene: Scene) -> None:
+        typist = Typist(self.console, "reply", REPLY, WIDTH)
+        words = _WORDS.findall(scene.text)
+        for word in words:
+            await self._wait(scene.lasts / len(words))
+            typist.say(word)
+        typist.end()
+
+    async def _wait(self, seconds: float) -> None:
+        if self.speed:
+            await asyncio.sleep(seconds / self.speed)

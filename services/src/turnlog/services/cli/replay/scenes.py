@@ -1,0 +1,101 @@
+"""The scenes of a session: what its user saw, in order, with the pauses between.
+
+They are told by the log alone. What an attempt had said before it was given up was seen, so it
+is shown, and taken back as it was then. How fast single tokens came is not on the log: a reply
+is spread evenly over the time it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, Timings
+from turnlog.events.content import Content, Plain
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import Event
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnQueued,
+    TurnSubmitted,
+)
+
+Who = Literal["you", "reply", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Something that appeared."""
+
+    who: Who
+    text: str
+    pause: float = 0.0
+    """Seconds before it began."""
+    lasts: float = 0.0
+    """Seconds over which it came."""
+    turn: int | None = None
+    """The turn that begins with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A scene before it is known how long the one before it lay back."""
+
+    who: Who
+    text: str
+    lasts: float = 0.0
+    turn: int | None = None
+
+
+def scenes(events: Iterable[Recorded]) -> Iterator[Scene]:
+    """Give the scenes of a session's events."""
+    shown_at: datetime | None = None
+    spoke = 0.0
+    for recorded in events:
+        if isinstance(recorded.event, AttemptEnded):
+            spoke = _spoke(recorded.event.timings)
+        line = _line(recorded.event, spoke)
+        if line is not None:
+            at = datetime.fromisoformat(recorded.envelope.time)
+            since = (at - shown_at).total_seconds() if shown_at else 0.0
+            shown_at = at
+            yield Scene(line.who, line.text, max(0.0, since - line.lasts), line.lasts, line.turn)
+
+
+def _spoke(timings: Timings | None) -> float:
+    """Seconds from the first text to the last."""
+    return (timings.total - (timings.first_token or 0)) / 1_000 if timings else 0.0
+
+
+def _line(event: Event, spoke: float) -> _Line | None:
+    match event:
+        case SessionOpened(blueprint=blueprint):
+            return _Line("note", f"the session opens by {blueprint.name} v{blueprint.version}")
+        case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
+            return _Line("you", _text(text), turn=turn)
+        case AttemptStarted(attempt=attempt) if attempt > 1:
+            return _Line("note", f"attempt {attempt} begins anew")
+        case AttemptEnded(partial=partial) if partial:
+            return _Line("reply", _text(partial), spoke)
+        case TurnCompleted(text=text):
+            return _Line("reply", _text(text), spoke)
+        case TurnFailed(turn=turn, code=code, detail=detail):
+            return _Line("note", f"turn {turn} has no reply: {code}, {detail}")
+        case TurnCancelled(turn=turn, reason=reason):
+            return _Line("note", f"turn {turn} has no reply: {reason}")
+        case ReplyRedacted(turn=turn, replacement=replacement):
+            return _Line("note", f"the reply of turn {turn} is withheld: {_text(replacement)}")
+        case SessionClosed(reason=reason):
+            return _Line("note", f"the session closes: {reason}")
+        case _:
+            return None
+
+
+def _text(content: Content | None) -> str:
+    return content.text if isinstance(content, Plain) else "(sealed or erased)"

@@ -1,0 +1,1 @@
+"""How what the log holds looks on a terminal: values in, rich renderables out, nothing read."""

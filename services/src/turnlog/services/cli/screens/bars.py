@@ -1,0 +1,93 @@
+"""Tokens by component: one bar for the whole prompt, and a line for each component."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.events.manifest import Manifest, Part
+from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY, component_colours
+from turnlog.services.cli.screens.spelling import counted
+
+BAR = 60
+"""Columns of a bar."""
+_CROWDED, _TIGHT = 0.9, 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a component takes of a prompt."""
+
+    component: str
+    tokens: int
+    parts: int
+
+
+def shares(parts: Iterable[Part]) -> tuple[Share, ...]:
+    """Add up what stands in a prompt, by component."""
+    found: dict[str, Share] = {}
+    for part in parts:
+        if part.message is not None:
+            before = found.get(part.component, Share(part.component, 0, 0))
+            tokens, held = before.tokens + part.tokens, before.parts + 1
+            found[part.component] = Share(part.component, tokens, held)
+    return tuple(found.values())
+
+
+def token_bars(manifest: Manifest) -> RenderableType:
+    """Show where a prompt's tokens go, and how much of its budget they take."""
+    colours = component_colours(manifest.parts)
+    by_component = shares(manifest.parts)
+    return Group(_stacked(by_component, colours), _lines(by_component, colours), _total(manifest))
+
+
+def widths(numbers: Iterable[int], columns: int) -> tuple[int, ...]:
+    """Share out columns by size, rounding so that they add up; what is there stays visible."""
+    sizes = tuple(numbers)
+    whole = sum(sizes)
+    if not whole:
+        return tuple(0 for _ in sizes)
+    exact = [size * columns / whole for size in sizes]
+    given = [max(1, int(width)) if size else 0 for width, size in zip(exact, sizes, strict=True)]
+    while sum(given) != columns:
+        step = 1 if sum(given) < columns else -1
+        lacking = [step * (width - have) for width, have in zip(exact, given, strict=True)]
+        given[lacking.index(max(lacking))] += step
+    return tuple(given)
+
+
+def _stacked(by_component: tuple[Share, ...], colours: Mapping[str, str]) -> Text:
+    bar = Text()
+    columns = widths((share.tokens for share in by_component), BAR)
+    for share, width in zip(by_component, columns, strict=True):
+        bar.append("█" * width, colours[share.component])
+    return bar
+
+
+def _lines(by_component: tuple[Share, ...], colours: Mapping[str, str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for justify in ("left", "right", "right", "left"):
+        table.add_column(justify=justify)
+    whole = sum(share.tokens for share in by_component) or 1
+    for share in by_component:
+        table.add_row(
+            Text().append("■ ", colours[share.component]).append(share.component),
+            f"{share.tokens:,}",
+            Text(f"{share.tokens / whole:.0%}", QUIET),
+            Text(counted(share.parts, "part"), QUIET),
+        )
+    return table
+
+
+def _total(manifest: Manifest) -> Text:
+    counter = manifest.counter.name + ("" if manifest.counter.exact else ", an estimate")
+    line = Text().append(counted(manifest.tokens, "token"), "bold")
+    if manifest.budget:
+        share = manifest.tokens / manifest.budget
+        colour = BAD if share > _CROWDED else WARY if share > _TIGHT else GOOD
+        line.append(f" of {manifest.budget:,} · ").append(f"{share:.0%}", colour)
+    return line.append(f" · counted by {counter}", QUIET)

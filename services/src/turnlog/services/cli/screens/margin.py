@@ -1,0 +1,21 @@
+"""Text with a stroke at its left: a label, a colour, and as many lines as the text takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.box import Box
+from rich.table import Table
+from rich.text import Text
+
+_STROKE: Final = Box("    \n  ▌ \n    \n  ▌ \n    \n    \n  ▌ \n    \n")
+"""Nothing but a stroke between two columns."""
+
+
+def beside(label: str, text: Text, colour: str, width: int) -> Table:
+    """Set a text beside its label, which has `width` columns; every line has the stroke."""
+    table = Table(box=_STROKE, show_header=False, show_edge=False, border_style=colour)
+    table.add_column(width=width, justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row(Text(label, f"bold {colour}"), text)
+    return table

@@ -1,0 +1,141 @@
+"""Prompts on a terminal: every layer in its colour, where it came from, and what was left out.
+
+Nothing is shortened in the texts: what stands here is what the model was sent. Blank lines that
+join two layers of one message are not drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.events.manifest import (
+    FromBlob,
+    FromBlueprint,
+    FromEvent,
+    FromTurns,
+    Manifest,
+    Part,
+    Source,
+)
+from turnlog.projections.window.request import ChatMessage
+from turnlog.services.cli.screens.bars import token_bars
+from turnlog.services.cli.screens.margin import beside
+from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY, layer_colours
+from turnlog.services.cli.screens.passages import Passage, passages
+from turnlog.services.cli.screens.spelling import short
+from turnlog.services.gateway.payloads.prompts import MessageView, PromptView, WindowView
+
+
+def prompt_screen(prompt: PromptView) -> RenderableType:
+    """Show the exact prompt of a call, and whether it is proven to be the recorded one."""
+    call = Text().append(f"prompt of call {prompt.call}", "bold")
+    call.append(f"  {prompt.session} · {prompt.model} · {prompt.manifest.kind}", QUIET)
+    return Group(call, *_body(prompt.messages, prompt.manifest), proof(prompt))
+
+
+def window_screen(window: WindowView) -> RenderableType:
+    """Show what a call would see if it were made."""
+    call = Text().append(f"window of the next {window.call}", "bold")
+    at = f"  {window.session} · {window.model} · at sequence {window.sequence}"
+    return Group(call.append(at, QUIET), *_body(window.messages, window.manifest))
+
+
+def proof(prompt: PromptView) -> Text:
+    """Say whether a prompt reads back as it was recorded."""
+    if prompt.verified:
+        line = Text().append("✓ read back from the log, byte for byte", f"bold {GOOD}")
+    else:
+        fault = f"{prompt.fault.where}: {prompt.fault.detail}" if prompt.fault else ""
+        line = Text().append(f"✗ not proven · {fault}", f"bold {BAD}")
+    return line.append(f"\n  {prompt.digest}", QUIET)
+
+
+def _body(views: Sequence[MessageView], manifest: Manifest) -> Iterator[RenderableType]:
+    if views:
+        yield prompt_texts([ChatMessage(view.role, view.content) for view in views], manifest)
+    yield Text()
+    yield part_table(manifest)
+    yield Text()
+    yield token_bars(manifest)
+    absent = left_out(manifest)
+    if absent is not None:
+        yield Text("\nleft out", QUIET)
+        yield absent
+    yield Text()
+
+
+def prompt_texts(messages: Sequence[ChatMessage], manifest: Manifest) -> RenderableType:
+    """Lay out the messages, layer by layer."""
+    colours = layer_colours(manifest.parts)
+    width = max((len(layer) for layer in colours), default=0)
+    return Group(*_messages(passages(messages, manifest), colours, width))
+
+
+def _messages(
+    said: Sequence[Passage], colours: Mapping[str, str], width: int
+) -> Iterator[RenderableType]:
+    shown = -1
+    for passage in said:
+        if passage.message != shown:
+            shown = passage.message
+            yield Text(f"{shown + 1} {passage.role}", "bold")
+        colour = colours[passage.part.layer]
+        yield beside(passage.part.layer, Text(passage.text, colour), colour, width)
+
+
+def part_table(manifest: Manifest) -> Table:
+    """List the parts that stand in the prompt: where each came from, and what it takes."""
+    colours = layer_colours(manifest.parts)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False)
+    table.add_column("layer", no_wrap=True)
+    table.add_column("component", no_wrap=True)
+    table.add_column("source", overflow="fold")
+    table.add_column("characters", justify="right", no_wrap=True)
+    table.add_column("tokens", justify="right", no_wrap=True)
+    for part in manifest.parts:
+        if part.message is not None:
+            layer = Text(part.layer, colours[part.layer])
+            numbers = (f"{part.characters:,}", f"{part.tokens:,}")
+            table.add_row(layer, part.component, source(part.source), *numbers)
+    return table
+
+
+def left_out(manifest: Manifest) -> RenderableType | None:
+    """List what does not stand in the prompt, and why; none where everything does."""
+    absent = [part for part in manifest.parts if part.message is None]
+    if not absent:
+        return None
+    table = Table.grid(padding=(0, 2))
+    for part in absent:
+        where = source(part.source) if part.source else Text("")
+        table.add_row(Text(part.layer, WARY), Text(part.treatment), Text(_why(part)), where)
+    return table
+
+
+def _why(part: Part) -> str:
+    if part.rule:
+        return part.rule
+    return "it had nothing to say" if part.treatment == "absent" else ""
+
+
+def source(origin: Source | None) -> Text:
+    """Say where a part's text comes from."""
+    match origin:
+        case None:
+            return Text("nowhere", QUIET)
+        case FromBlob(digest=digest, path=path):
+            return Text(path).append(f"  blob {short(digest)}", QUIET)
+        case FromEvent(sequence=sequence, field=field):
+            return Text(f"event {sequence}").append(f"  {field}", QUIET)
+        case FromBlueprint():
+            return Text("the blueprint")
+        case FromTurns(view=view, first=first, last=last):
+            turns = f"turn {first}" if first == last else f"turns {first} to {last}"
+            return Text(turns).append(f"  view {view}", QUIET)
+        case _ as never:
+            assert_never(never)

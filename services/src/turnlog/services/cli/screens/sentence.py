@@ -1,0 +1,80 @@
+"""Events in a sentence each, for tables and for watching: what happened, without the envelope."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.kinds import Event, Unknown
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnExcluded,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnRestored,
+    TurnSubmitted,
+)
+from turnlog.services.cli.screens.spelling import counted, quoted, short, spent
+
+
+def sentence(event: Event) -> str:
+    """Say on one line what happened."""
+    match event:
+        case SessionOpened() as opened:
+            return _opened(opened)
+        case SessionClosed(reason=reason):
+            return reason
+        case PromptsSnapshotted() as pinned:
+            return f"for {pinned.provider}: {_files(pinned)}"
+        case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
+            return f"turn {turn} {quoted(text)}"
+        case TurnReleased(turn=turn) | TurnExcluded(turn=turn) | TurnRestored(turn=turn):
+            return f"turn {turn}"
+        case TurnCompleted(turn=turn, text=text):
+            return f"turn {turn} {quoted(text)}"
+        case TurnFailed(turn=turn, code=code, detail=detail):
+            return f"turn {turn} {code}: {detail}"
+        case TurnCancelled(turn=turn, reason=reason):
+            return f"turn {turn} {reason}"
+        case AttemptStarted(call=call, attempt=attempt, worker=worker):
+            return f"call {call} · attempt {attempt} · {worker}"
+        case ContextAssembled() as context:
+            return _context(context)
+        case AttemptEnded() as ended:
+            return _ended(ended)
+        case CallCompleted(call=call, finish=finish, characters=characters):
+            return f"call {call} · {finish} · {counted(characters, 'character')}"
+        case ReplyRedacted(turn=turn, rule=rule, reason=reason):
+            return f"turn {turn} by {rule}: {reason}"
+        case Unknown(data=data):
+            return f"not known to this release · {counted(len(data), 'field')}"
+        case _ as never:
+            assert_never(never)
+
+
+def _opened(opened: SessionOpened) -> str:
+    blueprint = f"{opened.blueprint.name} v{opened.blueprint.version}"
+    given = [f"{name}={value}" for name, value in opened.attributes.items() if value is not None]
+    return " · ".join([blueprint, f"profile {opened.profile}", *given])
+
+
+def _files(pinned: PromptsSnapshotted) -> str:
+    layers = [f"{layer} ← {file.path}" for layer, file in pinned.layers.items()]
+    return ", ".join(layers) or "no prompt file"
+
+
+def _context(context: ContextAssembled) -> str:
+    manifest = context.manifest
+    parts = sum(part.message is not None for part in manifest.parts)
+    size = f"{counted(manifest.tokens, 'token')} in {counted(parts, 'part')}"
+    return f"call {context.call} · {context.model} · {size} · {short(manifest.digest)}"
+
+
+def _ended(ended: AttemptEnded) -> str:
+    outcome = f"{ended.outcome} ({ended.fault.code})" if ended.fault else ended.outcome
+    return f"call {ended.call} · {outcome} · {spent(ended.usage, ended.cost, ended.timings)}"

@@ -1,0 +1,135 @@
+"""Sessions on a terminal: a list of them, and one with its turns and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY
+from turnlog.services.cli.screens.spelling import (
+    UNKNOWN,
+    clock,
+    counted,
+    day_and_clock,
+    money,
+    one_line,
+    seconds,
+    short,
+)
+from turnlog.services.gateway.payloads.calls import CallList, CallView
+from turnlog.services.gateway.payloads.sessions import ListedSession, SessionPage, SessionView
+from turnlog.services.gateway.payloads.turns import HistoryView, TurnView
+
+_STATUS = {"completed": GOOD, "failed": BAD, "cancelled": WARY, "open": WARY, "queued": QUIET}
+
+
+def listing(*, whole_width: bool = False) -> Table:
+    """Make a table of lines with nothing but room between its columns."""
+    return Table(
+        box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False, expand=whole_width
+    )
+
+
+def session_table(page: SessionPage) -> Table:
+    """List sessions, newest first."""
+    table = listing(whole_width=True)
+    table.add_column("session", no_wrap=True)
+    table.add_column("opened", no_wrap=True, style=QUIET)
+    table.add_column("blueprint", no_wrap=True)
+    table.add_column("turns", justify="right")
+    table.add_column("", no_wrap=True)
+    table.add_column("first turn", no_wrap=True, overflow="ellipsis", ratio=1)
+    for session in page.sessions:
+        blueprint = f"{session.blueprint} v{session.version}"
+        opened = day_and_clock(session.opened_at)
+        title = Text(session.title or "", QUIET if session.closed_at else "")
+        turns = str(session.turns)
+        table.add_row(session.session, opened, blueprint, turns, _marks(session), title)
+    return table
+
+
+def _marks(session: ListedSession) -> Text:
+    marks = Text()
+    if session.redacted:
+        marks.append("redacted ", BAD)
+    if session.closed_at:
+        marks.append("closed", QUIET)
+    return marks
+
+
+def summary(session: SessionView, history: HistoryView, calls: CallList) -> RenderableType:
+    """Show one session with its turns, and the calls they took."""
+    return Group(facts(session), Text(), turn_table(history.turns), Text(), call_table(calls.calls))
+
+
+def facts(session: SessionView) -> Table:
+    """Show what a session is."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style=QUIET, justify="right")
+    grid.add_column(overflow="fold")
+    blueprint = Text(f"{session.blueprint} v{session.version}").append(
+        f"  {short(session.digest)}", QUIET
+    )
+    given = ", ".join(f"{name}={value}" for name, value in session.attributes.items())
+    grid.add_row("session", Text(session.session, "bold"))
+    grid.add_row("blueprint", blueprint)
+    grid.add_row("profile", session.profile)
+    grid.add_row("attributes", given)
+    grid.add_row("state", _state(session))
+    grid.add_row("events", str(session.sequence))
+    return grid
+
+
+def _state(session: SessionView) -> Text:
+    state = Text("closed", WARY) if session.closed else Text("open", GOOD)
+    state.append(
+        f" · {counted(session.turns, 'turn')}, {session.completed} with a reply", "default"
+    )
+    if session.open:
+        state.append(f" · turn {session.open.turn} is being answered", WARY)
+    return state
+
+
+def turn_table(turns: Iterable[TurnView]) -> Table:
+    """List turns, one a line."""
+    table = listing(whole_width=True)
+    for title in ("turn", "time", "status"):
+        table.add_column(title, no_wrap=True)
+    table.add_column("what was said", no_wrap=True, overflow="ellipsis", ratio=2)
+    table.add_column("reply", no_wrap=True, overflow="ellipsis", ratio=3)
+    for turn in turns:
+        status = "redacted" if turn.redacted else turn.status
+        said, reply = one_line(turn.text or ""), one_line(turn.reply or turn.reason or "")
+        colour = BAD if turn.redacted else _STATUS[turn.status]
+        table.add_row(str(turn.turn), clock(turn.submitted_at), Text(status, colour), said, reply)
+    return table
+
+
+def call_table(calls: Iterable[CallView]) -> Table:
+    """List calls, with what all their attempts took."""
+    table = listing()
+    for title in ("call", "model", "finish"):
+        table.add_column(title, no_wrap=True)
+    for title in ("prompt", "sent", "received", "cost", "took", "tries"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for call in calls:
+        table.add_row(call.call, call.model, call.finish or "", f"{call.tokens:,}", *_took(call))
+    return table
+
+
+def _took(call: CallView) -> tuple[str, ...]:
+    spent = [attempt.total_ms for attempt in call.attempts if attempt.total_ms is not None]
+    return (
+        _number(call.input_tokens),
+        _number(call.output_tokens),
+        money(call.micro_dollars),
+        seconds(sum(spent)) if spent else UNKNOWN,
+        str(len(call.attempts)),
+    )
+
+
+def _number(figure: int | None) -> str:
+    return UNKNOWN if figure is None else f"{figure:,}"

@@ -1,0 +1,35 @@
+"""Settings on a terminal: what is in force, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Literal
+
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.services.cli.console import answers, print_json
+from turnlog.services.cli.environment import InForce
+from turnlog.services.cli.screens.palette import QUIET
+
+
+def show(settings: Sequence[InForce], form: Literal["table", "json"]) -> None:
+    """Show settings."""
+    if form == "json":
+        print_json([asdict(each) for each in settings])
+    else:
+        answers().print(setting_table(settings))
+
+
+def setting_table(settings: Sequence[InForce]) -> Table:
+    """Lay out settings, those that were changed standing out."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False)
+    for title in ("setting", "value", "from", "read by"):
+        table.add_column(title, overflow="fold")
+    for each in settings:
+        style = QUIET if each.origin == "default" else "bold"
+        value = "" if each.value is None else str(each.value)
+        readers = ", ".join(each.processes)
+        table.add_row(each.setting, Text(value, style), Text(each.origin, style), readers)
+    return table

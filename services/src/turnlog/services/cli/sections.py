@@ -1,0 +1,71 @@
+"""All commands there are, in the order and under the headings in which help lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from turnlog.services.cli.commands import keeping, reading, starting, watching
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command; a name of two words stands in a group."""
+
+    name: str
+    does: Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Commands that belong together."""
+
+    title: str
+    commands: tuple[Command, ...]
+
+
+GROUPS: Final = {
+    "config": "Settings and where they come from.",
+    "blueprint": "Blueprints: those there are, and what is wrong with one.",
+}
+"""First words of commands of two."""
+SECTIONS: Final = (
+    Section(
+        "Start",
+        (
+            Command("demo", starting.demo),
+            Command("up", starting.up),
+            Command("run", starting.run),
+        ),
+    ),
+    Section("Talk", (Command("chat", starting.chat),)),
+    Section(
+        "Read",
+        (
+            Command("sessions", reading.sessions),
+            Command("show", reading.show),
+            Command("history", reading.history),
+            Command("window", reading.window),
+            Command("prompt", reading.prompt),
+            Command("tail", watching.tail),
+            Command("replay", watching.replay),
+        ),
+    ),
+    Section(
+        "Prove",
+        (
+            Command("verify", watching.verify),
+            Command("rebuild", watching.rebuild),
+        ),
+    ),
+    Section(
+        "Look after",
+        (
+            Command("doctor", keeping.doctor),
+            Command("config show", keeping.config_show),
+            Command("blueprint check", keeping.blueprint_check),
+            Command("blueprint list", keeping.blueprint_list),
+        ),
+    ),
+)

@@ -1,0 +1,79 @@
+"""What the reading commands show: asked of a reader, laid out for people or handed to programs.
+
+A program gets the HTTP answer as it is, so what is known of one is known of the other.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import JsonValue
+from rich.console import RenderableType
+
+from turnlog.services.cli.console import answers, print_json
+from turnlog.services.cli.reader.reader import Query, Reader
+from turnlog.services.cli.screens.blueprints import blueprint_table
+from turnlog.services.cli.screens.history import conversation
+from turnlog.services.cli.screens.prompt import prompt_screen, window_screen
+from turnlog.services.cli.screens.sessions import session_table, summary
+from turnlog.services.gateway.payloads.closed import Answer
+
+Form = Literal["table", "json"]
+
+
+async def show_sessions(reader: Reader, query: Query, form: Form) -> None:
+    """List sessions."""
+    page = await reader.sessions(query)
+    _show(page, session_table(page), form)
+
+
+async def show_session(reader: Reader, session: str, form: Form) -> None:
+    """Show one session with its turns and calls."""
+    facts, history, calls = (
+        await reader.session(session),
+        await reader.history(session),
+        await reader.calls(session),
+    )
+    if form == "json":
+        print_json(
+            {**_plain(facts), "turns": _plain(history)["turns"], "calls": _plain(calls)["calls"]}
+        )
+    else:
+        answers().print(summary(facts, history, calls))
+
+
+async def show_history(reader: Reader, session: str, at: int | None, form: Form) -> None:
+    """Show the conversation."""
+    history = await reader.history(session, at)
+    _show(history, conversation(history.turns), form)
+
+
+async def show_window(
+    reader: Reader, session: str, call: str | None, at: int | None, form: Form
+) -> None:
+    """Show what a call would see."""
+    window = await reader.window(session, call, at)
+    _show(window, window_screen(window), form)
+
+
+async def show_prompt(reader: Reader, session: str, call: str, form: Form) -> None:
+    """Show the exact prompt of a call."""
+    prompt = await reader.prompt(session, call)
+    _show(prompt, prompt_screen(prompt), form)
+
+
+async def show_blueprints(reader: Reader, form: Form) -> None:
+    """List the blueprints there are."""
+    blueprints = await reader.blueprints()
+    _show(blueprints, blueprint_table(blueprints), form)
+
+
+def _show(answer: Answer, screen: RenderableType, form: Form) -> None:
+    if form == "json":
+        print_json(_plain(answer))
+    else:
+        answers().print(screen)
+
+
+def _plain(answer: Answer) -> dict[str, JsonValue]:
+    return answer.model_dump(mode="json")

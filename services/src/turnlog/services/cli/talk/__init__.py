@@ -1,0 +1,1 @@
+"""Talking to a session over HTTP: what `chat` and the demo do."""

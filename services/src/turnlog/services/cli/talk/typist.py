@@ -1,0 +1,72 @@
+"""Writing a reply as it comes: pieces in, whole words out, folded beside a label.
+
+A word is held back until it has ended, so that none is broken at the edge of the terminal. The
+layout is that of `screens.margin`: what was typed looks like what is shown later.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+_PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
+_EDGE: Final = 5
+"""Columns taken by blanks and the stroke."""
+
+
+@dataclass
+class Typist:
+    """Types one text beside a label."""
+
+    console: Console
+    label: str
+    colour: str
+    width: int
+    """Columns of the label."""
+    _held: str = field(default="", init=False)
+    _column: int = field(default=-1, init=False)
+    """Columns of text on the line; below 0 before there is a line."""
+
+    def say(self, text: str) -> None:
+        """Type a piece; a word at its end is held back, since it may go on."""
+        pieces = _PIECES.findall(self._held + text)
+        whole = pieces if not pieces or pieces[-1].isspace() else pieces[:-1]
+        self._held = "".join(pieces[len(whole) :])
+        for piece in whole:
+            self._type(piece)
+
+    def end(self, remark: str = "", colour: str = "") -> None:
+        """Type what was held back, a remark if there is one, and end the line."""
+        self._type(self._held)
+        self._held = ""
+        if remark:
+            self._type(" " if self._column > 0 else "")
+            self._write(remark, colour)
+        self.console.print()
+
+    def _type(self, piece: str) -> None:
+        if self._column < 0:
+            self._line(self.label)
+        if piece == "\n":
+            self.console.print()
+            self._line("")
+            return
+        if self._column + cell_len(piece) > self.console.width - self.width - _EDGE:
+            self.console.print()
+            self._line("")
+            piece = piece.lstrip()
+        self._write(piece, "")
+
+    def _line(self, label: str) -> None:
+        self._write(f" {label.rjust(self.width)} ", f"bold {self.colour}")
+        self._write("▌ ", self.colour)
+        self._column = 0
+
+    def _write(self, text: str, style: str) -> None:
+        self.console.print(Text(text, style), end="", soft_wrap=True)
+        self._column += cell_len(text)

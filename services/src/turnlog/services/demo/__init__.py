@@ -1,0 +1,1 @@
+"""The demo: everything started, a conversation played, and what the log holds of it shown."""

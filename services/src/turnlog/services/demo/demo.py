@@ -1,0 +1,99 @@
+"""The demo from start to end: everything in this process, for real, in a place of its own.
+
+Nothing is shown that was not read back over HTTP. Only the words come from a script, and not even
+those where a model is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Coroutine, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from turnlog.services.cli.environment import read
+from turnlog.services.cli.logs import log_to
+from turnlog.services.cli.reader.opened import client
+from turnlog.services.cli.talk.conversation import Conversation, opened
+from turnlog.services.demo.invitation import invitation
+from turnlog.services.demo.stage import Stage
+from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.tasks import stopped
+from turnlog.services.up.settings import UpSettings
+from turnlog.services.up.up import Addresses, up
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 8700
+BLUEPRINT: Final = "assistant"
+PROVIDED: Final = ("OPENAI_API_KEY", "OPENAI_API_BASE")
+"""With one of these set there is a model to ask, and no need of a script."""
+OPENAI: Final = "openai/gpt-4.1-mini"
+
+
+async def play(data_dir: Path | None, http: str | None, model: str | None, *, stay: bool) -> None:
+    """Play the demo, and stay up behind it until told to end."""
+    with _place(data_dir) as place, (place / "turnlog.log").open("a") as log:
+        log_to(log, "console")
+        given = {
+            "data_dir": place,
+            "http": http or _address(),
+            "model": model or _model(os.environ),
+        }
+        settings = read(UpSettings, os.environ, given)
+        ending = Ending()
+        ending.listen()
+        async with up(settings, ending) as addresses:
+            await _unless_ended(_show(addresses, settings.model, stay=stay), ending)
+            if stay:
+                await ending.wait()
+
+
+async def _show(addresses: Addresses, model: str, *, stay: bool) -> None:
+    async with client(addresses.http) as reached:
+        stage = Stage(reached)
+        session = (await opened(reached, BLUEPRINT, {})).session
+        await stage.scene("A conversation", f"session {session} · {model}")
+        await stage.conversation(Conversation(reached, session))
+        await stage.record(session)
+        if stay:
+            await stage.scene("Your turn", "everything stays up")
+            where = (addresses.http, addresses.data_dir)
+            stage.console.print(invitation(*where, session, sys.argv[0]), soft_wrap=True)
+
+
+@contextmanager
+def _place(data_dir: Path | None) -> Generator[Path]:
+    if data_dir is not None:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        yield data_dir
+        return
+    with tempfile.TemporaryDirectory(prefix="turnlog-demo-") as place:
+        yield Path(place)
+
+
+def _address() -> str:
+    """Give the usual address, or any free port where somebody listens there already."""
+    with suppress(OSError), socket.create_server((HOST, PORT)):
+        return f"{HOST}:{PORT}"
+    return f"{HOST}:0"
+
+
+def _model(environ: Mapping[str, str]) -> str | None:
+    return OPENAI if any(environ.get(name) for name in PROVIDED) else None
+
+
+async def _unless_ended(show: Coroutine[Any, Any, None], ending: Ending) -> None:
+    """Play the show to its end; leave it where the process is told to end before."""
+    playing, ended = asyncio.create_task(show), asyncio.create_task(ending.wait())
+    try:
+        await asyncio.wait({playing, ended}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (playing, ended):
+            if task.done():
+                task.result()
+    finally:
+        await stopped(playing, ended)
