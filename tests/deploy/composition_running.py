@@ -22,6 +22,8 @@ BIN = Path(sys.executable).parent
 """Where the environment's programs are: what PATH begins with in the image."""
 LOOK_EVERY = 0.3
 """Seconds between two looks at a service's health; whoever supervises containers looks too."""
+ENDS_WITHIN = 60.0
+"""Seconds after which a command that should end by itself counts as one that does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,15 @@ class Host:
         return {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.home), **own}
 
     async def exit_code(self, service: Service, command: list[str]) -> int:
-        """Run a command within a service."""
+        """Run a command within a service, to its end."""
         process = await self._begin(service, command)
-        return await process.wait()
+        try:
+            async with asyncio.timeout(ENDS_WITHIN):
+                return await process.wait()
+        except BaseException:
+            process.kill()
+            await process.wait()
+            raise
 
     async def _begin(self, service: Service, command: list[str]) -> asyncio.subprocess.Process:
         words = [self.here(word) for word in command]
