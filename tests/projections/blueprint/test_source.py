@@ -196,6 +196,12 @@ def test_an_alias_stands_for_what_it_names() -> None:
     assert read(text.replace('"x"', "*dry")).layers["tone"].model_dump()["text"] == "dry"
 
 
+def test_an_anchor_may_be_set_anew() -> None:
+    text = changed("default: dry}", "default: &a dry}")
+    text = text.replace("required: true", "required: &a true")
+    assert read(text).attributes["tone"].default == "dry"
+
+
 @pytest.mark.parametrize("character", ["\\0", "\\uD800"])
 def test_a_character_that_no_event_can_hold_is_refused(character: str) -> None:
     (said,) = said_of(changed("Be {tone}.", f"Be {character}."))

@@ -67,8 +67,11 @@ def document(text: str, file: str) -> Document:
 
 
 def _composed(text: str, file: str) -> Node | None:
+    yaml = YAML(typ="safe", pure=True)
+    # An anchor may be set anew by YAML's own rules; faults are raised, nothing is printed.
+    yaml.composer.warn_double_anchors = False
     try:
-        root: Node | None = YAML(typ="safe", pure=True).compose(text)
+        root: Node | None = yaml.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         _refuse(file, mark.line + 1 if mark else 1, str(error.problem or error.context))

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint
+from turnlog.projections.blueprint.schema import Blueprint, stored_form
+from turnlog.projections.blueprint.source import read_source
+from turnlog.services.runtime.library import SHIPPED
+
+GOOD = (SHIPPED / "assistant/blueprint.yaml").read_text()
+WORDS = sorted({word.strip("{}[],:") for word in GOOD.split()})
+PIECES = st.sampled_from([*WORDS, "{", "}", "[", "]", ":", "- ", "&a", "*a", "!x", '"', "\n", "\0"])
+
+
+def survives(text: str) -> None:
+    """Read a text; whatever it says, the answer is a blueprint or faults on its own lines."""
+    blueprint, faults = answer_to(text)
+    lines = len(text.splitlines()) + 1
+    assert all(1 <= fault.line <= lines and fault.what and fault.fix for fault in faults)
+    if blueprint is None:
+        assert faults
+    else:
+        assert Blueprint.model_validate_json(stored_form(blueprint)) == blueprint
+
+
+def answer_to(text: str) -> tuple[Blueprint | None, tuple[Fault, ...]]:
+    try:
+        return read_source(text).blueprint, ()
+    except FaultyBlueprint as faulty:
+        return None, faulty.faults
+
+
+@given(st.integers(0, len(GOOD)), st.integers(0, 12), st.lists(PIECES, max_size=4).map(" ".join))
+def test_whatever_is_mistyped_is_answered_with_faults(at: int, gone: int, typed: str) -> None:
+    survives(GOOD[:at] + typed + GOOD[at + gone :])
+
+
+@given(st.text(max_size=60))
+def test_whatever_is_written_is_answered_with_faults(text: str) -> None:
+    survives(text)
+
+
+ANYTHING: st.SearchStrategy[JsonValue] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(WORDS), inner),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(Blueprint.model_fields)), ANYTHING))
+def test_whatever_shape_it_has_is_answered_with_faults(shape: dict[str, JsonValue]) -> None:
+    survives(json.dumps(shape))
