@@ -60,7 +60,14 @@ class Silence:
     """The request is taken and nothing comes back."""
 
 
-Behaviour = Answer | Refusal | Silence
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """A streamed body, byte for byte, for protocols other than OpenAI's."""
+
+    frames: tuple[bytes, ...]
+
+
+Behaviour = Answer | Refusal | Silence | Frames
 
 
 @dataclass(frozen=True, slots=True)

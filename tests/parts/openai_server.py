@@ -2,7 +2,7 @@
 
 A test queues what the next requests shall meet (`will`), points `OPENAI_API_BASE` at `url`, and
 reads afterwards what was asked, byte for byte. It serves one request a connection, so that a
-connection that ends belongs to one exchange. `python tests/parts/openai_server.py` serves one fixed
+connection that ends belongs to one exchange. `python -m tests.parts.openai_server` serves one fixed
 answer to processes that no test holds by the hand.
 """
 
@@ -10,7 +10,7 @@ import argparse
 import asyncio
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, assert_never, cast
@@ -19,9 +19,11 @@ from tests.parts.openai_behaviours import (
     Answer,
     Behaviour,
     Drop,
+    Frames,
     Pause,
     Refusal,
     Silence,
+    Step,
     Wait,
     steps,
     whole,
@@ -70,8 +72,13 @@ class OpenAIServer:
         await asyncio.gather(*self._serving, return_exceptions=True)
 
     @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/v1"
+        """What `OPENAI_API_BASE` is to be."""
+        return f"{self.root}/v1"
 
     def will(self, *behaviours: Behaviour) -> None:
         """Each of the next requests meets the next of these; after them comes `otherwise`."""
@@ -104,12 +111,14 @@ class OpenAIServer:
         behaviour = self._queue.popleft() if self._queue else self._otherwise
         answering = asyncio.create_task(_respond(behaviour, exchange, writer))
         leaving = asyncio.create_task(reader.read(1))
-        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not answering.done():
-            exchange.left.set()
+        try:
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                exchange.left.set()
+        finally:
             answering.cancel()
-        leaving.cancel()
-        await asyncio.gather(answering, leaving, return_exceptions=True)
+            leaving.cancel()
+            await asyncio.gather(answering, leaving, return_exceptions=True)
 
 
 async def _read(reader: asyncio.StreamReader) -> Exchange:
@@ -126,20 +135,26 @@ async def _respond(behaviour: Behaviour, exchange: Exchange, writer: asyncio.Str
             await asyncio.Event().wait()
         case Refusal():
             _send_json(writer, behaviour.status, behaviour.body(), behaviour.headers)
+        case Frames():
+            await _stream(behaviour.frames, writer)
         case Answer() if exchange.body.get("stream"):
-            await _stream(behaviour, exchange, writer)
+            await _stream(_steps(behaviour, exchange), writer)
         case Answer():
             _send_json(writer, 200, whole(behaviour, str(exchange.body["model"])), {})
         case _:
             assert_never(behaviour)
 
 
-async def _stream(answer: Answer, exchange: Exchange, writer: asyncio.StreamWriter) -> None:
+def _steps(answer: Answer, exchange: Exchange) -> Iterable[Step]:
     options = cast("Mapping[str, object]", exchange.body.get("stream_options") or {})
     with_usage = options.get("include_usage") is True
+    return steps(answer, str(exchange.body["model"]), with_usage=with_usage)
+
+
+async def _stream(every: Iterable[Step], writer: asyncio.StreamWriter) -> None:
     headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
     writer.write(_head(200, headers))
-    for step in steps(answer, str(exchange.body["model"]), with_usage=with_usage):
+    for step in every:
         if isinstance(step, Drop):
             return
         await _take(step, writer)

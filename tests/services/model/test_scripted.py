@@ -9,6 +9,8 @@ from tests.services.model.asking import ask, fail, request, until_first_text
 from turnlog.services.worker.model.exchange import Usage
 from turnlog.services.worker.model.failures import FailureCode
 from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.script_files import Scripts
+from turnlog.services.worker.model.scripted import choose
 
 RIVER = """
 replies:
@@ -25,19 +27,22 @@ replies:
 
 @pytest.fixture
 def river(tmp_path: Path) -> LitellmModel:
-    (tmp_path / "river.yaml").write_text(RIVER)
-    return LitellmModel(scripts=tmp_path)
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    for place in (scripts / "river.yaml", tmp_path / "outside.yaml"):
+        place.write_text(RIVER)
+    return LitellmModel(scripts=scripts)
 
 
 async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: LitellmModel) -> None:
-    answered = await ask(river, request("scripted/river", "Where is the heron?"))
+    answered = await ask(river, request("scripted/river", "Where is the Heron?"))
     assert answered.deltas == (
         "You ",
         "asked: ",
         "Where ",
         "is ",
         "the ",
-        "heron?  ",
+        "Heron?  ",
         "It ",
         "flew.",
     )
@@ -52,7 +57,7 @@ async def test_without_a_match_replies_take_turns(river: LitellmModel) -> None:
 
 
 async def test_the_same_request_has_the_same_answer(river: LitellmModel) -> None:
-    asked = request("scripted/river", "Where is the heron?")
+    asked = request("scripted/river", "Where is the Heron?")
     once, again = await ask(river, asked), await ask(river, asked)
     assert once.deltas == again.deltas
 
@@ -84,7 +89,7 @@ async def test_two_models_with_scripts_of_one_name_do_not_meet(tmp_path: Path) -
     assert (await ask(left, request("scripted/bank"))).text == "left"
 
 
-@pytest.mark.parametrize("name", ["nowhere", "../demo", ""])
+@pytest.mark.parametrize("name", ["nowhere", "../outside", ""])
 async def test_a_script_that_is_not_there_is_an_unknown_model(
     river: LitellmModel, name: str
 ) -> None:
@@ -110,17 +115,20 @@ async def test_a_script_that_cannot_be_read_says_where(
     assert says in failure.detail
 
 
-async def test_the_shipped_script_knows_what_it_is_asked_in_the_demo() -> None:
-    model = LitellmModel()
-    for question, word in (
+async def test_the_shipped_script_streams() -> None:
+    async with aclosing(LitellmModel().stream(request("scripted/demo", "Hello"))) as stream:
+        assert await until_first_text(stream) == "Hello! "
+
+
+@pytest.mark.parametrize(
+    ("question", "word"),
+    [
         ("What is Turnlog?", "record"),
         ("What does the event log hold?", "appended"),
         ("Why can the prompt be proven?", "manifest"),
-    ):
-        async with aclosing(model.stream(request("scripted/demo", question))) as stream:
-            assert await until_first_text(stream)
-        assert word in (await _whole(model, question))
-
-
-async def _whole(model: LitellmModel, question: str) -> str:
-    return (await ask(model, request("scripted/demo", question))).text
+        ("Do you like rain?", "Do you like rain?"),
+    ],
+)
+def test_the_shipped_script_has_an_answer(question: str, word: str) -> None:
+    reply = choose(Scripts().script("demo"), request("scripted/demo", question).messages)
+    assert word in reply.text

@@ -2,17 +2,25 @@
 
 import asyncio
 import socket
+from contextlib import aclosing
 
 import pytest
 
 from tests.parts.openai_behaviours import Answer, Break, Silence
 from tests.parts.openai_server import OpenAIServer
-from tests.services.model.asking import fail, request
+from tests.services.model.asking import fail, request, until_first_text
 from turnlog.services.worker.model.litellm_model import LitellmModel
 from turnlog.services.worker.model.timeouts import Timeouts
 
 LONG = 60.0
 SHORT = 0.2
+
+
+async def all_left(server: OpenAIServer) -> None:
+    """Of the requests that got through in time, none keeps its connection."""
+    async with asyncio.timeout(1):
+        for exchange in server.exchanges:
+            await exchange.left.wait()
 
 
 async def test_a_provider_that_takes_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,21 +46,29 @@ async def test_a_provider_that_never_begins(
     server.will(behaviour)
     failure = await fail(LitellmModel(Timeouts(LONG, SHORT, LONG, LONG)), request(name))
     assert (failure.code, failure.retryable) == ("timeout_first_token", True)
-    async with asyncio.timeout(1):
-        await (await server.exchange(1)).left.wait()
+    await all_left(server)
 
 
 async def test_a_provider_that_falls_silent(server: OpenAIServer, name: str) -> None:
     server.will(Answer(breaks=Break(1, "stall")))
     failure = await fail(LitellmModel(Timeouts(LONG, LONG, SHORT, LONG)), request(name))
     assert (failure.code, failure.retryable) == ("timeout_stalled", True)
-    async with asyncio.timeout(1):
-        await (await server.exchange(1)).left.wait()
+    await all_left(server)
+
+
+async def test_a_slow_reader_is_not_a_silent_provider(server: OpenAIServer) -> None:
+    gate = asyncio.Event()
+    server.will(Answer(tokens=("The ", "reeds."), gates={1: gate}))
+    model = LitellmModel(Timeouts(LONG, LONG, stalled=2.0, total=LONG))
+    async with aclosing(model.stream(request("openai/heron"))) as stream:
+        await until_first_text(stream)
+        await asyncio.sleep(2.1)
+        asyncio.get_running_loop().call_later(0.1, gate.set)
+        assert await until_first_text(stream) == "reeds."
 
 
 async def test_a_provider_that_never_ends(server: OpenAIServer, name: str) -> None:
     server.will(Answer(tokens=("on ",) * 1000 + ("and ",), pace=0.05))
     failure = await fail(LitellmModel(Timeouts(LONG, LONG, LONG, SHORT)), request(name))
     assert (failure.code, failure.retryable) == ("timeout_total", False)
-    async with asyncio.timeout(1):
-        await (await server.exchange(1)).left.wait()
+    await all_left(server)

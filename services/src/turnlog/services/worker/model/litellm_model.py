@@ -18,7 +18,6 @@ from turnlog.services.worker.model.ending import ending
 from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
 from turnlog.services.worker.model.litellm_library import (
     Library,
-    Stream,
     introduce,
     load,
     price_table,
@@ -57,10 +56,15 @@ class LitellmModel:
         patience, reading = Patience(self._timeouts), Reading()
         stream = await patience.wait(library.acompletion(**arguments))
         try:
-            patience.answering()
             witness = await patience.wait(witnessed(stream))
-            async for text in _texts(stream, patience, reading):
-                yield TextDelta(text)
+            patience.answering()
+            while (chunk := await patience.wait(anext(stream, None))) is not None:
+                text, token = reading.take(chunk)
+                if text:
+                    yield TextDelta(text)
+                # Only now: time that the reader took is not the provider's silence.
+                if token:
+                    patience.heard()
         finally:
             await stream.aclose()
         said, usage = said_finish(stream, witness), reported_usage(stream.chunks)
@@ -96,15 +100,6 @@ class LitellmModel:
     def _transport_timeout(self) -> httpx.Timeout:
         """Of the socket only: silence and length are watched by `Patience`, and end sooner."""
         return httpx.Timeout(self._timeouts.total, connect=self._timeouts.connect)
-
-
-async def _texts(stream: Stream, patience: Patience, reading: Reading) -> AsyncGenerator[str, None]:
-    while (chunk := await patience.wait(anext(stream, None))) is not None:
-        text, token = reading.take(chunk)
-        if token:
-            patience.heard()
-        if text:
-            yield text
 
 
 def _keyless() -> bool:

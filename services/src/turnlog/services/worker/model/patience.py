@@ -34,7 +34,7 @@ class Patience:
         self._answering = True
 
     def heard(self) -> None:
-        """A token has come."""
+        """A token has come and been dealt with; what follows is waiting for the next."""
         self._token = self._clock()
 
     async def wait(self, work: Awaitable[T]) -> T:
