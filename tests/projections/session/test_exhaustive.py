@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[3]
+EVENTS = "events/src/turnlog/events"
+SESSION = "projections/src/turnlog/projections/session"
+
+PRAISED = """
+class TurnPraised(Fact):
+    type: ClassVar[str] = "turnlog.turn-praised.v1"
+    leaf: ClassVar[str] = "turn"
+
+
+KnownEvent = (
+    TurnPraised
+    | """
+PRAISE = """
+@dataclass(frozen=True, slots=True)
+class PraiseTurn:
+    turn: int
+
+
+Command = (
+    PraiseTurn
+    | """
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """Copy what the checkers read, so that a union in it can be widened."""
+    for part in (EVENTS, "projections/src/turnlog/projections"):
+        shutil.copytree(HOUSE / part, tmp_path / part)
+    shutil.copy(HOUSE / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def widen(file: Path, union: str, wider: str, *imports: str) -> None:
+    before, after = file.read_text().split(f"\n{union} = (\n    ")
+    head, rest = before.split("from __future__ import annotations\n")
+    lines = "".join(f"{line}\n" for line in ("from __future__ import annotations", *imports))
+    file.write_text(head + lines + rest + wider + after)
+
+
+def complaints(house: Path, *modules: str) -> list[str]:
+    """Give what mypy, with the settings of the house, says of these modules."""
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", *modules]
+    checked = subprocess.run(command, cwd=house, capture_output=True, text=True, check=False)
+    assert checked.stderr == ""
+    return checked.stdout.splitlines()
+
+
+def test_a_new_event_is_missed_by_the_fold_until_the_fold_knows_it(house: Path) -> None:
+    kinds, evolve = f"{EVENTS}/kinds.py", f"{SESSION}/evolve.py"
+    imports = ("from typing import ClassVar", "from turnlog.events.fact import Fact")
+    widen(house / kinds, "KnownEvent", PRAISED, *imports)
+    (missed,) = complaints(house, evolve, kinds)
+    assert missed.startswith(f"{evolve}:")
+    assert '"assert_never" has incompatible type "TurnPraised"' in missed
+
+
+def test_a_new_command_is_missed_by_the_rules_until_they_know_it(house: Path) -> None:
+    commands, decide = f"{SESSION}/commands.py", f"{SESSION}/decide.py"
+    widen(house / commands, "Command", PRAISE)
+    (missed,) = complaints(house, decide, commands)
+    assert missed.startswith(f"{decide}:")
+    assert '"assert_never" has incompatible type "PraiseTurn"' in missed
