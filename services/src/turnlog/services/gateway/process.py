@@ -1,17 +1,19 @@
 """The gateway put together: parts, read models and the socket, up and down again.
 
-It does not make the tables of the read models: the projector does, and until then whatever
-needs them is answered 503 and the gateway is not ready.
+A gateway starts without its read models: turns are taken all the same, what needs rows is
+answered 503, and it is not ready until they are there.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
+from turnlog.events.errors import Unavailable
 from turnlog.projections.store.commands import FoldedCommands
 from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.reach import Bell
+from turnlog.projections.store.schema import prepare
 from turnlog.services.gateway.desk import Desk
 from turnlog.services.gateway.serving import serving
 from turnlog.services.runtime.ending import Ending
@@ -26,6 +28,8 @@ async def running(settings: GatewaySettings, ending: Ending, bell: Bell) -> Asyn
     async with connected(settings, "gateway", ending.lost("nats")) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:
+            with suppress(Unavailable):
+                await prepare(store)
             async with serving(_desk(settings, parts, store, bell)) as address:
                 yield address
         finally:

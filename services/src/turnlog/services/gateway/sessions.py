@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from turnlog.events.errors import Refused
 from turnlog.events.ids import checked_id
@@ -21,6 +20,7 @@ from turnlog.projections.store.listing import sessions as listed
 from turnlog.projections.store.rows import SessionRow
 from turnlog.services.gateway.caller import AskedBy
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.freshness import read_up_to
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.payloads.asked import OpenForm
 from turnlog.services.gateway.payloads.sessions import (
@@ -106,35 +106,40 @@ def _view(state: SessionState) -> SessionView:
 class Filter(BaseModel):
     """Which sessions; a parameter nobody knows is refused."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     q: Annotated[str, Field(max_length=200)] | None = None
+    """Stands in the id or the title."""
     blueprint: str | None = None
-    since: datetime | None = None
+    """Made from this blueprint."""
+    since: AwareDatetime | None = None
+    """Something happened in it at or after this moment."""
     redacted: bool | None = None
+    """Whether a reply of it was withheld."""
     limit: Annotated[int, Field(ge=1, le=500)] = PAGE
+    """Sessions a page has."""
     before: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
-
-    @field_validator("since")
-    @classmethod
-    def _aware(cls, since: datetime | None) -> datetime | None:
-        if since is not None and since.tzinfo is None:
-            message = "it must say its zone, for example 2026-01-31T12:00:00Z"
-            raise ValueError(message)
-        return since
+    """What the page ahead gave as `next`."""
+    min_sequence: Annotated[str, Field(pattern=r"^[^:]{1,64}:[0-9]{1,15}$")] | None = None
+    """`SESSION:SEQUENCE`: wait until the read models hold this event."""
 
     def wanted(self) -> Wanted:
         """Put the question to the read models; refuses what neither filters nor can be asked."""
-        extra: dict[str, str] = self.model_extra or {}
-        for name, value in extra.items():
-            if not name.startswith(ATTRIBUTE):
-                near = instead_of(name[:80], (*Filter.model_fields, ATTRIBUTE + "name"))
-                raise Refused("invalid", "no such parameter", field=name[:80], fix=near)
-            checked_text(value, name[:80])
         for name in ("q", "blueprint"):
             checked_text(getattr(self, name) or "", name)
-        given = {name.removeprefix(ATTRIBUTE): value for name, value in extra.items()}
-        return Wanted(self.q, self.blueprint, given, self.since, self.redacted)
+        extra: dict[str, object] = self.model_extra or {}
+        attributes = dict(_attribute(name, value) for name, value in extra.items())
+        return Wanted(self.q, self.blueprint, attributes, self.since, self.redacted)
+
+
+def _attribute(name: str, value: object) -> tuple[str, str]:
+    if not name.startswith(ATTRIBUTE):
+        near = instead_of(name[:80], (*Filter.model_fields, f"{ATTRIBUTE}NAME"))
+        raise Refused("invalid", "no such parameter", field=name[:80], fix=near)
+    if not isinstance(value, str):
+        raise Refused("invalid", "it is given twice", field=name[:80], fix="give it once")
+    checked_text(name, "query")
+    return name.removeprefix(ATTRIBUTE), checked_text(value, name[:80])
 
 
 @router.get("/v1/sessions", summary="List sessions")
@@ -143,6 +148,9 @@ async def list_sessions(
 ) -> SessionPage:
     """List sessions, newest first; `attribute.NAME=VALUE` filters by an attribute."""
     wanted = asked.wanted()
+    if asked.min_sequence is not None:
+        session, _, sequence = asked.min_sequence.partition(":")
+        await read_up_to(desk, await desk.sessions.load_open(tenant, session), int(sequence))
     async with desk.store.reading() as connection:
         page = await listed(connection, tenant, wanted, limit=asked.limit, before=asked.before)
     after = None if page.before is None else str(page.before)

@@ -1,0 +1,38 @@
+"""Reading one's own writes from the read models, which lag a little behind the log.
+
+Whoever has just been told a sequence asks for at least that, and gets it, or 504 when it takes
+too long; never older rows as if they were fresh.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import Query
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.storable import MAX_INT
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.store.reach import reached
+from turnlog.services.gateway.desk import Desk
+
+PATIENCE: Final = 5.0
+"""Seconds the read models are given to come to a sequence."""
+FIELD: Final = "min_sequence"
+
+MinSequence = Annotated[
+    int | None,
+    Query(ge=1, le=MAX_INT, description="Wait until the read models hold this sequence"),
+]
+
+
+async def read_up_to(desk: Desk, state: SessionState, sequence: int) -> None:
+    """Wait until the read models hold a sequence; refuses one the session has not come to."""
+    head = state.head.sequence
+    if sequence > head:
+        detail = f"the session has come to sequence {head}"
+        raise Refused("not-there-yet", detail, field=FIELD, fix=f"ask for at most {head}")
+    tenant, session = state.tenant, state.session
+    if not await reached(desk.store, desk.bell, tenant, session, sequence, within=PATIENCE):
+        detail = f"the read models have not come to sequence {sequence} yet"
+        raise Refused("behind", detail, field=FIELD, fix="ask again")

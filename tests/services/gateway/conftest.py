@@ -1,0 +1,37 @@
+"""One gateway a test, on a log in memory and on a real nats-server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.services.gateway.stand import Holding, Stand, holding, standing
+
+
+@pytest.fixture(params=["memory", "nats"])
+def log_url(request: pytest.FixtureRequest) -> str | None:
+    """Where the log is; none for one in memory."""
+    return request.getfixturevalue("nats_url") if request.param == "nats" else None
+
+
+@pytest_asyncio.fixture
+async def held(log_url: str | None) -> AsyncIterator[Holding]:
+    async with holding(log_url) as log:
+        yield log
+
+
+@pytest_asyncio.fixture
+async def stand(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
+    """A gateway with a projector and a worker behind it."""
+    async with standing(held, fresh_tenant, tmp_path) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def idle(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
+    """The same without a worker: what is submitted stays open."""
+    async with standing(held, fresh_tenant, tmp_path, working=False) as running:
+        yield running

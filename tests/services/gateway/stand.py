@@ -1,0 +1,224 @@
+"""A gateway over real HTTP with everything behind it: a log, read models, a worker on strings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+
+from tests.parts.house import delivery
+from tests.parts.puppet import PuppetModel
+from turnlog.events.codec import read
+from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
+from turnlog.events.log.ports import Blobs, Log, Snapshots, TokenStream
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.opening import opened
+from turnlog.events.turn import TurnReleased, TurnSubmitted
+from turnlog.projections.store.commands import FoldedCommands
+from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.reach import Bell
+from turnlog.projections.store.schema import prepare
+from turnlog.services.gateway.desk import Desk
+from turnlog.services.gateway.serving import serving
+from turnlog.services.projector.app import build as build_projector
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.clock import new_id, now
+from turnlog.services.runtime.durability import Durability
+from turnlog.services.runtime.library import SHIPPED, Library
+from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings
+from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.telemetry import Tracing, tracing
+from turnlog.services.runtime.texts import TextReader
+from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.context import Contexts
+from turnlog.services.worker.ending import Endings
+from turnlog.services.worker.heartbeat import Heart
+
+SILENT = tracing("test", None)
+FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
+MODEL = "puppet/one"
+
+
+class Holding(Protocol):
+    """What holds everything: a log and what belongs to it."""
+
+    @property
+    def log(self) -> Log: ...
+    @property
+    def blobs(self) -> Blobs: ...
+    @property
+    def snapshots(self) -> Snapshots: ...
+    @property
+    def tokens(self) -> TokenStream: ...
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """Everything in memory; it outlives any gateway before it."""
+
+    log: MemoryLog = field(default_factory=MemoryLog)
+    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
+    snapshots: MemorySnapshots = field(default_factory=MemorySnapshots)
+    tokens: MemoryTokens = field(default_factory=MemoryTokens)
+
+
+@asynccontextmanager
+async def holding(nats_url: str | None) -> AsyncGenerator[Holding]:
+    """Give a log on a real nats-server, or one in memory."""
+    if nats_url is None:
+        yield InMemory()
+        return
+    async with opened(nats_url, Terms()) as jetstream:
+        yield jetstream
+
+
+def desk_on(
+    held: Holding, store: Store, bell: Bell, settings: GatewaySettings, traces: Tracing = SILENT
+) -> Desk:
+    """Put a gateway's desk together, as its process does."""
+    return Desk(
+        settings=settings,
+        log=held.log,
+        tokens=held.tokens,
+        sessions=sessions_on(held, store, "/turnlog/gateway"),
+        blueprints=BlueprintStore(held.blobs),
+        library=Library((*FOLDERS, SHIPPED)),
+        store=store,
+        bell=bell,
+        tracing=traces,
+        durability=Durability("fsync-acked", checked=True),
+    )
+
+
+def sessions_on(held: Holding, store: Store, source: str) -> Sessions:
+    """Make the sessions of one process."""
+    snapshots = CheckedSnapshots(held.log, held.snapshots)
+    texts = TextReader(held.log, held.blobs)
+    return Sessions(held.log, snapshots, texts, FoldedCommands(store), now, new_id, source)
+
+
+@dataclass
+class Stand:
+    """A running gateway, and strings to pull behind it."""
+
+    held: Holding
+    tenant: str
+    store: Store
+    bell: Bell
+    settings: GatewaySettings
+    address: str
+    http: httpx.AsyncClient
+    desk: Desk
+    model: PuppetModel
+
+    async def open(self, blueprint: str = "clerk", **form: object) -> str:
+        """Open a session; gives its id."""
+        attributes = {"desk": "d-1"} if blueprint == "clerk" else {}
+        body = {"blueprint": blueprint, "attributes": attributes} | form
+        answer = await self.http.post("/v1/sessions", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["session"])
+
+    async def submit(self, session: str, text: str = "Hi", **form: object) -> dict[str, Any]:
+        """Submit a turn; gives the answer."""
+        answer = await self.http.post(f"/v1/sessions/{session}/turns", json={"text": text} | form)
+        assert answer.status_code == 202, answer.text
+        return dict(answer.json())
+
+    async def say(self, session: str, text: str, reply: str) -> dict[str, Any]:
+        """Put something to a session and have it answered."""
+        self.model.scripts.append([reply])
+        url = f"/v1/sessions/{session}/turns?wait=30"
+        answer = await self.http.post(url, json={"text": text})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
+        """Get something that is there."""
+        answer = await self.http.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    @asynccontextmanager
+    async def another_gateway(self, **settings: object) -> AsyncGenerator[Stand]:
+        """Serve a second gateway on the same log, as after a restart."""
+        changed = self.settings.model_copy(update=settings)
+        async with fronted(self.held, self.store, self.bell, changed, self.model) as stand:
+            yield stand
+
+
+@asynccontextmanager
+async def standing(
+    held: Holding, tenant: str, folder: Path, *, working: bool = True, traces: Tracing = SILENT
+) -> AsyncGenerator[Stand]:
+    """Run a gateway, a projector and a worker on a log."""
+    bell, model = Bell(), PuppetModel()
+    store = open_store(f"sqlite:///{folder / 'rows.db'}")
+    await prepare(store)
+    projector = build_projector(
+        ProjectorSettings(tenant=tenant), log=held.log, store=store, bell=bell, tracing=SILENT
+    )
+    settings = GatewaySettings(tenant=tenant, http="127.0.0.1:0", model=MODEL, grace=2)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
+        running = [asyncio.create_task(projector.run())]
+        if working:
+            running.append(asyncio.create_task(answering(held, store, tenant, model)))
+        stack.push_async_callback(ended, *running)
+        yield await stack.enter_async_context(fronted(held, store, bell, settings, model, traces))
+
+
+@asynccontextmanager
+async def fronted(
+    held: Holding,
+    store: Store,
+    bell: Bell,
+    settings: GatewaySettings,
+    model: PuppetModel,
+    traces: Tracing = SILENT,
+) -> AsyncGenerator[Stand]:
+    """Serve one gateway."""
+    desk = desk_on(held, store, bell, settings, traces)
+    # The client ends last, so that it hears what a gateway says as it ends
+    async with httpx.AsyncClient(timeout=60) as http, serving(desk) as address:
+        http.base_url = httpx.URL(address)
+        yield Stand(held, settings.tenant, store, bell, settings, address, http, desk, model)
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    """End tasks, with time to close what they have open."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=5)
+
+
+async def answering(held: Holding, store: Store, tenant: str, model: PuppetModel) -> None:
+    """Answer turns as they come, each beside the others, as a worker does."""
+    sessions = sessions_on(held, store, "/turnlog/worker")
+    blueprints = BlueprintStore(held.blobs)
+    library = Library((*FOLDERS, SHIPPED))
+    worker = Answering(
+        name="w1",
+        sessions=sessions,
+        blueprints=blueprints,
+        contexts=Contexts(sessions, blueprints, held.blobs, library, MODEL),
+        tokens=held.tokens,
+        model=model,
+        heart=Heart(sessions, held.tokens, 10.0),
+        endings=Endings(sessions, held.tokens, model.prices, lambda: 0.0),
+        tracing=SILENT,
+        ack_wait=30.0,
+    )
+    async with asyncio.TaskGroup() as turns, aclosing(held.log.follow(tenant, 0, live=True)) as log:
+        async for bulk in log:
+            for event in (read(raw.stored, raw.stream_sequence) for raw in bulk):
+                if isinstance(event.event, TurnSubmitted | TurnReleased):
+                    turns.create_task(worker.answer(delivery(event)))

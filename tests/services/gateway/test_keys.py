@@ -1,0 +1,188 @@
+"""Idempotency keys: one request, one effect, one answer, for the life of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.services.gateway.stand import Stand
+from turnlog.events.content import Plain
+from turnlog.events.turn import TurnSubmitted
+
+CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
+
+
+def keyed(key: str) -> dict[str, str]:
+    return {"Idempotency-Key": key}
+
+
+async def post(stand: Stand, path: str, body: Any, key: str) -> httpx.Response:  # noqa: ANN401
+    return await stand.http.post(path, json=body, headers=keyed(key))
+
+
+async def heads(stand: Stand, session: str) -> int:
+    return int((await stand.get(f"/v1/sessions/{session}"))["sequence"])
+
+
+async def test_a_turn_that_is_sent_again_is_taken_once(idle: Stand) -> None:
+    session = await idle.open()
+    url = f"/v1/sessions/{session}/turns"
+    first = await post(idle, url, {"text": "Hi", "inputs": {}}, "k-1")
+    again = await post(idle, url, {"text": "Hi"}, "k-1")
+    assert (again.status_code, again.json()) == (first.status_code, first.json())
+    assert again.headers["ETag"] == first.headers["ETag"]
+    assert await heads(idle, session) == 2
+
+
+async def test_other_turns_in_between_change_nothing_about_it(idle: Stand) -> None:
+    session = await idle.open()
+    url = f"/v1/sessions/{session}/turns"
+    first = await post(idle, url, {"text": "one"}, "k-1")
+    await post(idle, url, {"text": "two"}, "k-2")
+    assert (await post(idle, url, {"text": "one"}, "k-1")).json() == first.json()
+
+
+async def test_another_body_under_the_same_key_is_refused(idle: Stand) -> None:
+    session = await idle.open()
+    url = f"/v1/sessions/{session}/turns"
+    await post(idle, url, {"text": "Hi"}, "k-1")
+    answer = await post(idle, url, {"text": "Ho"}, "k-1")
+    assert (answer.status_code, answer.json()["code"]) == (409, "key-reused")
+    assert answer.json()["field"] == "Idempotency-Key"
+    assert await heads(idle, session) == 2
+
+
+async def test_another_route_under_the_same_key_is_refused(idle: Stand) -> None:
+    session = await idle.open()
+    await post(idle, f"/v1/sessions/{session}/cancel", {}, "k-0")
+    await post(idle, f"/v1/sessions/{session}/turns", {"text": "Hi"}, "k-1")
+    answer = await post(idle, f"/v1/sessions/{session}/cancel", {}, "k-1")
+    assert (answer.status_code, answer.json()["code"]) == (409, "key-reused")
+
+
+async def test_how_the_answer_is_wanted_is_no_part_of_the_request(stand: Stand) -> None:
+    session = await stand.open()
+    url = f"/v1/sessions/{session}/turns"
+    stand.model.scripts.append(["Filed."])
+    first = await post(stand, url, {"text": "Hi"}, "k-1")
+    again = await post(stand, f"{url}?wait=30", {"text": "Hi"}, "k-1")
+    assert (again.status_code, again.json()["reply"]) == (200, "Filed.")
+    assert again.json()["turn"] == first.json()["turn"]
+
+
+async def test_a_session_opened_twice_under_one_key_is_one_session(idle: Stand) -> None:
+    first = await post(idle, "/v1/sessions", CLERK, "k-1")
+    again = await post(idle, "/v1/sessions", CLERK, "k-1")
+    assert (again.status_code, again.json()) == (201, first.json())
+    other = await post(idle, "/v1/sessions", CLERK, "k-2")
+    assert other.json()["session"] != first.json()["session"]
+    answer = await post(idle, "/v1/sessions", {"blueprint": "assistant"}, "k-1")
+    assert (answer.status_code, answer.json()["code"]) == (409, "key-reused")
+
+
+async def test_fifty_retries_at_once_open_one_session_and_take_one_turn(idle: Stand) -> None:
+    async with idle.another_gateway() as other:
+        both = (idle, other)
+        opened = await asyncio.gather(
+            *(post(both[n % 2], "/v1/sessions", CLERK, "k-1") for n in range(50))
+        )
+        assert {answer.status_code for answer in opened} == {201}
+        (session,) = {answer.json()["session"] for answer in opened}
+        url = f"/v1/sessions/{session}/turns"
+        taken = await asyncio.gather(
+            *(post(both[n % 2], url, {"text": "Hi"}, "k-2") for n in range(50))
+        )
+    assert {answer.status_code for answer in taken} == {202}
+    assert {answer.json()["sequence"] for answer in taken} == {2}
+    assert await heads(idle, session) == 2
+
+
+async def test_a_retry_that_reaches_a_restarted_gateway_gets_the_first_answer(idle: Stand) -> None:
+    opened = await post(idle, "/v1/sessions", CLERK, "k-1")
+    url = f"/v1/sessions/{opened.json()['session']}/turns"
+    first = await post(idle, url, {"text": "Hi"}, "k-2")
+    async with idle.another_gateway() as restarted:
+        assert (await post(restarted, "/v1/sessions", CLERK, "k-1")).json() == opened.json()
+        assert (await post(restarted, url, {"text": "Hi"}, "k-2")).json() == first.json()
+
+
+async def test_a_key_is_remembered_beyond_what_the_state_holds(stand: Stand) -> None:
+    session = await stand.open("interrupting")
+    url = f"/v1/sessions/{session}/turns"
+    first = await post(stand, url, {"text": "first"}, "first")
+    for number in range(70):
+        await post(stand, url, {"text": "Hi"}, f"k-{number}")
+    async with stand.another_gateway() as restarted:
+        await restarted.get(f"/v1/sessions/{session}/calls", min_sequence=first.json()["sequence"])
+        answer = await until_known(restarted, url)
+        assert answer.json() == first.json()
+        other = await post(restarted, url, {"text": "other"}, "first")
+        assert (other.status_code, other.json()["code"]) == (409, "key-reused")
+
+
+async def until_known(stand: Stand, url: str) -> httpx.Response:
+    """Send it again for as long as the read models are too far behind to tell."""
+    while (answer := await post(stand, url, {"text": "first"}, "first")).status_code == 503:
+        rung = stand.bell.listen()
+        await asyncio.wait_for(rung.wait(), 30)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("cancel", {}),
+        ("cancel", {"turn": 2}),
+        ("close", {"reason": "done"}),
+        ("redactions", {"turn": 1, "reason": "wrong"}),
+    ],
+)
+async def test_every_command_is_carried_out_once_under_its_key(
+    stand: Stand, path: str, body: dict[str, object]
+) -> None:
+    session = await stand.open()
+    await stand.say(session, "Hi", "Hello.")
+    await held_open(stand, session)
+    await stand.submit(session, "and another")
+    url = f"/v1/sessions/{session}/{path}"
+    first = await post(stand, url, body, "k-1")
+    assert first.status_code == 200, first.text
+    again = await post(stand, url, body, "k-1")
+    assert (again.status_code, again.json()) == (200, first.json())
+
+
+async def held_open(stand: Stand, session: str) -> None:
+    """Submit a turn that its model never answers."""
+    stand.model.scripts.append([asyncio.Event()])
+    await stand.submit(session, "wait")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "tab\there", "žodis"])
+async def test_a_key_that_cannot_stand_for_a_request_is_refused(idle: Stand, key: str) -> None:
+    session = await idle.open()
+    headers = [(b"Idempotency-Key", key.encode("utf-8"))]
+    url = f"/v1/sessions/{session}/turns"
+    answer = await idle.http.post(url, json={"text": "Hi"}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-key")
+    assert await heads(idle, session) == 1
+
+
+async def test_two_keys_are_refused(idle: Stand) -> None:
+    session = await idle.open()
+    headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
+    url = f"/v1/sessions/{session}/turns"
+    answer = await idle.http.post(url, json={"text": "Hi"}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad-key")
+
+
+async def test_the_longest_key_is_taken(idle: Stand) -> None:
+    session = await idle.open()
+    answer = await post(idle, f"/v1/sessions/{session}/turns", {"text": "Hi"}, "k" * 200)
+    assert answer.status_code == 202
+    last = await idle.held.log.last(idle.tenant, session)
+    assert last is not None
+    assert last.event == TurnSubmitted(turn=1, text=Plain(text="Hi"))
+    assert last.envelope.commandkey == "k" * 200

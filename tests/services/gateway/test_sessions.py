@@ -1,0 +1,119 @@
+"""Opening, showing and listing sessions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.services.gateway.stand import Stand
+
+
+async def test_a_session_opens_by_a_blueprint_and_says_how_it_stands(stand: Stand) -> None:
+    form = {"blueprint": "clerk", "attributes": {"desk": "d-7"}, "session": "mine"}
+    answer = await stand.http.post("/v1/sessions", json=form)
+    assert answer.status_code == 201
+    assert answer.headers["Location"] == "/v1/sessions/mine"
+    assert answer.headers["ETag"] == '"1"'
+    opened = answer.json()
+    digest = (await stand.get("/v1/blueprints/clerk"))["digest"]
+    assert opened == {"session": "mine", "blueprint": "clerk", "digest": digest, "sequence": 1}
+    shown = await stand.get("/v1/sessions/mine")
+    assert shown["attributes"] == {"desk": "d-7", "language": "en"}
+    assert (shown["profile"], shown["version"], shown["closed"]) == ("chat", 3, False)
+    assert (shown["turns"], shown["open"], shown["waiting"]) == (0, None, [])
+
+
+async def test_without_an_id_every_session_gets_one_of_its_own(stand: Stand) -> None:
+    assert len({await stand.open() for _ in range(3)}) == 3
+
+
+async def test_a_profile_is_taken_by_name_and_an_unknown_one_refused(stand: Stand) -> None:
+    session = await stand.open(profile="terse")
+    assert (await stand.get(f"/v1/sessions/{session}"))["profile"] == "terse"
+    form = {"blueprint": "clerk", "attributes": {"desk": "d"}, "profile": "ters"}
+    answer = await stand.http.post("/v1/sessions", json=form)
+    assert answer.status_code == 422
+    assert (answer.json()["field"], answer.json()["fix"]) == ("profile", "write `terse`")
+
+
+async def test_an_id_that_is_taken_is_refused(stand: Stand) -> None:
+    await stand.open(session="mine")
+    form = {"blueprint": "clerk", "attributes": {"desk": "d"}, "session": "mine"}
+    answer = await stand.http.post("/v1/sessions", json=form)
+    assert answer.status_code == 409
+    assert answer.json()["code"] == "session-exists"
+
+
+async def test_an_open_turn_and_those_that_wait_are_shown(idle: Stand) -> None:
+    session = await idle.open()
+    for text in "abc":
+        await idle.submit(session, text)
+    shown = await idle.get(f"/v1/sessions/{session}")
+    assert (shown["open"]["turn"], shown["open"]["attempt"]) == (1, 0)
+    assert shown["waiting"] == [2, 3]
+    assert shown["turns"] == 3
+    assert shown["sequence"] == 4
+
+
+async def test_sessions_are_listed_newest_first_in_pages(stand: Stand) -> None:
+    opened = [await stand.open() for _ in range(5)]
+    seen = f"{opened[-1]}:1"
+    first = await stand.get("/v1/sessions", limit=3, min_sequence=seen)
+    rest = await stand.get("/v1/sessions", limit=3, before=first["next"])
+    listed = [each["session"] for each in (*first["sessions"], *rest["sessions"])]
+    assert listed == opened[::-1]
+    assert rest["next"] is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"q": "inVoice"},
+        {"attribute.desk": "d-2"},
+        {"blueprint": "clerk", "attribute.desk": "d-2"},
+        {"redacted": "true"},
+    ],
+)
+async def test_a_list_is_filtered(stand: Stand, query: dict[str, str]) -> None:
+    await stand.open("assistant")
+    await stand.open()
+    wanted = await stand.open(attributes={"desk": "d-2"})
+    await stand.say(wanted, "File the INVOICE, please", "Done.")
+    acted = await stand.http.post(
+        f"/v1/sessions/{wanted}/redactions", json={"turn": 1, "reason": "wrong"}
+    )
+    seen = f"{wanted}:{acted.json()['sequence']}"
+    found = await stand.get("/v1/sessions", **query, min_sequence=seen)
+    assert [each["session"] for each in found["sessions"]] == [wanted]
+    assert found["sessions"][0]["title"] == "File the INVOICE, please"
+
+
+async def test_a_list_is_filtered_by_when_something_last_happened(stand: Stand) -> None:
+    session = await stand.open()
+    listed = await stand.get("/v1/sessions", min_sequence=f"{session}:1")
+    at = listed["sessions"][0]["last_at"]
+    assert (await stand.get("/v1/sessions", since=at))["sessions"] != []
+    assert (await stand.get("/v1/sessions", since="2999-01-01T00:00:00Z"))["sessions"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("blueprnt=clerk", "blueprnt"),
+        ("attribute.desk=a&attribute.desk=b", "attribute.desk"),
+        ("q=%00", "q"),
+        ("attribute.desk=%00", "attribute.desk"),
+        ("since=2026-01-01T00:00:00", "since"),
+        ("since=yesterday", "since"),
+        ("limit=0", "limit"),
+        ("limit=many", "limit"),
+        ("before=-1", "before"),
+        ("before=99999999999999999999", "before"),
+        ("redacted=perhaps", "redacted"),
+        ("min_sequence=7", "min_sequence"),
+        ("min_sequence=nobody:7", "session"),
+    ],
+)
+async def test_a_list_refuses_what_it_cannot_be_asked(idle: Stand, query: str, field: str) -> None:
+    answer = await idle.http.get(f"/v1/sessions?{query}")
+    assert answer.status_code == (404 if field == "session" else 422), answer.text
+    assert answer.json()["field"] == field

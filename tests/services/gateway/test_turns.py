@@ -1,0 +1,173 @@
+"""Submitting turns: what is answered, when, and what a second submit means."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from tests.services.gateway.stand import Stand
+from turnlog.events.content import Plain
+from turnlog.events.turn import TurnSubmitted
+from turnlog.services.worker.model.failures import ModelFailure
+
+MANY = 50
+
+
+async def test_a_turn_is_accepted_once_it_is_on_the_log(idle: Stand) -> None:
+    session = await idle.open()
+    form = {"text": "File it", "inputs": {"urgency": 3}, "references": {"order": "o-1"}}
+    answer = await idle.http.post(f"/v1/sessions/{session}/turns", json=form)
+    assert answer.status_code == 202
+    assert answer.headers["ETag"] == '"2"'
+    assert answer.json() == {
+        "session": session,
+        "turn": 1,
+        "sequence": 2,
+        "stream": f"/v1/sessions/{session}/turns/1/stream",
+        "events": f"/v1/sessions/{session}/events?after=1",
+    }
+    last = await idle.held.log.last(idle.tenant, session)
+    assert last is not None
+    assert last.event == TurnSubmitted(
+        turn=1, text=Plain(text="File it"), inputs={"urgency": 3}, references={"order": "o-1"}
+    )
+
+
+async def test_who_waits_gets_the_reply(stand: Stand) -> None:
+    session = await stand.open()
+    stand.model.scripts.append(["Filed ", "and done."])
+    url = f"/v1/sessions/{session}/turns?wait=30"
+    answer = await stand.http.post(url, json={"text": "File it"})
+    assert answer.status_code == 200
+    told = answer.json()
+    assert (told["turn"], told["status"], told["reply"]) == (1, "completed", "Filed and done.")
+    assert (told["finish"], told["redacted"], told["reason"]) == ("stop", False, None)
+    head = (await stand.get(f"/v1/sessions/{session}"))["sequence"]
+    assert told["settled"] == head
+    assert answer.headers["ETag"] == f'"{head}"'
+
+
+async def test_who_waits_hears_of_a_failure(stand: Stand) -> None:
+    session = await stand.open()
+    stand.model.scripts.append([ModelFailure("unauthorised", "HTTP 401")])
+    url = f"/v1/sessions/{session}/turns?wait=30"
+    told = (await stand.http.post(url, json={"text": "File it"})).json()
+    assert (told["status"], told["reply"], told["reason"]) == ("failed", None, "unauthorised")
+
+
+async def test_who_waits_in_vain_is_told_that_the_turn_is_accepted(idle: Stand) -> None:
+    session = await idle.open()
+    answer = await idle.http.post(f"/v1/sessions/{session}/turns?wait=0.05", json={"text": "Hi"})
+    assert answer.status_code == 202
+    assert answer.json()["turn"] == 1
+
+
+async def test_who_waits_is_answered_when_the_gateway_ends(idle: Stand) -> None:
+    session = await idle.open()
+    async with asyncio.TaskGroup() as tasks:
+        async with idle.another_gateway() as ending:
+            url = f"/v1/sessions/{session}/turns?wait=300"
+            waiting = tasks.create_task(ending.http.post(url, json={"text": "Hi"}))
+            async for event in idle.held.log.watch(idle.tenant, session, 1):
+                assert isinstance(event.event, TurnSubmitted)
+                break
+        answer = await waiting
+    assert answer.status_code == 202
+
+
+async def test_a_turn_can_be_watched_in_the_answer_to_its_submit(stand: Stand) -> None:
+    session = await stand.open()
+    stand.model.scripts.append(["Filed ", "and done."])
+    url = f"/v1/sessions/{session}/turns"
+    accept = {"Accept": "text/event-stream"}
+    async with stand.http.stream("POST", url, json={"text": "Hi"}, headers=accept) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        events = [line async for line in answer.aiter_lines() if line.startswith("event:")]
+    assert events[-1] == "event: done"
+    assert "event: token" in events
+
+
+async def test_a_closed_session_takes_no_more_turns(idle: Stand) -> None:
+    session = await idle.open()
+    await idle.http.post(f"/v1/sessions/{session}/close")
+    answer = await idle.http.post(f"/v1/sessions/{session}/turns", json={"text": "Hi"})
+    assert answer.status_code == 409
+    assert answer.json()["code"] == "session-closed"
+
+
+async def submitted_at_once(stand: Stand, session: str) -> Counter[int]:
+    url = f"/v1/sessions/{session}/turns"
+    async with asyncio.TaskGroup() as tasks:
+        asked = [
+            tasks.create_task(stand.http.post(url, json={"text": f"turn {number}"}))
+            for number in range(MANY)
+        ]
+    return Counter(each.result().status_code for each in asked)
+
+
+async def test_of_fifty_submits_at_once_all_but_one_are_refused(idle: Stand) -> None:
+    session = await idle.open("rejecting")
+    assert await submitted_at_once(idle, session) == {202: 1, 409: MANY - 1}
+    shown = await idle.get(f"/v1/sessions/{session}")
+    assert (shown["turns"], shown["sequence"]) == (1, 2)
+
+
+async def test_of_fifty_submits_at_once_all_are_answered_in_turn(stand: Stand) -> None:
+    session = await stand.open()
+    stand.model.scripts.extend([f"reply {number}"] for number in range(1, MANY + 1))
+    assert await submitted_at_once(stand, session) == {202: MANY}
+    last = await stand.say(session, "the last one", "That was all.")
+    assert last["turn"] == MANY + 1
+    turns = (await stand.get(f"/v1/sessions/{session}/history"))["turns"]
+    assert [turn["status"] for turn in turns] == ["completed"] * (MANY + 1)
+    assert len({turn["text"] for turn in turns}) == MANY + 1
+    assert [turn["reply"] for turn in turns[:-1]] == [f"reply {n}" for n in range(1, MANY + 1)]
+
+
+async def test_of_fifty_submits_at_once_the_last_one_on_the_log_stands(idle: Stand) -> None:
+    session = await idle.open("interrupting")
+    assert await submitted_at_once(idle, session) == {202: MANY}
+    turns = (await idle.get(f"/v1/sessions/{session}/history"))["turns"]
+    assert [turn["status"] for turn in turns] == ["cancelled"] * (MANY - 1) + ["open"]
+    assert {turn["reason"] for turn in turns[:-1]} == {"interrupted"}
+
+
+async def test_fifty_submits_over_two_gateways_keep_one_order(idle: Stand) -> None:
+    session = await idle.open()
+    url = f"/v1/sessions/{session}/turns"
+    async with idle.another_gateway() as other, asyncio.TaskGroup() as tasks:
+        asked = [
+            tasks.create_task((idle, other)[number % 2].http.post(url, json={"text": "Hi"}))
+            for number in range(MANY)
+        ]
+        answers = await asyncio.gather(*asked)
+    assert Counter(answer.status_code for answer in answers) == {202: MANY}
+    assert sorted(answer.json()["turn"] for answer in answers) == list(range(1, MANY + 1))
+    events = await idle.desk.sessions.events(idle.tenant, session)
+    assert [event.sequence for event in events] == list(range(1, MANY + 2))
+
+
+async def test_a_full_queue_is_refused_until_there_is_room(idle: Stand) -> None:
+    session = await idle.open("tiny")
+    for _ in range(3):
+        await idle.submit(session)
+    url = f"/v1/sessions/{session}/turns"
+    answer = await idle.http.post(url, json={"text": "Hi"})
+    assert (answer.status_code, answer.json()["code"]) == (429, "queue-full")
+    assert int(answer.headers["Retry-After"]) >= 1
+    await idle.http.post(f"/v1/sessions/{session}/cancel", json={"turn": 2})
+    assert (await idle.http.post(url, json={"text": "Hi"})).status_code == 202
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/json;q=0"])
+async def test_a_form_that_is_not_offered_is_refused_before_anything_happens(
+    idle: Stand, accept: str
+) -> None:
+    session = await idle.open()
+    url = f"/v1/sessions/{session}/turns"
+    answer = await idle.http.post(url, json={"text": "Hi"}, headers={"Accept": accept})
+    assert (answer.status_code, answer.json()["code"]) == (406, "not-acceptable")
+    assert (await idle.get(f"/v1/sessions/{session}"))["turns"] == 0
