@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -219,3 +221,9 @@ def test_the_schema_of_blueprints_is_one_that_editors_can_read() -> None:
     schema = Blueprint.model_json_schema()
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(json.loads(stored_form(read(GOOD))))
+
+
+def test_the_blueprint_on_the_page_is_sound() -> None:
+    page = (Path(__file__).parents[3] / "docs/blueprints.md").read_text()
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert read(text).blueprint == "guide"
