@@ -27,7 +27,7 @@ from turnlog.events.turn import (
     TurnSubmitted,
 )
 from turnlog.projections.store import calls
-from turnlog.projections.store.changes import Add, Change, Patch, Put, Value, Values
+from turnlog.projections.store.changes import Change, Patch, Put, Value, Values
 from turnlog.projections.store.tables import ATTRIBUTES, COMMANDS, REDACTIONS, SESSIONS, TURNS
 from turnlog.projections.store.texts import (
     attribute_digest,
@@ -88,17 +88,16 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
 
 
 def _command(recorded: Recorded) -> Iterator[Change]:
-    envelope = recorded.envelope
-    if envelope.commandkey is None:
+    envelope, event = recorded.envelope, recorded.event
+    if envelope.commandkey is None or envelope.commandhash is None:
         return
-    key = (recorded.tenant, recorded.session, envelope.commandkey)
-    values: Values = {"hash": envelope.commandhash, "sequence": recorded.sequence}
-    match recorded.event:
-        case TurnSubmitted(turn=turn) | TurnQueued(turn=turn):
-            # What a command is answered with is the turn, wherever in its batch that stands.
-            yield Put(COMMANDS, key, {**values, "turn": turn})
-        case _:
-            yield Add(COMMANDS, key, values)
+    # As in the state: the last event of a command stands for it.
+    values: Values = {
+        "hash": envelope.commandhash,
+        "sequence": recorded.sequence,
+        "turn": event.turn if isinstance(event, TurnSubmitted | TurnQueued) else None,
+    }
+    yield Put(COMMANDS, (recorded.tenant, recorded.session, envelope.commandkey), values)
 
 
 def _session(recorded: Recorded, **values: Value) -> Patch:

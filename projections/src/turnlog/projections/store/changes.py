@@ -40,16 +40,7 @@ class Patch:
     values: Values
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
-    """A row stands with these values, unless one stands there already; never patched."""
-
-    table: Table
-    key: tuple[Value, ...]
-    values: Values
-
-
-Change = Put | Patch | Add
+Change = Put | Patch
 
 
 def merged(changes: Iterable[Change]) -> list[Change]:
@@ -65,8 +56,6 @@ def merged(changes: Iterable[Change]) -> list[Change]:
 def _after(before: Change, change: Change) -> Change:
     if isinstance(change, Put):
         return change
-    if isinstance(change, Add):
-        return before
     fixed = {
         name: value
         for name in change.values
@@ -97,8 +86,6 @@ def _statement(change: Change, dialect: str) -> Executable:
     insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
     row = insert(change.table)
     keys = _keys(change.table)
-    if isinstance(change, Add):
-        return row.on_conflict_do_nothing(index_elements=keys)
     names = [column.name for column in change.table.c if column.name not in keys]
     rest = {name: row.excluded[name] for name in names}
     return row.on_conflict_do_update(index_elements=keys, set_=rest)

@@ -15,14 +15,15 @@ from typing import Final
 
 from sqlalchemy import URL, Connection, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from turnlog.events.errors import Refused, Unavailable
 
-_DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
 _PATIENCE: Final = 30.0
-"""Seconds a statement may take, or a writer may wait for another one."""
+"""Seconds that connecting to Postgres, or a statement there, may take."""
+_LOCKED: Final = 5.0
+"""Seconds a writer waits for another one of SQLite; nothing can cut this wait short."""
 _REFUSED_STATES: Final = ("22", "23", "54")
 """SQLSTATE classes of Postgres: bad data, broken constraint, beyond a limit."""
 
@@ -54,25 +55,36 @@ class Store:
 
 def open_store(url: str) -> Store:
     """Open `sqlite:///path` or `postgresql://...`; nothing is connected before the first use."""
-    target = make_url(url)
-    family = target.get_backend_name()
-    if family not in _DRIVERS:
-        raise Refused(
-            "bad-database",
-            f"{family} is not a database of the read models",
-            field="database",
-            fix="use sqlite:///path or postgresql://user@host/name",
-        )
-    target = target.set(drivername=_DRIVERS[family])
-    return Store(_sqlite(target) if family == "sqlite" else _postgres(target))
+    try:
+        target = make_url(url)
+    except (ArgumentError, ValueError):
+        raise _no_database("the address cannot be read") from None
+    match target.get_backend_name():
+        case "sqlite":
+            return Store(_sqlite(target.set(drivername="sqlite+aiosqlite")))
+        case "postgresql":
+            return Store(_postgres(target.set(drivername="postgresql+asyncpg")))
+        case other:
+            raise _no_database(f"{other} is none")
+
+
+def _no_database(detail: str) -> Refused:
+    # The address may hold a password: it is not repeated.
+    return Refused(
+        "bad-database",
+        f"no database for the read models: {detail}",
+        field="database",
+        fix="use sqlite:///path or postgresql://user@host/name",
+    )
 
 
 def _sqlite(url: URL) -> AsyncEngine:
     # Transactions are begun by the hook below; the driver's own way begins them too late.
-    options = {"timeout": _PATIENCE, "isolation_level": None}
+    options = {"timeout": _LOCKED, "isolation_level": None}
     engine = create_async_engine(url, connect_args=options, hide_parameters=True)
     event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    event.listen(engine.sync_engine, "invalidate", _unlock_sqlite)
     return engine
 
 
@@ -82,6 +94,13 @@ def _prepare_sqlite(connection: DBAPIConnection, record: object) -> None:
     cursor.execute("PRAGMA journal_mode = WAL")
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.close()
+
+
+def _unlock_sqlite(connection: DBAPIConnection, record: object, error: object) -> None:
+    # A cancelled statement is closed with its cursor still open, and SQLite then holds the lock
+    # until a garbage collection comes by. Rolled back, it holds nothing.
+    del record, error
+    connection.rollback()
 
 
 def _begin_sqlite(connection: Connection) -> None:

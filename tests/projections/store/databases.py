@@ -1,0 +1,26 @@
+"""One suite over both databases: whoever asks for `store` is run on SQLite and on Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.schema import prepare
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'rows.db'}"
+    return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+async def store(database_url: str) -> AsyncIterator[Store]:
+    opened = open_store(database_url)
+    await prepare(opened)
+    yield opened
+    await opened.close()

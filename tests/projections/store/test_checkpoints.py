@@ -1,0 +1,127 @@
+"""Rows and checkpoint move together, once, whoever else is at work."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.projections.store.folding import another, fold, live, rows_of
+from tests.projections.store.histories import Story, completed, everything, opened, submitted
+from turnlog.events.content import digest_of
+from turnlog.events.log.memory import MemoryLog
+from turnlog.projections.store import checkpoints
+from turnlog.projections.store.advance import advance
+from turnlog.projections.store.builds import clear_unseen
+from turnlog.projections.store.checkpoints import Checkpoint
+from turnlog.projections.store.engine import Store
+from turnlog.projections.store.fold import arrived
+
+
+async def read(store: Store) -> Checkpoint | None:
+    async with store.reading() as connection:
+        return await checkpoints.active(connection)
+
+
+@pytest.fixture
+async def log() -> MemoryLog:
+    log = MemoryLog()
+    await Story(log).tell(opened(), submitted(1, "one"), completed(1, "first"))
+    return log
+
+
+async def test_checkpoint_names_the_last_event_folded(store: Store, log: MemoryLog) -> None:
+    raws = await everything(log)
+    after, _ = await fold(store, await live(store), raws)
+    assert (after.position, after.hash) == (3, digest_of(raws[-1].stored))
+    assert await read(store) == after
+
+
+async def test_events_delivered_again_change_nothing(store: Store, log: MemoryLog) -> None:
+    raws = await everything(log)
+    at = await live(store)
+    after, _ = await fold(store, at, raws)
+    rows = await rows_of(store, at.build)
+    async with store.writing() as connection:
+        assert await advance(connection, at, [arrived(raw) for raw in raws]) is None
+    assert await read(store) == after
+    assert await rows_of(store, at.build) == rows
+
+
+async def test_two_that_fold_the_same_events_at_once_fold_them_once(
+    store: Store, log: MemoryLog
+) -> None:
+    events = [arrived(raw) for raw in await everything(log)]
+    at = await live(store)
+
+    async def folding() -> bool:
+        async with store.writing() as connection:
+            return await advance(connection, at, events) is not None
+
+    assert sorted(await asyncio.gather(folding(), folding())) == [False, True]
+    rebuilt, _ = await fold(store, await another(store), await everything(log))
+    assert await rows_of(store, at.build) == await rows_of(store, rebuilt.build)
+
+
+async def test_what_is_given_up_before_the_commit_leaves_no_trace(
+    store: Store, log: MemoryLog
+) -> None:
+    events = [arrived(raw) for raw in await everything(log)]
+    at = await live(store)
+    folded = asyncio.Event()
+
+    async def killed() -> None:
+        async with store.writing() as connection:
+            assert await advance(connection, at, events) is not None
+            folded.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(killed())
+    await folded.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await read(store) == at
+    assert (await rows_of(store, at.build))["sessions"] == []
+    after, _ = await fold(store, at, await everything(log))
+    assert after.position == 3
+
+
+async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
+    store: Store, log: MemoryLog
+) -> None:
+    raws = await everything(log)
+    old, _ = await fold(store, await live(store), raws[:1])
+    new, _ = await fold(store, await another(store), raws)
+    async with store.writing() as connection:
+        switched = await checkpoints.switched(connection, new)
+    assert await read(store) == switched
+    async with store.writing() as connection:
+        assert await advance(connection, old, [arrived(raw) for raw in raws[1:]]) is None
+
+
+async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
+    store: Store, log: MemoryLog
+) -> None:
+    raws = await everything(log)
+    seen, _ = await fold(store, await live(store), raws)
+    given_up, _ = await fold(store, await another(store), raws[:1])
+    async with store.writing() as connection:
+        await checkpoints.unseen(connection)
+    async with store.writing() as connection:
+        assert await advance(connection, given_up, [arrived(raw) for raw in raws[1:]]) is None
+        assert await checkpoints.switched(connection, given_up) is None
+    assert await read(store) == seen
+
+
+async def test_clearing_away_takes_what_readers_do_not_see_and_nothing_else(
+    store: Store, log: MemoryLog
+) -> None:
+    raws = await everything(log)
+    seen, _ = await fold(store, await live(store), raws)
+    unseen, _ = await fold(store, await another(store), raws)
+    rows = await rows_of(store, seen.build)
+    await clear_unseen(store)
+    assert await rows_of(store, seen.build) == rows
+    assert not any((await rows_of(store, unseen.build)).values())
+    assert await read(store) == seen

@@ -1,0 +1,262 @@
+"""One bad event stops its own session, is kept with its reason, and is replayed after a fix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from tests.projections.store.folding import another, fold_log, live, rows_of
+from tests.projections.store.folding import fold as fold_all
+from tests.projections.store.histories import (
+    Story,
+    assembled,
+    completed,
+    everything,
+    inject,
+    opened,
+    part,
+    started,
+    submitted,
+)
+from turnlog.events.content import digest_of
+from turnlog.events.kinds import Unknown
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.log.ports import Raw
+from turnlog.projections.store import checkpoints, quarantine, queries
+from turnlog.projections.store.changes import Put, Values, write
+from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.fold import Arrived, fold
+from turnlog.projections.store.quarantine import Halted
+from turnlog.projections.store.replay import Replayed, replay
+from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.tables import QUARANTINE
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+async def halted(store: Store) -> list[Halted]:
+    at = await live(store)
+    async with store.reading() as connection:
+        return list(await quarantine.halted(connection, at.build))
+
+
+async def replies(store: Store, session: str) -> list[str | None]:
+    async with store.reading() as connection:
+        return [turn.reply for turn in await queries.turns(connection, "t", session, limit=None)]
+
+
+async def test_junk_stops_its_session_and_no_other(store: Store, log: MemoryLog) -> None:
+    bad, good = Story(log, "bad"), Story(log, "good")
+    await bad.tell(opened(), submitted(1, "one"))
+    await good.tell(opened(), submitted(1, "one"))
+    place = inject(log, b"not an event", "bad")
+    await bad.tell(completed(1, "held back"))
+    await good.tell(completed(1, "folded"))
+    (poison,) = await fold_log(store, log)
+    assert (poison.session, poison.position) == ("bad", place)
+    assert await replies(store, "good") == ["folded"]
+    assert await replies(store, "bad") == [None]
+    (stopped,) = await halted(store)
+    assert (stopped.session, stopped.position, stopped.held_back) == ("bad", place, 1)
+    assert "Invalid JSON" in stopped.reason
+
+
+async def test_stopped_session_stays_stopped_in_later_portions(
+    store: Store, log: MemoryLog
+) -> None:
+    story = Story(log)
+    await story.tell(opened(), submitted(1, "one"))
+    inject(log, b"not an event")
+    await fold_log(store, log)
+    for turn in (1, 2, 3):
+        await story.tell(completed(turn, "held back"))
+        assert await fold_log(store, log) == []
+    (stopped,) = await halted(store)
+    assert stopped.held_back == 3
+    assert await replies(store, "s") == [None]
+
+
+async def test_quarantine_keeps_the_very_bytes(store: Store, log: MemoryLog) -> None:
+    await Story(log).tell(opened())
+    stored = bytes(range(256))
+    inject(log, stored)
+    await fold_log(store, log)
+    (row,) = (await rows_of(store, (await live(store)).build))["quarantine"]
+    assert row[-1] == stored
+
+
+async def test_event_stored_under_anothers_subject_is_poison_there(
+    store: Store, log: MemoryLog
+) -> None:
+    victim, forger = Story(log, "victim"), Story(log, "forger", tenant="u")
+    await victim.tell(opened(), submitted(1, "mine"))
+    await forger.tell(opened())
+    (forged,) = await forger.tell(submitted(1, "forged"))
+    log.stored.pop()
+    inject(log, forged.stored, "victim", "t")
+    (poison,) = await fold_log(store, log)
+    assert (poison.tenant, poison.session) == ("t", "victim")
+    assert "u/forger" in poison.reason
+
+
+@pytest.mark.parametrize("subject", ["session.t", "other", "session.a.b"])
+async def test_message_on_a_subject_of_no_session_is_kept_aside(
+    store: Store, log: MemoryLog, subject: str
+) -> None:
+    await Story(log).tell(opened(), submitted(1, "one"))
+    log.stored.append(Raw(subject, len(log.stored) + 1, b"stray"))
+    (poison,) = await fold_log(store, log)
+    assert (poison.tenant, poison.session) == ("", subject)
+    assert await replies(store, "s") == [None]
+
+
+async def test_gap_in_a_session_is_not_folded_over(store: Store, log: MemoryLog) -> None:
+    story = Story(log)
+    await story.tell(opened(), submitted(1, "one"), completed(1, "first"), submitted(2, "two"))
+    raws = await everything(log)
+    _, (poison,) = await fold_all(store, await live(store), [*raws[:2], *raws[3:]])
+    assert "sequence 4 where 3 is due" in poison.reason
+    assert not poison.chained
+
+
+async def test_altered_event_breaks_the_chain_behind_it(store: Store, log: MemoryLog) -> None:
+    story = Story(log)
+    await story.tell(opened(), submitted(1, "one"), completed(1, "first"))
+    raws = await everything(log)
+    altered = Raw(raws[1].subject, 2, raws[1].stored.replace(b"one", b"two"))
+    _, (poison,) = await fold_all(store, await live(store), [raws[0], altered, raws[2]])
+    assert poison.position == 3
+    assert "not chained" in poison.reason
+
+
+async def test_session_that_opens_in_a_later_releases_way_waits_for_that_release(
+    store: Store, log: MemoryLog
+) -> None:
+    (first,) = await Story(log).tell(opened())
+    log.stored.pop()
+    inject(log, first.stored.replace(b"session-opened.v1", b"session-opened.v9"))
+    (poison,) = await fold_log(store, log)
+    assert "turnlog.session-opened.v9" in poison.reason
+
+
+async def test_number_that_the_database_refuses_stops_one_session(
+    store: Store, log: MemoryLog
+) -> None:
+    bad, good = Story(log, "bad"), Story(log, "good")
+    await bad.tell(opened())
+    await good.tell(opened(), submitted(1, "one"))
+    await bad.tell(assembled(1, "1.1", part("input", tokens=2**70)), submitted(1, "held back"))
+    await good.tell(completed(1, "folded"))
+    (poison,) = await fold_log(store, log)
+    assert poison.session == "bad"
+    assert "refuses" in poison.reason
+    assert await replies(store, "good") == ["folded"]
+    assert [stopped.held_back for stopped in await halted(store)] == [1]
+
+
+async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
+    postgres_url: str, log: MemoryLog
+) -> None:
+    store = open_store(postgres_url)
+    await prepare(store)
+    long = "".join(chr(0x4E00 + number) for number in range(9000))
+    await Story(log, "bad").tell(opened(), assembled(1, "1.1", part(long, tokens=1)))
+    await Story(log, "good").tell(opened())
+    (poison,) = await fold_log(store, log)
+    assert poison.session == "bad"
+    await store.close()
+
+
+async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
+    log: MemoryLog,
+) -> None:
+    story = Story(log)
+    first, second = await story.tell(opened(), submitted(1, "a secret"))
+    strange = replace(second, event=cast("Unknown", "a secret"))
+    raws = await everything(log)
+    events = [Arrived(raw, event) for raw, event in zip(raws, (first, strange), strict=True)]
+    (poison,) = fold(events, {}, (), {}).poisons
+    assert poison.position == 2
+    assert poison.reason.startswith("AssertionError in ")
+    assert "secret" not in poison.reason
+
+
+async def set_aside(store: Store, raws: list[Raw]) -> None:
+    """Leave events in quarantine as an earlier release did, which had a bug."""
+    at = await live(store)
+    async with store.writing() as connection:
+        for number, raw in enumerate(raws):
+            reason = None if number else "KeyError in changes, line 1"
+            values: Values = {"subject": raw.subject, "reason": reason, "stored": raw.stored}
+            await write(
+                connection, at.build, [Put(QUARANTINE, ("t", "s", raw.stream_sequence), values)]
+            )
+        await checkpoints.moved(
+            connection, at, raws[-1].stream_sequence, digest_of(raws[-1].stored)
+        )
+
+
+async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
+    store: Store, log: MemoryLog
+) -> None:
+    story = Story(log)
+    await story.tell(opened(), submitted(1, "one"))
+    await fold_log(store, log)
+    await story.tell(started(1, 1), assembled(1, "1.1", part("input", tokens=1)))
+    await story.tell(completed(1, "first"))
+    await set_aside(store, (await everything(log))[2:])
+    await story.tell(submitted(2, "held back by this release too"))
+    assert await fold_log(store, log) == []
+    assert await replies(store, "s") == [None]
+    async with store.writing() as connection:
+        assert await replay(connection, "t", "s") == Replayed(4, None)
+    assert await halted(store) == []
+    rebuilt, _ = await fold_all(store, await another(store), await everything(log))
+    assert await rows_of(store, (await live(store)).build) == await rows_of(store, rebuilt.build)
+
+
+async def test_replayed_session_is_folded_on_as_if_nothing_had_been(
+    store: Store, log: MemoryLog
+) -> None:
+    story = Story(log)
+    await story.tell(opened())
+    await fold_log(store, log)
+    await story.tell(submitted(1, "one"))
+    await set_aside(store, (await everything(log))[1:])
+    async with store.writing() as connection:
+        await replay(connection, "t", "s")
+    await story.tell(completed(1, "first"))
+    assert await fold_log(store, log) == []
+    assert await replies(store, "s") == ["first"]
+
+
+async def test_replay_of_what_is_still_poison_keeps_every_event(
+    store: Store, log: MemoryLog
+) -> None:
+    story = Story(log)
+    await story.tell(opened())
+    inject(log, b"not an event")
+    await story.tell(submitted(1, "one"))
+    await fold_log(store, log)
+    before = await halted(store)
+    async with store.writing() as connection:
+        replayed = await replay(connection, "t", "s")
+    assert replayed.poison is not None
+    assert await halted(store) == before
+    assert before[0].held_back == 1
+
+
+async def test_replay_of_a_session_that_is_not_stopped_does_nothing(
+    store: Store, log: MemoryLog
+) -> None:
+    async with store.writing() as connection:
+        assert await replay(connection, "t", "s") == Replayed(0, None)
+    await Story(log).tell(opened())
+    await fold_log(store, log)
+    async with store.writing() as connection:
+        assert await replay(connection, "t", "s") == Replayed(0, None)

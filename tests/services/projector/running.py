@@ -1,0 +1,105 @@
+"""A projector in tests: run beside the test, and waited for by what its rows have reached."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from sqlalchemy import event
+
+from tests.projections.store.folding import Rows, rows_of
+from tests.projections.store.histories import Story
+from turnlog.events.log.ports import Log
+from turnlog.projections.store import checkpoints
+from turnlog.projections.store.engine import Store
+from turnlog.projections.store.reach import Bell, reached
+from turnlog.services.projector.folding import Folding
+from turnlog.services.projector.projector import Projector
+from turnlog.services.projector.rebuild import rebuild
+from turnlog.services.runtime.telemetry import Tracing, tracing
+
+LONG = 60.0
+"""Seconds no test should ever need."""
+
+
+def no_progress(position: int, goal: int) -> None:
+    del position, goal
+
+
+@dataclass
+class Running:
+    """A log, a database, and what folds the one into the other."""
+
+    log: Log
+    store: Store
+    tracing: Tracing = field(default_factory=lambda: tracing("projector", None))
+    patience: float = 0.0
+    bell: Bell = field(default_factory=Bell)
+
+    @property
+    def folding(self) -> Folding:
+        return Folding(self.log, self.store, self.tracing, "t", self.patience)
+
+    async def run(self) -> None:
+        await Projector(self.folding, self.bell).run()
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncGenerator[asyncio.Task[None]]:
+        """Run a projector beside the body, and stop it with the body's end."""
+        task = asyncio.create_task(self.run())
+        try:
+            yield task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def cancelled_at(self, statement: int, work: Coroutine[None, None, object]) -> None:
+        """Do some work and cancel it at its n-th statement, beginnings and commits included."""
+        task = asyncio.create_task(work)
+        left = statement
+
+        def count(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                task.cancel()
+
+        engine = self.store.engine.sync_engine
+        for name in ("before_cursor_execute", "commit"):
+            event.listen(engine, name, count)
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait_for(task, LONG)
+        for name in ("before_cursor_execute", "commit"):
+            event.remove(engine, name, count)
+
+    async def folded_all(self, position: int) -> None:
+        """Wait until the checkpoint is at this place of the log."""
+        while True:
+            rung = self.bell.listen()
+            async with self.store.reading() as connection:
+                live = await checkpoints.active(connection)
+            if live and live.position >= position:
+                return
+            await asyncio.wait_for(rung.wait(), LONG)
+
+    async def caught_up(self, *stories: Story) -> None:
+        """Wait until the rows hold all that was told."""
+        for story in stories:
+            last = story.last.sequence if story.last else 0
+            assert await reached(
+                self.store, self.bell, story.tenant, story.session, last, within=LONG
+            )
+
+    async def rows(self) -> Rows:
+        """Give the rows that readers see."""
+        async with self.store.reading() as connection:
+            live = await checkpoints.active(connection)
+        return await rows_of(self.store, live.build) if live else {}
+
+    async def rebuilt(self) -> Rows:
+        """Rebuild from nothing, and give those rows."""
+        assert await rebuild(self.folding, no_progress) is not None
+        return await self.rows()

@@ -1,0 +1,343 @@
+"""The projector keeps the rows up to date, whatever happens around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from sqlalchemy import make_url, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+from structlog.testing import capture_logs
+
+from tests.parts.postgres import PostgresServer
+from tests.projections.store.histories import Story, completed, inject, opened, submitted
+from tests.services.projector.running import LONG, Running
+from turnlog.events.errors import Corrupt, Unavailable
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.log.ports import Raw
+from turnlog.projections.store import checkpoints, queries
+from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.reach import reached
+from turnlog.projections.store.schema import prepare
+from turnlog.services.projector.lag import lag
+from turnlog.services.runtime.telemetry import Tracing
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+async def position(store: Store) -> int:
+    async with store.reading() as connection:
+        live = await checkpoints.active(connection)
+    return live.position if live else 0
+
+
+async def test_rows_follow_the_log_as_it_grows(store: Store, log: MemoryLog) -> None:
+    running, story = Running(log, store), Story(log)
+    async with running.beside():
+        await story.tell(opened(), submitted(1, "one"))
+        await running.caught_up(story)
+        await story.tell(completed(1, "first"))
+        await running.caught_up(story)
+    async with store.reading() as connection:
+        (turn,) = await queries.turns(connection, "t", "s", limit=None)
+    assert turn.reply == "first"
+
+
+async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog) -> None:
+    store = open_store(database_url)
+    story = Story(log)
+    await story.tell(opened())
+    running = Running(log, store)
+    rung = running.bell.listen()
+    async with running.beside():
+        await asyncio.wait_for(rung.wait(), LONG)
+        await running.caught_up(story)
+    await store.close()
+
+
+class Dripping(MemoryLog):
+    """A log that gives its events one by one, so that there is much to interrupt."""
+
+    async def follow(
+        self, tenant: str | None, after: int, *, live: bool
+    ) -> AsyncGenerator[Sequence[Raw]]:
+        async with aclosing(super().follow(tenant, after, live=live)) as bulks:
+            async for bulk in bulks:
+                for raw in bulk:
+                    yield [raw]
+
+
+async def test_projector_cancelled_at_any_statement_loses_nothing_and_does_nothing_twice(
+    store: Store,
+) -> None:
+    story = Story(Dripping())
+    await story.tell(opened(), *(submitted(turn, f"turn {turn}") for turn in range(1, 60)))
+    running = Running(story.log, store)
+    come_to: set[int] = set()
+    for statement in (*range(1, 32, 2), *range(2, 33, 4)):
+        await running.cancelled_at(statement, running.run())
+        come_to.add(await position(store))
+    assert len(come_to) > 5, "it was never interrupted half-way"
+    async with running.beside():
+        await running.caught_up(story)
+    kept = await running.rows()
+    assert kept["sessions"]
+    assert kept == await running.rebuilt()
+
+
+async def test_events_folded_before_a_restart_are_not_folded_again(
+    store: Store, log: MemoryLog
+) -> None:
+    running, story = Running(log, store), Story(log)
+    await story.tell(opened(), submitted(1, "one"))
+    async with running.beside():
+        await running.caught_up(story)
+    before = await running.rows()
+    async with running.beside():
+        await Story(log, "other").tell(opened())
+        await running.caught_up(Story(log, "other", last=await log.last("t", "other")))
+    after = await running.rows()
+    assert after["turns"] == before["turns"]
+    assert [row for row in after["sessions"] if row[1] == "s"] == before["sessions"]
+
+
+async def test_two_projectors_of_one_database_fold_every_event_once(
+    store: Store, database_url: str
+) -> None:
+    log = Dripping()
+    story = Story(log)
+    await story.tell(opened(), *(submitted(turn, f"turn {turn}") for turn in range(1, 20)))
+    other = open_store(database_url)
+    running = Running(log, store)
+    async with running.beside(), Running(log, other).beside():
+        await running.caught_up(story)
+    await other.close()
+    assert await running.rows() == await running.rebuilt()
+
+
+async def test_poison_raises_an_alarm_and_everyone_else_goes_on(
+    store: Store, log: MemoryLog
+) -> None:
+    bad, good = Story(log, "bad"), Story(log, "good")
+    await bad.tell(opened())
+    await good.tell(opened())
+    place = inject(log, b"not an event", "bad")
+    await good.tell(submitted(1, "one"))
+    running = Running(log, store)
+    with capture_logs() as said:
+        async with running.beside() as task:
+            await running.caught_up(good)
+            assert not task.done()
+    (alarm,) = [line for line in said if line["event"] == "session-stopped"]
+    assert (alarm["log_level"], alarm["session"], alarm["position"]) == ("error", "bad", place)
+
+
+async def stopped(running: Running) -> Corrupt:
+    """Run a projector that must stop by itself, with an alarm."""
+    before = await running.rows()
+    with capture_logs() as said, pytest.raises(Corrupt) as corrupt:
+        await asyncio.wait_for(running.run(), LONG)
+    assert [line["event"] for line in said if line["log_level"] == "error"] == ["projector-stopped"]
+    assert await running.rows() == before
+    return corrupt.value
+
+
+async def folded(store: Store, log: MemoryLog) -> Story:
+    """Tell a little, and let it be folded."""
+    story = Story(log)
+    await story.tell(opened(), submitted(1, "one"), completed(1, "first"), submitted(2, "two"))
+    running = Running(log, store)
+    async with running.beside():
+        await running.caught_up(story)
+    return story
+
+
+async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
+    store: Store, log: MemoryLog
+) -> None:
+    await folded(store, log)
+    anew = MemoryLog(created="2026-02-02T00:00:00Z")
+    await Story(anew, "other").tell(opened(), submitted(1, "another history"))
+    corrupt = await stopped(Running(anew, store))
+    assert "2026-02-02" in str(corrupt)
+    assert "turnlog rebuild" in str(corrupt)
+
+
+async def test_log_that_was_rolled_back_is_never_folded_onto_the_old_rows(
+    store: Store, log: MemoryLog
+) -> None:
+    await folded(store, log)
+    roll_back(log, 2)
+    assert "ends before 4" in str(await stopped(Running(log, store)))
+
+
+async def test_log_that_was_rolled_back_and_grew_again_is_never_folded_onto_the_old_rows(
+    store: Store, log: MemoryLog
+) -> None:
+    await folded(store, log)
+    roll_back(log, 1)
+    await Story(log, "other").tell(opened(), *(submitted(turn, "x") for turn in range(1, 6)))
+    assert "another event at 4" in str(await stopped(Running(log, store)))
+
+
+async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
+    store: Store, log: MemoryLog
+) -> None:
+    story = await folded(store, log)
+    running = Running(log, store)
+    task = asyncio.create_task(running.run())
+    await story.tell(completed(2, "second"))
+    await running.caught_up(story)
+    before = await running.rows()
+    roll_back(log, 2)
+    story.last = await log.last("t", "s")
+    await story.tell(*(completed(1, f"otherwise {number}") for number in range(5)))
+    with pytest.raises(Corrupt, match="another event at 5"):
+        await asyncio.wait_for(task, LONG)
+    assert await running.rows() == before
+
+
+async def test_log_that_only_seems_too_short_is_looked_at_again(
+    store: Store, log: MemoryLog
+) -> None:
+    story = await folded(store, log)
+    late = log.stored.pop()
+    running = Running(log, store, patience=LONG)
+    async with running.beside() as task:
+        await asyncio.sleep(0.05)
+        assert not task.done()
+        log.stored.append(late)
+        await story.tell(completed(2, "second"))
+        await running.caught_up(story)
+
+
+def roll_back(log: MemoryLog, to: int) -> None:
+    """Bring back an older copy of the log."""
+    del log.stored[to:]
+    for places in log.sessions.values():
+        places[:] = [place for place in places if place <= to]
+
+
+async def test_rows_of_a_later_release_stop_an_earlier_projector(
+    store: Store, log: MemoryLog
+) -> None:
+    await folded(store, log)
+    async with store.writing() as connection:
+        await connection.execute(text("UPDATE projections SET version = version + 1"))
+    assert "later" in str(await stopped(Running(log, store)))
+
+
+async def test_sqlite_locked_by_another_is_waited_for(tmp_path: Path, log: MemoryLog) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
+    await prepare(store)
+    story = await folded(store, log)
+    locker = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
+    running = Running(log, store)
+    async with running.beside():
+        async with locker.writing() as connection:
+            await connection.execute(text("UPDATE projections SET version = version"))
+            await story.tell(completed(2, "second"))
+            assert not await reached(store, running.bell, "t", "s", 5, within=0.3)
+        await running.caught_up(story)
+    await locker.close()
+    await store.close()
+
+
+_END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
+
+
+async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
+    postgres_url: str, postgres_server: PostgresServer, log: MemoryLog
+) -> None:
+    store = open_store(postgres_url)
+    await prepare(store)
+    story = await folded(store, log)
+    database = make_url(postgres_url).database
+    running = Running(log, store)
+    with capture_logs() as said:
+        async with running.beside() as task:
+            await postgres_server.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+            await postgres_server.execute(f"{_END_CONNECTIONS} '{database}'")
+            await story.tell(completed(2, "second"))
+            while [line["event"] for line in said].count("projector-waits") < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert not task.done()
+            await postgres_server.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+            await running.caught_up(story)
+    assert await running.rows() == await running.rebuilt()
+    await store.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetful(Store):
+    """A database whose answer to a commit is lost now and then."""
+
+    lost: list[bool] = field(default_factory=list[bool])
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncGenerator[AsyncConnection]:
+        async with Store.writing(self) as connection:
+            yield connection
+        if self.lost and self.lost.pop():
+            raise Unavailable("database", "connection lost while committing")
+
+
+async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
+    store: Store,
+) -> None:
+    log = Dripping()
+    story = Story(log)
+    await story.tell(opened(), *(submitted(turn, f"turn {turn}") for turn in range(1, 8)))
+    forgetful = Forgetful(store.engine, [True, False] * 6)
+    running = Running(log, forgetful)
+    async with running.beside():
+        await running.caught_up(story)
+    assert not forgetful.lost
+    assert await running.rows() == await running.rebuilt()
+
+
+async def test_span_of_a_batch_is_linked_to_the_traces_of_its_events_and_part_of_none(
+    store: Store, log: MemoryLog
+) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    running = Running(log, store, Tracing(provider.get_tracer("test"), provider))
+    story = Story(log)
+    await story.tell(opened(), submitted(1, "one"))
+    async with running.beside():
+        await running.caught_up(story)
+    (span,) = kept.get_finished_spans()
+    assert span.parent is None
+    assert len(span.links) == 2
+    assert {f"{link.context.span_id:x}" for link in span.links} == {"1", "2"}
+
+
+@dataclass
+class Ended:
+    """Knows the end of a log in memory."""
+
+    log: MemoryLog
+
+    async def end(self, tenant: str) -> int:
+        """See `Ending.end`."""
+        del tenant
+        return len(self.log.stored)
+
+
+async def test_lag_is_what_the_log_has_and_the_rows_have_not(store: Store, log: MemoryLog) -> None:
+    assert (await lag(Ended(log), store, "t")).events == 0
+    story = await folded(store, log)
+    assert (await lag(Ended(log), store, "t")).events == 0
+    await story.tell(completed(2, "second"))
+    assert (await lag(Ended(log), store, "t")).events == 1

@@ -1,0 +1,128 @@
+"""The projector on a real nats-server: restarts of either, and being killed around a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.projections.store.histories import Story, completed, opened, submitted
+from tests.services.projector.running import Running
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.opening import JetStream
+from turnlog.events.nats.opening import opened as opened_nats
+from turnlog.projections.store.engine import Store
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with await NatsServer.start(NatsConfig(tmp_path / "nats")) as server:
+        yield server
+
+
+@pytest.fixture
+async def nats(server: NatsServer) -> AsyncIterator[JetStream]:
+    async with opened_nats(server.url, Terms()) as nats:
+        yield nats
+
+
+async def conversation(nats: JetStream, session: str, turns: int) -> Story:
+    story = Story(nats.log, session)
+    await story.tell(opened())
+    for turn in range(1, turns + 1):
+        await story.tell(submitted(turn, f"turn {turn}"))
+        await story.tell(completed(turn, f"reply {turn}"))
+    return story
+
+
+async def test_rows_follow_a_real_log_and_equal_the_rebuilt_ones(
+    store: Store, nats: JetStream
+) -> None:
+    running = Running(nats.log, store)
+    past = await conversation(nats, "past", 20)
+    async with running.beside():
+        live = await conversation(nats, "live", 20)
+        await running.caught_up(past, live)
+    rows = await running.rows()
+    assert len(rows["turns"]) == 40
+    assert rows == await running.rebuilt()
+
+
+async def test_restart_of_nats_is_survived_with_nothing_lost_or_twice(
+    store: Store, nats: JetStream, server: NatsServer
+) -> None:
+    running = Running(nats.log, store)
+    async with running.beside() as task:
+        before = await conversation(nats, "before", 3)
+        await running.caught_up(before)
+        await server.restart()
+        after = await conversation(nats, "after", 3)
+        await running.caught_up(before, after)
+        assert not task.done()
+    assert await running.rows() == await running.rebuilt()
+
+
+_KILLED = """
+import asyncio, os, signal, sys
+from sqlalchemy import event
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.opening import opened
+from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.reach import Bell
+from turnlog.services.projector.folding import Folding
+from turnlog.services.projector.projector import Projector
+from turnlog.services.runtime.telemetry import tracing
+
+nats_url, database_url, when, number = sys.argv[1:]
+left = int(number)
+
+def kill(*_):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    store = open_store(database_url)
+    moment = {"before": "commit", "after": "checkin"}[when]
+    event.listen(store.engine.sync_engine, moment, kill)
+    async with opened(nats_url, Terms()) as nats:
+        await Projector(Folding(nats.log, store, tracing("p", None), "t"), Bell()).run()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_projector_killed_around_a_commit_goes_on_with_nothing_lost_or_twice(
+    store: Store, database_url: str, nats: JetStream, server: NatsServer, when: str
+) -> None:
+    story = await conversation(nats, "s", 5)
+    running = Running(nats.log, store)
+    for number in (1, 2, 3, 5):
+        await tell_until_killed(story, server.url, database_url, when, str(number))
+    async with running.beside():
+        await running.caught_up(story)
+    assert await running.rows() == await running.rebuilt()
+
+
+async def tell_until_killed(story: Story, *arguments: str) -> None:
+    """Run a projector that kills itself, and give it events to commit until it has."""
+    command = (sys.executable, "-c", _KILLED, *arguments)
+    process = await asyncio.create_subprocess_exec(*command)
+    exit_code = asyncio.create_task(process.wait())
+    try:
+        while not exit_code.done():
+            assert story.last is not None
+            await story.tell(submitted(story.last.sequence, "one more"))
+            await asyncio.wait({exit_code}, timeout=0.05)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert await exit_code == -signal.SIGKILL
