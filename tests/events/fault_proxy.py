@@ -15,7 +15,12 @@ class FaultProxy:
         self._server = urlsplit(server_url)
         self._open: set[asyncio.StreamWriter] = set()
         self._deaf = False
+        self._loses_next = False
         self.url = ""
+
+    def lose_next_answer(self) -> None:
+        """Lose the next thing the server says, and nothing more."""
+        self._loses_next = True
 
     def deafen(self) -> None:
         """Lose what the server says from now on; what the client says still arrives."""
@@ -58,7 +63,9 @@ class FaultProxy:
     ) -> None:
         with suppress(OSError):
             while heard := await reader.read(65_536):
-                if not (loses and self._deaf):
+                if loses and self._loses_next:
+                    self._loses_next = False
+                elif not (loses and self._deaf):
                     writer.write(heard)
                     await writer.drain()
         writer.close()

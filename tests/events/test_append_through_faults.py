@@ -51,6 +51,17 @@ async def test_a_batch_whose_answer_was_lost_is_found_and_not_sent_twice(
         assert len(await followed(jetstream.log, fresh_tenant)) == 1 + 3 * number
 
 
+async def test_the_leader_is_asked_before_the_last_try_is_called_unclear(
+    jetstream: JetStream, nats_url: str, fresh_tenant: str
+) -> None:
+    async with between(nats_url) as proxy, impatient_log(proxy.url, patience=0) as log:
+        assert await log.last(fresh_tenant, "s") is None
+        proxy.lose_next_answer()
+        outcome = await log.append(batch_of(fresh_tenant, "s", None, "one"))
+    assert isinstance(outcome, AlreadyThere)
+    assert await jetstream.log.last(fresh_tenant, "s") == outcome.events[0]
+
+
 async def test_a_lost_answer_is_found_though_others_went_on(
     jetstream: JetStream, nats_url: str, fresh_tenant: str
 ) -> None:

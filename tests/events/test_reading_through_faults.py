@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.events.fault_proxy import between
 from tests.events.sessions import add, followed, grow, sequences, take
 from turnlog.events.content import digest_of
 from turnlog.events.envelope import Recorded
@@ -109,6 +110,29 @@ async def test_readers_live_on_through_kills_of_the_server(
                 followed_places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
     assert seen == events
     assert followed_places == [event.stream_sequence for event in events]
+
+
+async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
+    jetstream: JetStream, nats_url: str, fresh_tenant: str
+) -> None:
+    events = await grow(jetstream.log, fresh_tenant, "s", 5)
+    async with (
+        between(nats_url) as proxy,
+        opened(proxy.url, Terms()) as reader,
+        aclosing(reader.log.watch(fresh_tenant, "s")) as watched,
+        aclosing(reader.log.follow(fresh_tenant, 0, live=True)) as bulks,
+    ):
+        seen = await take(watched, 5)
+        places = [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+        for _ in range(2):
+            proxy.deafen()  # what is sent to the readers now is lost
+            events += await grow(jetstream.log, fresh_tenant, "s", 10, events[-1].head)
+            proxy.heal()
+            seen += await take(watched, 10)
+            while len(places) < len(events):
+                places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
+    assert seen == events
+    assert places == [event.stream_sequence for event in events]
 
 
 async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(

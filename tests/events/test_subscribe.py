@@ -165,9 +165,12 @@ async def test_an_attempt_given_up_is_announced_and_heard_no_more(
 ) -> None:
     await happen(jetstream, fresh_tenant, None, submitted(1))
     async with subscribe(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
-        first, late = words("never ends")[:2], words("never ends")[2:]
+        given_up = words("never ends")
         reset = AttemptReset(call="1.1", attempt=2)
-        await say(jetstream, fresh_tenant, 1, *first, reset, *late, *words("ends", attempt=2))
+        late = [*given_up[2:], *given_up]
+        await say(
+            jetstream, fresh_tenant, 1, *given_up[:2], reset, *late, *words("ends", attempt=2)
+        )
         assert spelt(await take(stream, 6)) == [
             "turn-submitted", "nev", "er ", "attempt-reset", "end", "s"
         ]  # fmt: skip

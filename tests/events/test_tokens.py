@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import asyncio
 
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
 from tests.events.conftest import Store
 from tests.events.sessions import take
 from turnlog.events.call import Usage
 from turnlog.events.content import digest_of
 from turnlog.events.log.memory import MemoryTokens
+from turnlog.events.nats.arrivals import OVERHEAD, ROOM, Arrivals
 from turnlog.events.nats.connection import Connection, connected
 from turnlog.events.nats.layout import Terms
 from turnlog.events.nats.opening import JetStream, jetstream_on
@@ -88,10 +92,27 @@ async def test_a_watcher_of_one_turn_hears_no_other(store: Store, fresh_tenant: 
 
 
 async def test_a_slow_watcher_misses_nothing(store: Store, fresh_tenant: str) -> None:
+    await speak(store, fresh_tenant, tokens(1))
     async with store.tokens.watch(fresh_tenant, "s", 1) as watched:
-        await speak(store, fresh_tenant, tokens(6_000))  # more than a reader is given room for
+        assert await take(watched, 1) == tokens(1)
+        rest = tokens(6_000, start=1)  # more than a reader is given room for
+        await speak(store, fresh_tenant, rest)
         assert await store.tokens.close(fresh_tenant, "s", 1, closing(""))
-        assert await take(watched, 6_001) == [*tokens(6_000), closing("")]
+        assert await take(watched, 1_000) == rest[:1_000]
+        assert await store.tokens.close(fresh_tenant, "s", 1, closing("again"))
+        assert await take(watched, 5_002) == [*rest[1_000:], closing(""), closing("again")]
+
+
+async def test_what_came_and_was_not_read_yet_is_bounded() -> None:
+    came = Arrivals()
+    for _ in range(100):
+        await came.keep(Msg(Client(), data=b"x" * 100_000))
+    kept = 0
+    while await came.next(within=0) is not None:
+        kept += 1
+    assert kept == ROOM // (100_000 + OVERHEAD)
+    await came.keep(Msg(Client(), data=b"there is room again"))
+    assert await came.next(within=0) is not None
 
 
 async def test_a_token_of_a_later_release_is_passed_over(

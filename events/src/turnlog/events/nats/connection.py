@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from nats import errors
 from nats.aio.client import Client, Server
@@ -64,7 +65,7 @@ class Connection:
 
 
 Hook = Callable[[Connection], Awaitable[None]]
-"""Called after each reconnect, beside everything else; it may take its time."""
+"""Called after each reconnect; the next disconnect, and leaving, cancel it."""
 
 
 @asynccontextmanager
@@ -83,14 +84,11 @@ async def connected(
     own keeps other users of the account from reading the answers.
     """
     connection = Connection(Client(), patience)
-    hooks: set[asyncio.Task[None]] = set()
     leaving = asyncio.Event()
 
     async def reconnected() -> None:
-        # A task of its own, since what a hook raises would end nats-py's reconnecting
         if on_reconnect is not None:
-            hooks.add(task := asyncio.create_task(_run(on_reconnect, connection)))
-            task.add_done_callback(hooks.discard)
+            await _run(on_reconnect, connection)
 
     async def closed() -> None:
         if on_closed is not None and not leaving.is_set():
@@ -104,13 +102,12 @@ async def connected(
         yield connection
     finally:
         leaving.set()
-        for hook in tuple(hooks):
-            hook.cancel()
         await _close(connection.nc)
 
 
 async def _open(connection: Connection, url: str, **options: Any) -> None:  # noqa: ANN401
     nc = connection.nc
+    first = urlsplit(url.partition(",")[0])
     try:
         async with asyncio.timeout(connection.patience):
             await nc.connect(
@@ -119,6 +116,10 @@ async def _open(connection: Connection, url: str, **options: Any) -> None:  # no
                 reconnect_to_server_handler=_any_server_soon,
                 max_reconnect_attempts=-1,
                 pending_size=PENDING,
+                # For all servers: those that a cluster tells of come without
+                user=first.username if first.password else None,
+                password=first.password,
+                token=None if first.password else first.username,
                 **options,
             )
     except (OSError, errors.Error) as error:  # a TimeoutError is an OSError
@@ -138,6 +139,7 @@ async def _close(nc: Client) -> None:
 
 
 async def _run(hook: Hook, connection: Connection) -> None:
+    # Nothing may escape: nats-py would take it for a failed reconnect, and begin again
     try:
         await hook(connection)
     except TurnlogError as error:

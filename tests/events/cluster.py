@@ -1,0 +1,85 @@
+"""Three nats-servers that replicate, on loopback, for tests of what only a cluster does."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from turnlog.services.runtime.nats_server import find_binary
+
+CONFIG = """\
+listen: 127.0.0.1:{port}
+server_name: n{number}
+jetstream {{
+  store_dir: "{folder}"
+}}
+authorization {{
+  user: turnlog
+  password: secret
+}}
+cluster {{
+  name: turnlog
+  listen: 127.0.0.1:{route}
+  routes: [{routes}]
+}}
+"""
+
+
+@dataclass
+class Cluster:
+    """Servers by name: n0, n1, n2."""
+
+    folder: Path
+    ports: list[int]
+    running: dict[str, asyncio.subprocess.Process] = field(
+        default_factory=dict[str, asyncio.subprocess.Process]
+    )
+
+    @property
+    def url(self) -> str:
+        return ",".join(f"nats://turnlog:secret@127.0.0.1:{port}" for port in self.ports[:3])
+
+    async def start(self) -> None:
+        routes = ", ".join(f'"nats://127.0.0.1:{route}"' for route in self.ports[3:])
+        for number in range(3):
+            config = self.folder / f"n{number}.conf"
+            config.write_text(
+                CONFIG.format(
+                    number=number,
+                    port=self.ports[number],
+                    folder=self.folder / f"n{number}",
+                    route=self.ports[3 + number],
+                    routes=routes,
+                )
+            )
+            command = [str(find_binary()), "-c", str(config), "-l", str(config.with_suffix(".log"))]
+            self.running[f"n{number}"] = await asyncio.create_subprocess_exec(*command)
+
+    async def kill(self, name: str) -> None:
+        process = self.running.pop(name)
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+@asynccontextmanager
+async def cluster_in(folder: Path) -> AsyncGenerator[Cluster]:
+    cluster = Cluster(folder, free_ports(6))
+    await cluster.start()
+    try:
+        yield cluster
+    finally:
+        for name in tuple(cluster.running):
+            await cluster.kill(name)
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in held]
+    for each in held:
+        each.close()
+    return ports

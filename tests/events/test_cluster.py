@@ -1,0 +1,96 @@
+"""What only a cluster does: answers from followers that lag, duplicates told, leaders that die."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+import pytest_asyncio
+
+from tests.events.cluster import Cluster, cluster_in
+from tests.events.sessions import add, batch_of, sequences
+from turnlog.events.envelope import Head
+from turnlog.events.ids import SESSIONS, session_subjects
+from turnlog.events.log.outcomes import AlreadyThere, Appended
+from turnlog.events.nats import JetStream, Terms, opened
+from turnlog.events.nats.publishing import Contested, publish
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Cluster]:
+    async with cluster_in(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def replicated(cluster: Cluster) -> AsyncGenerator[JetStream]:
+    async with opened(cluster.url, Terms(replicas=3)) as jetstream:
+        yield jetstream
+
+
+@pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"]])
+async def test_what_a_cluster_calls_a_duplicate_is_found_there(
+    replicated: JetStream, fresh_tenant: str, texts: list[str]
+) -> None:
+    batch = batch_of(fresh_tenant, "s", None, *texts)
+    outcome = await replicated.log.append(batch)
+    assert isinstance(outcome, Appended)
+    assert isinstance(await publish(replicated.connection, batch), Contested)
+    assert await replicated.log.append(batch) == AlreadyThere(outcome.events)
+
+
+async def test_readers_right_behind_a_writer_never_see_a_hole(
+    replicated: JetStream, fresh_tenant: str
+) -> None:
+    head: Head | None = None
+    for sequence in range(1, 101):
+        (event,) = await add(replicated.log, fresh_tenant, "s", "text", after=head)
+        head = event.head
+        assert await replicated.log.last(fresh_tenant, "s", leader=True) == event
+        assert list(await replicated.log.at(fresh_tenant, [event.stream_sequence])) == [event]
+        if sequence % 20 == 0:
+            whole = await replicated.log.between(fresh_tenant, "s", None, event)
+            assert sequences(whole) == list(range(1, sequence + 1))
+
+
+async def test_a_writer_and_a_watcher_outlive_the_leader(
+    cluster: Cluster, replicated: JetStream, fresh_tenant: str
+) -> None:
+    sent: list[bytes] = []
+
+    async def write(upto: int) -> None:
+        last = await replicated.log.last(fresh_tenant, "s", leader=True)
+        head = last.head if last else None
+        while len(sent) < upto:
+            batch = batch_of(fresh_tenant, "s", head, *["text"] * (1 + len(sent) % 2))
+            outcome = await replicated.log.append(batch)
+            assert isinstance(outcome, Appended | AlreadyThere), outcome
+            head = outcome.events[-1].head
+            sent.extend(message.payload for message in batch.messages)
+
+    async def watch(upto: int) -> list[bytes]:
+        seen: list[bytes] = []
+        async for event in replicated.log.watch(fresh_tenant, "s"):
+            seen.append(event.stored)
+            if len(seen) >= upto:
+                break
+        return seen
+
+    watching = asyncio.create_task(watch(150))
+    await write(50)
+    writing = asyncio.create_task(write(150))
+    info = await replicated.connection.nc.jetstream().stream_info(
+        SESSIONS, subjects_filter=session_subjects(fresh_tenant, "s")
+    )
+    assert info.cluster
+    assert info.cluster.leader
+    await cluster.kill(info.cluster.leader)
+    await writing
+    assert (await watching)[:150] == sent[:150]
+    last = await replicated.log.last(fresh_tenant, "s", leader=True)
+    assert last
+    events = await replicated.log.between(fresh_tenant, "s", None, last)
+    assert [event.stored for event in events] == sent
