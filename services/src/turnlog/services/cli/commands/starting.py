@@ -14,7 +14,9 @@ from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Url
 
 Model = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="The model of profiles that say `default`, for litellm."),
+    typer.Option(
+        "--model", metavar="MODEL", help="The model of profiles that say `default`, for litellm."
+    ),
 ]
 Http = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 is any free one.")
