@@ -1,0 +1,208 @@
+"""Cancel, close, redact, exclude: what each does, and what refuses it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.services.gateway.stand import Stand
+
+
+async def test_an_open_turn_is_cancelled_and_the_next_one_released(idle: Stand) -> None:
+    session = await idle.open()
+    await idle.submit(session, "one")
+    await idle.submit(session, "two")
+    answer = await idle.http.post(f"/v1/sessions/{session}/cancel")
+    assert answer.status_code == 200
+    assert answer.json() == {"session": session, "turn": None, "sequence": 5}
+    assert answer.headers["ETag"] == '"5"'
+    turns = (await idle.get(f"/v1/sessions/{session}/history"))["turns"]
+    assert [(turn["status"], turn["reason"]) for turn in turns] == [
+        ("cancelled", "cancelled"),
+        ("open", None),
+    ]
+
+
+async def test_a_waiting_turn_is_cancelled_by_its_number(idle: Stand) -> None:
+    session = await idle.open()
+    await idle.submit(session, "one")
+    await idle.submit(session, "two")
+    answer = await idle.http.post(f"/v1/sessions/{session}/cancel", json={"turn": 2})
+    assert answer.status_code == 200
+    assert (await idle.get(f"/v1/sessions/{session}"))["waiting"] == []
+
+
+async def test_cancelling_ends_the_call_that_is_under_way(stand: Stand) -> None:
+    session = await stand.open()
+    spoken, never = asyncio.Event(), asyncio.Event()
+    stand.model.scripts.append(["Half", spoken.set, never])
+    await stand.submit(session)
+    await asyncio.wait_for(spoken.wait(), 30)
+    assert (await stand.http.post(f"/v1/sessions/{session}/cancel")).status_code == 200
+    told = await stand.say(session, "and now?", "Now this.")
+    assert told["turn"] == 2
+    turns = (await stand.get(f"/v1/sessions/{session}/history"))["turns"]
+    assert [(turn["status"], turn["reply"]) for turn in turns] == [
+        ("cancelled", None),
+        ("completed", "Now this."),
+    ]
+    assert stand.model.closed == 2
+
+
+async def test_closing_cancels_what_is_open_and_keeps_everything_readable(idle: Stand) -> None:
+    session = await idle.open()
+    await idle.submit(session, "one")
+    form = {"reason": "the case is settled"}
+    answer = await idle.http.post(f"/v1/sessions/{session}/close", json=form)
+    assert answer.status_code == 200
+    again = await idle.http.post(f"/v1/sessions/{session}/close")
+    assert again.json() == answer.json()
+    shown = await idle.get(f"/v1/sessions/{session}")
+    assert (shown["closed"], shown["open"]) == (True, None)
+    assert len((await idle.get(f"/v1/sessions/{session}/history"))["turns"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [({}, "(Taken back.)"), ({"replacement": "Ask again."}, "Ask again.")]
+)
+async def test_a_redacted_reply_is_shown_as_its_replacement(
+    stand: Stand, words: dict[str, str], shown: str
+) -> None:
+    session = await stand.open()
+    await stand.say(session, "Hi", "Something private.")
+    form = {"turn": 1, "reason": "names a person"} | words
+    answer = await stand.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    assert answer.status_code == 200
+    view = await stand.get(f"/v1/sessions/{session}/history")
+    (turn,) = view["turns"]
+    assert (turn["reply"], turn["redacted"], turn["reason"]) == (shown, True, "names a person")
+    assert view["sequence"] == answer.json()["sequence"]
+    window = await stand.get(f"/v1/sessions/{session}/window")
+    assert [said["content"] for said in window["messages"]][1:] == ["Hi", shown]
+    before = await stand.get(f"/v1/sessions/{session}/history", at=answer.json()["sequence"] - 1)
+    assert before["turns"][0]["reply"] == "Something private."
+
+
+async def test_an_excluded_turn_leaves_the_window_and_comes_back(stand: Stand) -> None:
+    session = await stand.open()
+    await stand.say(session, "one", "first")
+    await stand.say(session, "two", "second")
+    url = f"/v1/sessions/{session}/turns/1/exclusion"
+    out = await stand.http.put(url)
+    assert out.status_code == 200
+    assert (await stand.http.put(url)).json() == out.json()
+    said = [
+        each["content"] for each in (await stand.get(f"/v1/sessions/{session}/window"))["messages"]
+    ]
+    assert said[1:] == ["two", "second"]
+    assert (await stand.get(f"/v1/sessions/{session}/history"))["turns"][0]["excluded"] is True
+    assert (await stand.http.delete(url)).status_code == 200
+    said = [
+        each["content"] for each in (await stand.get(f"/v1/sessions/{session}/window"))["messages"]
+    ]
+    assert said[1:] == ["one", "first", "two", "second"]
+
+
+REFUSED: list[tuple[str, str, object, int, str]] = [
+    ("POST", "cancel", {}, 409, "nothing-to-cancel"),
+    ("POST", "cancel", {"turn": 1}, 409, "nothing-to-cancel"),
+    ("POST", "cancel", {"turn": 9}, 404, "unknown-turn"),
+    ("POST", "cancel", {"turn": 0}, 422, "invalid"),
+    ("POST", "cancel", {"trun": 1}, 422, "invalid"),
+    ("POST", "close", {"reason": ""}, 422, "invalid"),
+    ("POST", "redactions", {"turn": 9, "reason": "r"}, 404, "unknown-turn"),
+    ("POST", "redactions", {"turn": 2, "reason": "r"}, 409, "no-reply"),
+    ("POST", "redactions", {"turn": 1}, 422, "invalid"),
+    ("POST", "redactions", {"turn": True, "reason": "r"}, 422, "invalid"),
+    ("POST", "redactions", {"turn": "1", "reason": "r"}, 422, "invalid"),
+    ("PUT", "turns/9/exclusion", None, 404, "unknown-turn"),
+    ("PUT", "turns/2/exclusion", None, 409, "no-reply"),
+    ("PUT", "turns/0/exclusion", None, 422, "invalid"),
+    ("PUT", "turns/one/exclusion", None, 422, "invalid"),
+    ("DELETE", "turns/9/exclusion", None, 404, "unknown-turn"),
+]
+
+
+async def test_a_command_that_makes_no_sense_is_refused_and_changes_nothing(stand: Stand) -> None:
+    session = await stand.open()
+    await stand.say(session, "Hi", "Hello.")
+    stand.model.scripts.append([asyncio.Event()])
+    await stand.submit(session, "never answered")
+    await stand.http.post(f"/v1/sessions/{session}/cancel", json={"turn": 2})
+    before = (await stand.get(f"/v1/sessions/{session}"))["turns"]
+    for method, path, body, status, code in REFUSED:
+        answer = await stand.http.request(method, f"/v1/sessions/{session}/{path}", json=body)
+        assert (answer.status_code, answer.json().get("code")) == (status, code), (path, body)
+    told = await stand.get(f"/v1/sessions/{session}/events", types="turn-cancelled")
+    assert len(told["events"]) == 1
+    assert (await stand.get(f"/v1/sessions/{session}"))["turns"] == before
+
+
+async def test_a_reply_is_redacted_once(stand: Stand) -> None:
+    session = await stand.open()
+    await stand.say(session, "Hi", "Hello.")
+    url = f"/v1/sessions/{session}/redactions"
+    await stand.http.post(url, json={"turn": 1, "reason": "r"})
+    answer = await stand.http.post(url, json={"turn": 1, "reason": "r"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "already-redacted")
+
+
+async def test_a_turn_in_flight_has_no_reply_to_redact(idle: Stand) -> None:
+    session = await idle.open()
+    await idle.submit(session)
+    form = {"turn": 1, "reason": "r"}
+    answer = await idle.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
+
+
+EVERY_ROUTE = [
+    ("GET", ""),
+    ("POST", "/turns"),
+    ("POST", "/cancel"),
+    ("POST", "/close"),
+    ("POST", "/redactions"),
+    ("PUT", "/turns/1/exclusion"),
+    ("DELETE", "/turns/1/exclusion"),
+    ("GET", "/turns/1/stream"),
+    ("GET", "/events"),
+    ("GET", "/history"),
+    ("GET", "/window"),
+    ("GET", "/calls"),
+    ("GET", "/calls/1.1/prompt"),
+    ("GET", "/verify"),
+]
+FORMS = {"/turns": {"text": "Hi"}, "/redactions": {"turn": 1, "reason": "r"}}
+
+
+NO_IDS = ("a.b", "a%2Ab", "%3E", "a%20b", "a%0D%0Ab", "%00", "%D0%B0", "x" * 65)
+
+
+async def test_a_session_that_nobody_opened_is_unknown_everywhere(idle: Stand) -> None:
+    for method, path in EVERY_ROUTE:
+        answer = await asked(idle, method, "nobody", path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-session"), path
+        assert answer.json()["field"] == "session"
+
+
+async def test_an_id_that_is_none_is_refused_everywhere(idle: Stand) -> None:
+    for method, path in EVERY_ROUTE:
+        for spelt in NO_IDS:
+            answer = await asked(idle, method, spelt, path)
+            assert (answer.status_code, answer.json()["code"]) == (422, "bad-id"), (path, spelt)
+            assert answer.json()["field"] == "session"
+
+
+async def asked(stand: Stand, method: str, session: str, path: str) -> httpx.Response:
+    form = FORMS.get(path) if method == "POST" else None
+    return await stand.http.request(method, f"/v1/sessions/{session}{path}", json=form)
+
+
+async def test_another_tenants_session_is_unknown(idle: Stand) -> None:
+    session = await idle.open()
+    async with idle.another_gateway(tenant=f"{idle.tenant}-other") as other:
+        answer = await other.http.get(f"/v1/sessions/{session}")
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-session")
+        assert (await other.get("/v1/sessions"))["sessions"] == []
+        assert (await other.get("/v1/events"))["events"] == []

@@ -1,0 +1,211 @@
+"""History, windows, calls, prompts and the check of a session's record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from hashlib import sha256
+
+from tests.services.gateway.stand import MODEL, Stand
+from turnlog.events.call import ContextAssembled
+from turnlog.events.log.memory import MemoryBlobs, MemoryLog
+from turnlog.events.log.ports import Raw
+from turnlog.projections.window.request import Request
+
+
+async def talked(stand: Stand) -> str:
+    session = await stand.open()
+    await stand.say(session, "File it", "Filed.")
+    await stand.say(session, "And this?", "That too.")
+    return session
+
+
+async def test_history_at_a_sequence_is_the_history_there_was(stand: Stand) -> None:
+    session = await talked(stand)
+    now = await stand.get(f"/v1/sessions/{session}/history")
+    assert [(turn["text"], turn["reply"]) for turn in now["turns"]] == [
+        ("File it", "Filed."),
+        ("And this?", "That too."),
+    ]
+    then = await stand.get(f"/v1/sessions/{session}/history", at=2)
+    assert [(turn["text"], turn["status"]) for turn in then["turns"]] == [("File it", "open")]
+    assert then["sequence"] == 2
+    at_head = await stand.get(f"/v1/sessions/{session}/history", at=now["sequence"])
+    assert at_head == now
+
+
+async def test_what_has_not_happened_yet_cannot_be_asked_for(stand: Stand) -> None:
+    session = await stand.open()
+    for path in ("history?at=2", "window?at=2"):
+        answer = await stand.http.get(f"/v1/sessions/{session}/{path}")
+        assert (answer.status_code, answer.json()["code"]) == (422, "not-there-yet")
+        assert (answer.json()["field"], answer.json()["fix"]) == ("at", "ask for at most 1")
+    for at in ("0", "-1", "x", "1.5", "99999999999999999999"):
+        answer = await stand.http.get(f"/v1/sessions/{session}/history?at={at}")
+        assert (answer.status_code, answer.json()["field"]) == (422, "at")
+
+
+async def test_a_window_shows_what_the_next_call_would_see(stand: Stand) -> None:
+    session = await talked(stand)
+    window = await stand.get(f"/v1/sessions/{session}/window")
+    assert (window["call"], window["model"]) == ("reply", MODEL)
+    assert [(said["role"], said["content"]) for said in window["messages"]] == [
+        ("system", "You file what you are told.\n\nAnswer in en."),
+        ("user", "File it"),
+        ("assistant", "Filed."),
+        ("user", "And this?"),
+        ("assistant", "That too."),
+    ]
+    parts = window["manifest"]["parts"]
+    assert [part["layer"] for part in parts] == ["persona", "language", "history", "input"]
+
+
+async def test_a_window_before_the_first_call_reads_the_files_that_call_would_pin(
+    idle: Stand,
+) -> None:
+    session = await idle.open()
+    await idle.submit(session, "File it")
+    said = (await idle.get(f"/v1/sessions/{session}/window"))["messages"]
+    assert [each["content"] for each in said] == [
+        "You file what you are told.\n\nAnswer in en.",
+        "File it",
+    ]
+
+
+async def test_a_window_of_the_past_is_the_prompt_that_was_sent(stand: Stand) -> None:
+    session = await talked(stand)
+    events = await stand.desk.sessions.events(stand.tenant, session)
+    fixed = [event for event in events if isinstance(event.event, ContextAssembled)]
+    for event, call in zip(fixed, ("1.1", "2.1"), strict=True):
+        assert isinstance(event.event, ContextAssembled)
+        at = event.event.manifest.sequence
+        window = await stand.get(f"/v1/sessions/{session}/window", at=at)
+        prompt = await stand.get(f"/v1/sessions/{session}/calls/{call}/prompt")
+        assert window["messages"] == prompt["messages"]
+        assert window["manifest"]["digest"] == prompt["digest"]
+
+
+async def test_a_call_that_the_blueprint_does_not_know_is_refused(stand: Stand) -> None:
+    session = await stand.open()
+    answer = await stand.http.get(f"/v1/sessions/{session}/window?call=replay")
+    assert (answer.status_code, answer.json()["code"]) == (422, "unknown-kind")
+    assert answer.json()["fix"] == "write `reply`"
+
+
+async def test_calls_are_listed_with_what_they_took(stand: Stand) -> None:
+    session = await talked(stand)
+    head = (await stand.get(f"/v1/sessions/{session}"))["sequence"]
+    listed = await stand.get(f"/v1/sessions/{session}/calls", min_sequence=head)
+    assert listed["sequence"] == head
+    assert [call["call"] for call in listed["calls"]] == ["1.1", "2.1"]
+    first = listed["calls"][0]
+    assert (first["model"], first["kind"], first["finish"]) == (MODEL, "reply", "stop")
+    assert (first["input_tokens"], first["output_tokens"], first["known"]) == (10, 5, "reported")
+    assert [attempt["outcome"] for attempt in first["attempts"]] == ["answered"]
+
+
+async def test_rows_that_are_not_there_yet_are_waited_for_and_never_invented(
+    stand: Stand,
+) -> None:
+    session = await stand.open()
+    answer = await stand.http.get(f"/v1/sessions/{session}/calls?min_sequence=2")
+    assert (answer.status_code, answer.json()["code"]) == (422, "not-there-yet")
+
+
+async def test_the_exact_prompt_of_a_call_is_read_back(stand: Stand) -> None:
+    session = await talked(stand)
+    prompt = await stand.get(f"/v1/sessions/{session}/calls/2.1/prompt")
+    sent = stand.model.requests[1]
+    assert [dict(message) for message in sent.messages] == prompt["messages"]
+    assert (prompt["verified"], prompt["fault"], prompt["model"]) == (True, None, sent.model)
+    form = {name: prompt[name] for name in ("model", "messages", "tools", "parameters")}
+    canonical = json.dumps(form, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert prompt["digest"] == f"sha256:{sha256(canonical.encode()).hexdigest()}"
+
+
+async def test_a_call_that_was_never_made_has_no_prompt(stand: Stand) -> None:
+    session = await talked(stand)
+    for call in ("3.1", "1.2", "1", "x", "%00"):
+        answer = await stand.http.get(f"/v1/sessions/{session}/calls/{call}/prompt")
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), call
+
+
+async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
+    stand: Stand,
+) -> None:
+    session = await talked(stand)
+    whole = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
+    if not isinstance(stand.held.blobs, MemoryBlobs):
+        return  # No blob of a real store can be taken away from here
+    (persona,) = (part for part in whole["manifest"]["parts"] if part["layer"] == "persona")
+    digest = persona["source"]["digest"]
+    del stand.held.blobs.held[stand.tenant, digest]
+    async with stand.another_gateway() as restarted:
+        prompt = await restarted.get(f"/v1/sessions/{session}/calls/1.1/prompt")
+        assert (prompt["verified"], prompt["messages"]) == (False, [])
+        assert digest in prompt["fault"]["where"]
+        assert prompt["manifest"] == whole["manifest"]
+        checked = await restarted.get(f"/v1/sessions/{session}/verify")
+        assert [found["check"] for found in checked["findings"]] == ["prompts", "prompts"]
+        assert (checked["verified"], checked["prompts"]) == (False, 0)
+
+
+async def test_a_sound_record_verifies(stand: Stand) -> None:
+    session = await talked(stand)
+    report = await stand.get(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["findings"], report["prompts"]) == (True, [], 2)
+    assert report["events"] == report["sequence"]
+    last = await stand.held.log.last(stand.tenant, session)
+    assert last is not None
+    assert report["head"] == last.head.hash
+
+
+async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(stand: Stand) -> None:
+    session = await stand.open()
+    before = await stand.get(f"/v1/sessions/{session}/verify")
+    await stand.say(session, "Hi", "Hello.")
+    noted = {"noted": before["sequence"], "head": before["head"]}
+    assert (await stand.get(f"/v1/sessions/{session}/verify", **noted))["verified"]
+    other = await stand.get(f"/v1/sessions/{session}/verify", **(noted | {"noted": 2}))
+    assert [found["check"] for found in other["findings"]] == ["noted"]
+    ahead = await stand.get(f"/v1/sessions/{session}/verify", **(noted | {"noted": 99}))
+    assert ahead["findings"] == [
+        {"check": "noted", "sequence": 99, "detail": "it was noted, and is not there"}
+    ]
+    for query in ("noted=1", f"head={before['head']}", "noted=1&head=sha256:0"):
+        answer = await stand.http.get(f"/v1/sessions/{session}/verify?{query}")
+        assert answer.status_code == 422, query
+
+
+async def test_a_record_that_cannot_be_read_is_found_out_and_is_no_surprise(
+    stand: Stand,
+) -> None:
+    session = await talked(stand)
+    if not isinstance(stand.held.log, MemoryLog):
+        return  # No event of a real log can be altered from here
+    place = stand.held.log.sessions[stand.tenant, session][1]
+    stand.held.log.stored[place - 1] = Raw("", place, b"{}")
+    report = await stand.get(f"/v1/sessions/{session}/verify")
+    assert (report["verified"], report["head"], report["sequence"]) == (False, None, 0)
+    assert [found["check"] for found in report["findings"]] == ["log"]
+    answer = await stand.http.get(f"/v1/sessions/{session}/history")
+    assert (answer.status_code, answer.json()["code"]) == (500, "corrupt")
+
+
+async def test_what_a_model_is_shown_is_what_a_window_shows_of_a_turn_in_flight(
+    stand: Stand,
+) -> None:
+    session = await stand.open()
+    asked, answered = asyncio.Event(), asyncio.Event()
+    stand.model.scripts.append([asked.set, answered, "Done."])
+    await stand.submit(session, "File it")
+    await asyncio.wait_for(asked.wait(), 30)
+    window = await stand.get(f"/v1/sessions/{session}/window")
+    assert [dict(message) for message in stand.model.requests[0].messages] == window["messages"]
+    answered.set()
+
+
+def test_the_digest_of_a_request_is_that_of_its_canonical_json() -> None:
+    request = Request("m", ())
+    form = '{"messages":[],"model":"m","parameters":{},"tools":[]}'
+    assert request.digest == f"sha256:{sha256(form.encode()).hexdigest()}"
