@@ -16,6 +16,8 @@ from rich.console import Console
 
 UNWATCHED_WIDTH: Final = 100
 """Columns when nobody's terminal says how many there are."""
+_ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
+"""Characters that steer a terminal and that JSON would let pass."""
 
 
 def answers() -> Console:
@@ -31,7 +33,8 @@ def remarks() -> Console:
 def print_json(value: JsonValue) -> None:
     """Write one value for a program: a line when it is piped, laid out for a terminal."""
     indent = 2 if sys.stdout.isatty() else None
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=indent) + "\n")
+    spelt = json.dumps(value, ensure_ascii=False, indent=indent)
+    sys.stdout.write(spelt.translate(_ESCAPED) + "\n")
     sys.stdout.flush()
 
 

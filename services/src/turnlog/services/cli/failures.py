@@ -16,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
+from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET
+from turnlog.services.cli.screens.spelling import harmless
 
 
 class Exit(IntEnum):
@@ -30,7 +32,26 @@ class Exit(IntEnum):
 
 
 USAGE: Final = frozenset(
-    {"bad-address", "bad-id", "bad-option", "bad-setting", "invalid", "unknown-setting"}
+    {
+        "bad-address",
+        "bad-id",
+        "bad-option",
+        "bad-setting",
+        "invalid",
+        "unknown-kind",
+        "unknown-setting",
+        "unknown-type",
+    }
+)
+NOT_FOUND: Final = frozenset(
+    {
+        "not-there-yet",
+        "unknown-blueprint",
+        "unknown-call",
+        "unknown-data-dir",
+        "unknown-session",
+        "unknown-turn",
+    }
 )
 CONFLICTS: Final = frozenset(
     {
@@ -61,6 +82,8 @@ class Failure:
     why: str
     fix: str
     exit: Exit
+    field: str = ""
+    """The option, argument or variable at fault."""
 
 
 def failure_of(error: TurnlogError) -> Failure:
@@ -82,16 +105,16 @@ def failure_of(error: TurnlogError) -> Failure:
 
 
 def _refused(error: Refused) -> Failure:
-    what = f"{error.field}: {error.code}" if error.field else error.code
-    return Failure(what, error.detail, error.fix or WAYS_OUT.get(error.code, ""), _exit(error.code))
+    fix = error.fix or WAYS_OUT.get(error.code, "")
+    return Failure(error.code, error.detail, fix, _exit(error.code), error.field or "")
 
 
 def _exit(code: str) -> Exit:
     if code in USAGE:
         return Exit.USAGE
-    if code in CONFLICTS:
-        return Exit.CONFLICT
-    return Exit.NOT_FOUND if code.startswith("unknown-") else Exit.ERROR
+    if code in NOT_FOUND:
+        return Exit.NOT_FOUND
+    return Exit.CONFLICT if code in CONFLICTS else Exit.ERROR
 
 
 def show(failure: Failure, console: Console) -> None:
@@ -99,8 +122,9 @@ def show(failure: Failure, console: Console) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right")
     table.add_column(overflow="fold")
-    table.add_row(Text("error", "bold red"), Text(failure.what, "bold"))
-    table.add_row("", Text(failure.why))
+    what = Text().append(failure.what, "bold").append(f"  {failure.field}", QUIET)
+    table.add_row(Text("error", f"bold {BAD}"), what)
+    table.add_row("", Text(harmless(failure.why)))
     if failure.fix:
-        table.add_row(Text("do", "green"), Text(failure.fix))
+        table.add_row(Text("do", GOOD), Text(harmless(failure.fix)))
     console.print(table)

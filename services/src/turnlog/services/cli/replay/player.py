@@ -14,6 +14,7 @@ from rich.text import Text
 from turnlog.services.cli.replay.scenes import Scene
 from turnlog.services.cli.screens.history import REPLY, WIDTH, said
 from turnlog.services.cli.screens.palette import QUIET
+from turnlog.services.cli.screens.spelling import one_line
 from turnlog.services.cli.talk.typist import Typist
 
 MOST_PAUSE: Final = 3.0
@@ -45,7 +46,7 @@ class Player:
             case "you":
                 self.console.print(said(scene.text))
             case "note":
-                self.console.print(Text(f"{'':{WIDTH}}   {scene.text}", QUIET))
+                self.console.print(Text(f"{'':{WIDTH}}   {one_line(scene.text)}", QUIET))
             case "reply":
                 await self._say(scene)
 

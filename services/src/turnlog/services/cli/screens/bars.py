@@ -46,17 +46,14 @@ def token_bars(manifest: Manifest) -> RenderableType:
 
 
 def widths(numbers: Iterable[int], columns: int) -> tuple[int, ...]:
-    """Share out columns by size, rounding so that they add up; what is there stays visible."""
+    """Share out columns by size, so that they add up and whatever is there has one at least."""
     sizes = tuple(numbers)
-    whole = sum(sizes)
-    if not whole:
-        return tuple(0 for _ in sizes)
-    exact = [size * columns / whole for size in sizes]
-    given = [max(1, int(width)) if size else 0 for width, size in zip(exact, sizes, strict=True)]
-    while sum(given) != columns:
-        step = 1 if sum(given) < columns else -1
-        lacking = [step * (width - have) for width, have in zip(exact, given, strict=True)]
-        given[lacking.index(max(lacking))] += step
+    whole = sum(sizes) or 1
+    spare = columns - sum(size > 0 for size in sizes)
+    given = [(size > 0) + spare * size // whole for size in sizes]
+    nearest = sorted(range(len(sizes)), key=lambda place: -(spare * sizes[place] % whole))
+    for place in nearest[: columns - sum(given) if any(sizes) else 0]:
+        given[place] += 1
     return tuple(given)
 
 

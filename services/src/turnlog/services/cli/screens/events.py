@@ -13,7 +13,7 @@ from turnlog.events.kinds import NAMES, name_of
 from turnlog.services.cli.screens.palette import QUIET, event_colour
 from turnlog.services.cli.screens.sentence import sentence
 from turnlog.services.cli.screens.sessions import listing
-from turnlog.services.cli.screens.spelling import clock
+from turnlog.services.cli.screens.spelling import clock, one_line
 
 _NAMES: Final = max(len(name) for name in NAMES) + 2
 """Columns in which any name stands."""
@@ -31,7 +31,7 @@ def event_table(events: Iterable[Recorded]) -> Table:
             str(recorded.sequence),
             clock(recorded.envelope.time),
             _name(recorded),
-            Text(sentence(recorded.event)),
+            Text(one_line(sentence(recorded.event))),
         )
     return table
 
@@ -44,8 +44,8 @@ def event_line(recorded: Recorded, *, with_session: bool) -> Text:
     line.append(f"{recorded.sequence:>4} ", QUIET)
     name = _name(recorded)
     name.pad_right(_NAMES - name.cell_len)
-    return line.append_text(name).append(sentence(recorded.event))
+    return line.append_text(name).append(one_line(sentence(recorded.event)))
 
 
 def _name(recorded: Recorded) -> Text:
-    return Text(name_of(recorded.envelope.type), event_colour(recorded.envelope.type))
+    return Text(one_line(name_of(recorded.envelope.type)), event_colour(recorded.envelope.type))

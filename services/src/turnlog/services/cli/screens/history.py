@@ -10,7 +10,7 @@ from rich.text import Text
 
 from turnlog.services.cli.screens.margin import beside
 from turnlog.services.cli.screens.palette import BAD, FAMILIES, QUIET, WARY
-from turnlog.services.cli.screens.spelling import clock
+from turnlog.services.cli.screens.spelling import clock, one_line
 from turnlog.services.gateway.payloads.turns import TurnView
 
 WIDTH: Final = 9
@@ -29,15 +29,15 @@ def _turn(turn: TurnView) -> Iterator[RenderableType]:
     yield _heading(turn)
     yield said(turn.text if turn.text is not None else _HIDDEN)
     if turn.reply is not None:
-        yield beside("reply", Text(turn.reply), BAD if turn.redacted else REPLY, WIDTH)
+        yield beside("reply", turn.reply, BAD if turn.redacted else REPLY, WIDTH)
     elif turn.status == "completed":
-        yield beside("reply", Text(_HIDDEN, QUIET), REPLY, WIDTH)
+        yield beside("reply", _HIDDEN, REPLY, WIDTH, QUIET)
     yield Text("")
 
 
 def said(text: str) -> RenderableType:
     """Lay out what was put to the session."""
-    return beside("you", Text(text), SAID, WIDTH)
+    return beside("you", text, SAID, WIDTH)
 
 
 def _heading(turn: TurnView) -> Text:
@@ -45,7 +45,7 @@ def _heading(turn: TurnView) -> Text:
         Text().append(f"turn {turn.turn}", "bold").append(f"  {clock(turn.submitted_at)}", QUIET)
     )
     for mark, colour in _marks(turn):
-        heading.append("  ").append(mark, colour)
+        heading.append("  ").append(one_line(mark), colour)
     return heading
 
 

@@ -8,14 +8,16 @@ from rich.box import Box
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.services.cli.screens.spelling import harmless
+
 _STROKE: Final = Box("    \n  ▌ \n    \n  ▌ \n    \n    \n  ▌ \n    \n")
 """Nothing but a stroke between two columns."""
 
 
-def beside(label: str, text: Text, colour: str, width: int) -> Table:
+def beside(label: str, text: str, colour: str, width: int, style: str = "") -> Table:
     """Set a text beside its label, which has `width` columns; every line has the stroke."""
     table = Table(box=_STROKE, show_header=False, show_edge=False, border_style=colour)
     table.add_column(width=width, justify="right", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row(Text(label, f"bold {colour}"), text)
+    table.add_row(Text(label, f"bold {colour}"), Text(harmless(text), style))
     return table

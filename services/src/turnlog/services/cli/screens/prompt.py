@@ -85,7 +85,7 @@ def _messages(
             shown = passage.message
             yield Text(f"{shown + 1} {passage.role}", "bold")
         colour = colours[passage.part.layer]
-        yield beside(passage.part.layer, Text(passage.text, colour), colour, width)
+        yield beside(passage.part.layer, passage.text, colour, width, colour)
 
 
 def part_table(manifest: Manifest) -> Table:

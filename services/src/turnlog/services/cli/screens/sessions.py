@@ -14,6 +14,7 @@ from turnlog.services.cli.screens.spelling import (
     clock,
     counted,
     day_and_clock,
+    harmless,
     money,
     one_line,
     seconds,
@@ -40,24 +41,21 @@ def session_table(page: SessionPage) -> Table:
     table.add_column("opened", no_wrap=True, style=QUIET)
     table.add_column("blueprint", no_wrap=True)
     table.add_column("turns", justify="right")
-    table.add_column("", no_wrap=True)
     table.add_column("first turn", no_wrap=True, overflow="ellipsis", ratio=1)
     for session in page.sessions:
         blueprint = f"{session.blueprint} v{session.version}"
         opened = day_and_clock(session.opened_at)
-        title = Text(session.title or "", QUIET if session.closed_at else "")
-        turns = str(session.turns)
-        table.add_row(session.session, opened, blueprint, turns, _marks(session), title)
+        table.add_row(session.session, opened, blueprint, str(session.turns), _title(session))
     return table
 
 
-def _marks(session: ListedSession) -> Text:
-    marks = Text()
+def _title(session: ListedSession) -> Text:
+    title = Text()
     if session.redacted:
-        marks.append("redacted ", BAD)
+        title.append("redacted ", BAD)
     if session.closed_at:
-        marks.append("closed", QUIET)
-    return marks
+        title.append("closed ", WARY)
+    return title.append(one_line(session.title or ""))
 
 
 def summary(session: SessionView, history: HistoryView, calls: CallList) -> RenderableType:
@@ -77,7 +75,7 @@ def facts(session: SessionView) -> Table:
     grid.add_row("session", Text(session.session, "bold"))
     grid.add_row("blueprint", blueprint)
     grid.add_row("profile", session.profile)
-    grid.add_row("attributes", given)
+    grid.add_row("attributes", harmless(given))
     grid.add_row("state", _state(session))
     grid.add_row("events", str(session.sequence))
     return grid

@@ -11,6 +11,11 @@ from turnlog.events.content import Content, Digest, Erased, Plain, Sealed
 UNKNOWN: Final = "unknown"
 """Never zero, never a dash: that nobody knows is worth a word."""
 _SECOND: Final = 1_000
+_LOW: Final = (*range(9), *range(11, 32))
+"""Control characters that have a picture of their own; tab and line break steer nothing."""
+_VISIBLE: Final = {code: chr(0x2400 + code) for code in _LOW} | dict.fromkeys(
+    range(127, 160), "\ufffd"
+)
 
 
 def short(digest: Digest) -> str:
@@ -26,7 +31,7 @@ def clock(time: str) -> str:
 
 def day_and_clock(time: str) -> str:
     """Spell day and time of an RFC 3339 time, as it is here."""
-    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def seconds(milliseconds: int) -> str:
@@ -47,9 +52,14 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
+def harmless(text: str) -> str:
+    """Make control characters visible: what was said may not steer the terminal it is shown on."""
+    return text.translate(_VISIBLE)
+
+
 def one_line(text: str) -> str:
     """Bring a text onto one line."""
-    return " ".join(text.split())
+    return harmless(" ".join(text.split()))
 
 
 def quoted(content: Content | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET
-from turnlog.services.cli.screens.spelling import counted, short
+from turnlog.services.cli.screens.spelling import counted, one_line, short
 from turnlog.services.gateway.payloads.verify import FindingView, VerifyView
 
 _CHECKS: Final[Mapping[str, str]] = {
@@ -20,33 +20,41 @@ _CHECKS: Final[Mapping[str, str]] = {
     "answers": "no turn was settled twice",
     "prompts": "each reads back byte for byte as it was sent",
 }
+UNREAD: Final = "log"
+"""Where this check finds something, the others have nothing to look at."""
 _MOST: Final = 10
 """Findings shown of one check; `-o json` gives all."""
 Found = tuple[str, FindingView]
 """A finding and its session."""
 
 
-def first_bad(reports: Iterable[VerifyView]) -> Found | None:
-    """Give the first thing that is wrong, if anything is."""
-    return next(_found(reports), None)
-
-
 def report(reports: Sequence[VerifyView]) -> RenderableType:
     """Show a verdict on some sessions."""
     table = Table.grid(padding=(0, 2))
     found = tuple(_found(reports))
-    named = {finding.check for _, finding in found} | set(_CHECKS)
-    for check in sorted(
-        named, key=lambda check: list(_CHECKS).index(check) if check in _CHECKS else 9
-    ):
+    unread = {session for session, finding in found if finding.check == UNREAD}
+    for check in (*_CHECKS, *sorted({finding.check for _, finding in found} - set(_CHECKS))):
         wrong = [each for each in found if each[1].check == check]
-        mark = Text("✗", BAD) if wrong else Text("✓", GOOD)
-        table.add_row(mark, Text(check, "bold"), Text(_CHECKS.get(check, "")))
+        looked = check == UNREAD or len(unread) < len(reports)
+        table.add_row(_mark(wrong, looked=looked), Text(check, "bold"), _meaning(check, unread))
         for each in wrong[:_MOST]:
-            table.add_row("", "", Text(spelt(each), BAD))
+            table.add_row("", "", Text(one_line(spelt(each)), BAD))
         if len(wrong) > _MOST:
             table.add_row("", "", Text(f"and {len(wrong) - _MOST} more", QUIET))
     return Group(table, Text(), _verdict(reports, found))
+
+
+def _mark(wrong: Sequence[Found], *, looked: bool) -> Text:
+    if wrong:
+        return Text("✗", BAD)
+    return Text("✓", GOOD) if looked else Text("-", QUIET)
+
+
+def _meaning(check: str, unread: Collection[str]) -> Text:
+    meaning = Text(_CHECKS.get(check, ""))
+    if unread and check != UNREAD:
+        meaning.append(f"; not looked at in {counted(len(unread), 'session')}", QUIET)
+    return meaning
 
 
 def spelt(found: Found) -> str:
@@ -73,10 +81,6 @@ def _verdict(reports: Sequence[VerifyView], found: Sequence[Found]) -> Text:
 
 
 def _extent(reports: Sequence[VerifyView]) -> str:
-    events, prompts = (
-        (sum(each) for each in zip(*((r.events, r.prompts) for r in reports), strict=True))
-        if reports
-        else (0, 0)
-    )
+    events, prompts = sum(each.events for each in reports), sum(each.prompts for each in reports)
     sizes = (counted(len(reports), "session"), counted(events, "event"), counted(prompts, "prompt"))
     return ", ".join(sizes)

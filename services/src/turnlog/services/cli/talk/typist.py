@@ -10,9 +10,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
+
+from turnlog.services.cli.screens.spelling import harmless, one_line
 
 _PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
 _EDGE: Final = 5
@@ -38,15 +40,15 @@ class Typist:
         whole = pieces if not pieces or pieces[-1].isspace() else pieces[:-1]
         self._held = "".join(pieces[len(whole) :])
         for piece in whole:
-            self._type(piece)
+            self._type(harmless(piece))
 
     def end(self, remark: str = "", colour: str = "") -> None:
         """Type what was held back, a remark if there is one, and end the line."""
-        self._type(self._held)
+        self._type(harmless(self._held))
         self._held = ""
         if remark:
             self._type(" " if self._column > 0 else "")
-            self._write(remark, colour)
+            self._write(one_line(remark), colour)
         self.console.print()
 
     def _type(self, piece: str) -> None:
@@ -56,11 +58,15 @@ class Typist:
             self.console.print()
             self._line("")
             return
-        if self._column + cell_len(piece) > self.console.width - self.width - _EDGE:
-            self.console.print()
-            self._line("")
-            piece = piece.lstrip()
-        self._write(piece, "")
+        room = self.console.width - self.width - _EDGE
+        if self._column + cell_len(piece) <= room:
+            self._write(piece, "")
+            return
+        for place, line in enumerate(chop_cells(piece.lstrip(), room)):
+            if place or self._column:
+                self.console.print()
+                self._line("")
+            self._write(line, "")
 
     def _line(self, label: str) -> None:
         self._write(f" {label.rjust(self.width)} ", f"bold {self.colour}")

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.parts.turnlog_up import Up, turnlog_up
+from turnlog.services.cli.main import main
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - it is what the test says it is
+        return json.loads(self.out)
+
+
+Turnlog = Callable[..., Ran]
+
+
+@pytest.fixture
+def turnlog(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Turnlog:
+    """Runs a command in this process."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*arguments: str | Path) -> Ran:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return Ran(int(ended.value.code or 0), said.out, said.err)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Played:
+    """A service with one session of three turns: one plain, one redacted, one excluded."""
+
+    up: Up
+    session: str
+
+    @property
+    def here(self) -> tuple[str, str]:
+        return "--data-dir", str(self.up.data_dir)
+
+
+SAID = ("Hello!", "What does the log hold?", "And how is it proven?")
+
+
+@pytest.fixture(scope="session")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    with (
+        turnlog_up(tmp_path_factory.mktemp("played") / "data") as up,
+        httpx.Client(base_url=up.http, timeout=100) as client,
+    ):
+        yield Played(up, play(client))
+
+
+def play(client: httpx.Client) -> str:
+    """Hold the conversation that the tests read."""
+    asked = {"blueprint": "assistant", "attributes": {"language": "Dutch"}}
+    session = str(client.post("/v1/sessions", json=asked).raise_for_status().json()["session"])
+    here = f"/v1/sessions/{session}"
+    for text in SAID:
+        client.post(f"{here}/turns?wait=90", json={"text": text}).raise_for_status()
+    redaction = {"turn": 2, "reason": "asked for"}
+    client.post(f"{here}/redactions", json=redaction).raise_for_status()
+    client.put(f"{here}/turns/3/exclusion").raise_for_status()
+    return session

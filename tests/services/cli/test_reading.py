@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.parts.turnlog_up import turnlog_up
+from tests.services.cli.conftest import SAID, Played, Ran, Turnlog, play
+
+
+def test_a_session_is_listed_with_what_was_said_first(turnlog: Turnlog, played: Played) -> None:
+    ran = turnlog("sessions", *played.here)
+    assert ran.code == 0
+    for known in (played.session, "assistant v1", SAID[0], "redacted"):
+        assert known in ran.out
+
+
+def test_sessions_are_sought_by_what_was_said(turnlog: Turnlog, played: Played) -> None:
+    found = turnlog("sessions", "-q", "HELLO", "-o", "json", *played.here).json["sessions"]
+    missed = turnlog("sessions", "-q", "goodbye", "-o", "json", *played.here).json["sessions"]
+    assert [session["session"] for session in found] == [played.session]
+    assert missed == []
+
+
+def test_a_session_is_shown_with_its_turns_and_its_calls(turnlog: Turnlog, played: Played) -> None:
+    ran = turnlog("show", played.session, *played.here)
+    assert ran.code == 0
+    for known in ("language=Dutch", "3 turns", "redacted", "3.1", "scripted/demo", *SAID[:1]):
+        assert known in ran.out
+
+
+def test_history_shows_the_replacement_and_not_what_was_withheld(
+    turnlog: Turnlog, played: Played
+) -> None:
+    ran = turnlog("history", played.session, *played.here)
+    assert "reply withheld: asked for" in ran.out
+    assert "(This reply was withheld.)" in ran.out
+    assert "Everything that happened" not in ran.out
+    assert "left out of windows" in ran.out
+
+
+def test_history_is_had_as_it_was_at_a_sequence(turnlog: Turnlog, played: Played) -> None:
+    ran = turnlog("history", played.session, "--at", "2", "-o", "json", *played.here)
+    assert [(turn["text"], turn["status"]) for turn in ran.json["turns"]] == [(SAID[0], "open")]
+
+
+def test_the_window_shows_tokens_by_component_and_what_is_left_out(
+    turnlog: Turnlog, played: Played
+) -> None:
+    ran = turnlog("window", played.session, *played.here)
+    assert ran.code == 0
+    assert "█" in ran.out
+    assert "of 8,000" in ran.out
+    left_out = ran.out.partition("left out")[2]
+    assert "turn 3" in left_out
+    assert "excluded" in left_out
+
+
+def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
+    turnlog: Turnlog, played: Played
+) -> None:
+    ran = turnlog("prompt", played.session, "2.1", *played.here)
+    for known in ("Always answer in Dutch.", SAID[0], SAID[1], "persona.md", "turn 1", "event 9"):
+        assert known in ran.out
+    assert "✓ read back from the log, byte for byte" in ran.out
+    digest = turnlog("prompt", played.session, "2.1", "-o", "json", *played.here).json["digest"]
+    assert digest in ran.out
+
+
+def test_every_event_is_a_line(turnlog: Turnlog, played: Played) -> None:
+    ran = turnlog("tail", played.session, "--no-follow", *played.here)
+    lines = ran.out.splitlines()
+    assert [int(line.split()[1]) for line in lines] == list(range(1, len(lines) + 1))
+    assert f"turn 1 “{SAID[0]}”" in lines[1]
+    assert "reply-redacted" in ran.out
+    assert "turn-excluded" in lines[-1]
+
+
+def test_events_are_chosen_by_name_and_place(turnlog: Turnlog, played: Played) -> None:
+    types = ("--types", "turn-submitted", "-o", "json")
+    ran = turnlog("tail", "--no-follow", "--after", "2", *types, *played.here)
+    said = [json.loads(line)["data"]["text"]["text"] for line in ran.out.splitlines()]
+    assert said == [*SAID[1:]]
+
+
+def test_a_replay_has_what_its_user_saw_in_the_order_they_saw_it(
+    turnlog: Turnlog, played: Played
+) -> None:
+    ran = turnlog("replay", played.session, *played.here)
+    order = (SAID[0], "Hello! My words", SAID[1], "Everything that happened", SAID[2], "withheld")
+    places = [ran.out.index(known) for known in order]
+    assert places == sorted(places)
+
+
+def test_a_sound_record_is_verified(turnlog: Turnlog, played: Played) -> None:
+    ran = turnlog("verify", *played.here)
+    assert ran.code == 0
+    assert ran.out.count("✓") == 5
+    assert "verified · 1 session" in ran.out
+
+
+def test_blueprints_are_listed(turnlog: Turnlog, played: Played) -> None:
+    assert "assistant v1" in turnlog("blueprint", "list", *played.here).out
+
+
+def test_a_url_goes_before_the_data_directory(
+    turnlog: Turnlog, played: Played, tmp_path: Path
+) -> None:
+    ran = turnlog("sessions", "--url", f"{played.up.http}/", "--data-dir", tmp_path / "none")
+    assert played.session in ran.out
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        (["show", "nobody"], 3, "unknown-session"),
+        (["history", "SESSION", "--at", "999"], 3, "not-there-yet"),
+        (["prompt", "SESSION", "9.1"], 3, "unknown-call"),
+        (["window", "SESSION", "--call", "rply"], 2, "reply"),
+        (["tail", "SESSION", "--types", "turn-submited", "--no-follow"], 2, "turn-submitted"),
+        (["show", "no.id"], 2, "bad-id"),
+    ],
+)
+def test_what_is_not_there_has_an_exit_code_a_reason_and_a_way_out(
+    turnlog: Turnlog, played: Played, asked: list[str], code: int, said: str
+) -> None:
+    ran = turnlog(*(word.replace("SESSION", played.session) for word in asked), *played.here)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert "do  " in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_data_directory_that_is_not_there_is_not_made(turnlog: Turnlog, tmp_path: Path) -> None:
+    ran = turnlog("sessions", "--data-dir", tmp_path / "none")
+    assert ran.code == 3
+    assert "turnlog up" in ran.err
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_service_that_does_not_answer_is_an_error_not_an_accident(turnlog: Turnlog) -> None:
+    ran = turnlog("sessions", "--url", "http://127.0.0.1:9")
+    assert ran.code == 1
+    assert "does not answer" in ran.err
+
+
+QUESTIONS = (
+    ("sessions",),
+    ("show", "SESSION"),
+    ("history", "SESSION"),
+    ("window", "SESSION"),
+    ("prompt", "SESSION", "3.1"),
+    ("tail", "SESSION", "--no-follow"),
+    ("tail", "--no-follow"),
+    ("verify",),
+    ("blueprint", "list"),
+)
+
+
+def test_a_directory_that_nobody_serves_answers_as_its_service_did(
+    turnlog: Turnlog, tmp_path: Path
+) -> None:
+    data_dir = tmp_path / "data"
+
+    def ask(session: str) -> list[Ran]:
+        given = ("-o", "json", "--data-dir", str(data_dir))
+        return [turnlog(*(session if w == "SESSION" else w for w in q), *given) for q in QUESTIONS]
+
+    with turnlog_up(data_dir) as up, httpx.Client(base_url=up.http, timeout=100) as client:
+        session = play(client)
+        served = ask(session)
+    opened = ask(session)
+    for question, before, after in zip(QUESTIONS, served, opened, strict=True):
+        assert (before.code, after.code) == (0, 0), (question, after.err)
+        assert timeless(after) == timeless(before), question
+
+
+def timeless(ran: Ran) -> list[Any]:
+    """What was answered, but for the clock reading of a window that is assembled when asked."""
+    answers = [json.loads(line) for line in ran.out.splitlines()]
+    for answer in answers:
+        if "messages" in answer and "digest" not in answer:
+            del answer["manifest"]["at"]
+    return answers
