@@ -49,14 +49,18 @@ TEXTS = [
     "", "a", "ok", "Hi", "Hello there", "What is this?\n\nAnd that?", '{"a": 1}', "{language}",
     "žąsis 😀", "x" * 7, "y" * 40, "z" * 150,
 ]  # fmt: skip
-OFTEN: list[What] = ["submit", "claim", "answer"]
-SELDOM: list[What] = ["interrupt", "retry", "hand back", "fail", "late answer", "cancel"]
-RARE: list[What] = ["cancel one", "exclude", "restore", "redact"]
+TALK: list[What] = ["submit", "claim", "answer"]
+OFTEN: list[What] = ["talk", "talk", "talk", *TALK, "exclude"]
+SELDOM: list[What] = [
+    "interrupt", "retry", "hand back", "fail", "late answer", "cancel", "cancel one", "restore",
+    "redact",
+]  # fmt: skip
 
 
 def requests(*, closing: bool = False, most: int = 30) -> st.SearchStrategy[list[Request]]:
     """Draw what is asked of a session, conversations foremost."""
-    kinds = [*["talk"] * 12, *OFTEN * 8, *SELDOM, *RARE * 2, *(["close"] if closing else [])]
+    closes: list[What] = ["close"] if closing else []
+    kinds = [*OFTEN * 4, *SELDOM * 2, *closes]
     asked = st.builds(Request, st.sampled_from(kinds), st.sampled_from(TEXTS), st.integers(0, 50))
     # Without a least length most sessions would be over before anything has happened in them.
     return st.lists(asked, min_size=most // 3, max_size=most)
@@ -77,7 +81,7 @@ def played_on(session: Given, asked: Iterable[Request]) -> Given:
 def asked_of(session: Given, request: Request) -> Given:
     """Ask one more thing."""
     if request.what == "talk":
-        for what in OFTEN:
+        for what in TALK:
             session = asked_of(session, replace(request, what=what))
         return session
     command = _command(session.opened, request)

@@ -7,6 +7,7 @@ import pytest
 from tests.parts.windows import CALL, assembled, blueprint_of, fetched, opened_by
 from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.manifest import FromTurns
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
 from turnlog.projections.testing import Given, exchange, saying
@@ -70,6 +71,23 @@ def test_turns_left_out_make_room_for_older_ones_which_are_then_asked_for() -> N
     assert needed(shorter).older
     found = assembled(shorter, BLUEPRINT, FILES)
     assert found.request.messages[1].content == "x" * 30
+
+
+def test_what_is_left_out_parts_the_history_where_it_stood() -> None:
+    turns = [("a", "b")] * 6
+    session = talked(*turns).later(ExcludeTurn(1), ExcludeTurn(3), ExcludeTurn(4))
+    parts = assembled(session, BLUEPRINT, FILES).manifest.parts
+    found = [
+        (part.source.first, part.source.last, part.treatment, part.message)
+        for part in parts
+        if isinstance(part.source, FromTurns)
+    ]
+    assert found == [
+        (1, 1, "absent", None),
+        (2, 2, "kept", 1),
+        (3, 4, "absent", None),
+        (5, 6, "kept", 3),
+    ]
 
 
 @pytest.mark.parametrize("missing", ["blobs", "said"])
