@@ -1,0 +1,36 @@
+"""`turnlog up`: everything in one process."""
+
+from __future__ import annotations
+
+import json
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.service import Service, serviced
+from tests.parts.processes import NOTHING, Machine, written
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """A service in one process."""
+
+    process: Process
+    service: Service
+    ready_file: Path
+    nats: str
+
+
+@asynccontextmanager
+async def everything(
+    host: Machine, *, said: Path | None = None, told: Mapping[str, str] = NOTHING
+) -> AsyncGenerator[Up]:
+    """Start everything on a machine's folder and wait until it accepts work."""
+    words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
+    process = await host.start(*words, said=said, told=told)
+    ready_file = host.folder / "data/ready.json"
+    addresses = json.loads(await written(ready_file, process))
+    async with serviced(addresses["http"], addresses["nats"]) as service:
+        yield Up(process, service, ready_file, addresses["nats"])

@@ -1,0 +1,90 @@
+"""The production shape on one machine: NATS, Postgres, and a process a role."""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.service import Service, serviced
+from tests.parts.openai_server import OpenAIServer
+from tests.parts.postgres import PostgresServer
+from tests.parts.processes import Machine, free_port, machine
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+
+BLUEPRINTS = Path(__file__).parents[1] / "parts/blueprints"
+MODEL = "openai/gpt-4o-mini"
+ACK_WAIT = 1.0
+GRACE = 3.0
+
+
+@dataclass
+class Roles:
+    """A service of separate processes, any of which a test may end or start."""
+
+    machine: Machine
+    server: NatsServer
+    database: str
+    provider: OpenAIServer
+    service: Service
+    gateway: Process
+
+    async def start_gateway(self) -> None:
+        """Start a gateway where the last one was, and wait until it is ready."""
+        self.gateway = await self.machine.start("run", "gateway")
+        await self.service.ready()
+
+    async def start_worker(self) -> Process:
+        """Start one more worker; it takes turns once it has loaded."""
+        return await self.machine.start("run", "worker")
+
+    async def restart_nats(self) -> None:
+        """Kill the nats-server and start it again on its store."""
+        os.kill(self.server.pid, signal.SIGKILL)
+        await self.server.exited()
+        await self.server.restart()
+
+
+def telling(provider: OpenAIServer) -> dict[str, str]:
+    """What processes are told in these tests."""
+    return {
+        "OPENAI_API_BASE": provider.url,
+        "OPENAI_API_KEY": "sk-of-nobody",
+        "TURNLOG_MODEL": MODEL,
+        "TURNLOG_BLUEPRINTS": str(BLUEPRINTS),
+        "TURNLOG_ACK_WAIT": str(ACK_WAIT),
+        "TURNLOG_GRACE": str(GRACE),
+    }
+
+
+@asynccontextmanager
+async def roles(
+    folder: Path, provider: OpenAIServer, postgres: PostgresServer
+) -> AsyncGenerator[Roles]:
+    """Run a gateway and a projector; workers are the tests' own to start."""
+    database = f"test_{uuid.uuid4().hex}"
+    await postgres.execute(f"CREATE DATABASE {database}")
+    port = free_port()
+    async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
+        assert server.monitor_url
+        places = {
+            "TURNLOG_NATS_URL": server.url,
+            "TURNLOG_NATS_MONITOR": server.monitor_url,
+            "TURNLOG_DATABASE_URL": postgres.url(database),
+            "TURNLOG_HTTP": f"127.0.0.1:{port}",
+        }
+        async with (
+            serviced(f"http://127.0.0.1:{port}", server.url) as service,
+            machine(folder, telling(provider) | places) as host,
+        ):
+            await host.start("run", "projector")
+            gateway = await host.start("run", "gateway")
+            await service.ready()
+            yield Roles(host, server, postgres.url(database), provider, service, gateway)
+    await postgres.execute(f"DROP DATABASE {database} WITH (FORCE)")

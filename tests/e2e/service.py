@@ -1,0 +1,129 @@
+"""A running service as its users see it, and the log behind it for a test to look at.
+
+What a test waits for is an event on the log or on a stream, never a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+
+from tests.parts.processes import LOOK_EVERY
+from tests.services.gateway.watching import Answer, asking
+from turnlog.events.call import AttemptEnded, AttemptStarted
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.opening import JetStream, opened
+
+TENANT = "default"
+WITHIN = 60.0
+"""Seconds: a bound on hanging."""
+
+Kind = TypeVar("Kind", bound=KnownEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A gateway's address, and a connection of the test's own to the log."""
+
+    http: httpx.AsyncClient
+    nats: JetStream
+
+    async def ready(self) -> None:
+        """Wait until the gateway can do its work."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                with suppress(httpx.TransportError):
+                    if (await self.http.get("/readyz")).is_success:
+                        return
+                await asyncio.sleep(LOOK_EVERY)
+
+    async def open(self, blueprint: str = "assistant") -> str:
+        """Open a session; gives its id."""
+        answer = await self.http.post("/v1/sessions", json={"blueprint": blueprint})
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["session"])
+
+    async def submit(self, session: str, text: str = "Hi") -> int:
+        """Submit a turn; gives its number."""
+        answer = await self.http.post(f"/v1/sessions/{session}/turns", json={"text": text})
+        assert answer.status_code == 202, answer.text
+        return int(answer.json()["turn"])
+
+    async def say(self, session: str, text: str = "Hi") -> dict[str, Any]:
+        """Submit a turn and wait for what comes of it."""
+        url = f"/v1/sessions/{session}/turns?wait={WITHIN:g}"
+        answer = await self.http.post(url, json={"text": text})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
+        """Get something that is there."""
+        answer = await self.http.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def calls(self, session: str) -> list[dict[str, Any]]:
+        """Give all calls of a session, once the read models know of its last event."""
+        last = await self.nats.log.last(TENANT, session, leader=True)
+        assert last is not None
+        url = f"/v1/sessions/{session}/calls"
+        return list((await self.get(url, min_sequence=last.sequence))["calls"])
+
+    def watching(self, session: str, turn: int = 1) -> AbstractAsyncContextManager[Answer]:
+        """Watch a turn, as an application in front does."""
+        assert self.http.base_url.port is not None
+        return asking(self.http.base_url.port, f"/v1/sessions/{session}/turns/{turn}/stream")
+
+    async def events(self, session: str) -> list[Recorded]:
+        """Give all events of a session so far."""
+        last = await self.nats.log.last(TENANT, session, leader=True)
+        return list(await self.nats.log.between(TENANT, session, None, last)) if last else []
+
+    async def until(
+        self, session: str, kind: type[Kind], *, turn: int = 1, attempt: int = 0
+    ) -> Kind:
+        """Wait for an event of a turn, from that attempt on where it is about attempts."""
+        async with (
+            asyncio.timeout(WITHIN),
+            aclosing(self.nats.log.watch(TENANT, session)) as events,
+        ):
+            async for recorded in events:
+                event = recorded.event
+                if not isinstance(event, kind) or getattr(event, "turn", turn) != turn:
+                    continue
+                if getattr(event, "attempt", attempt) >= attempt:
+                    return event
+        raise AssertionError("a watch has no end")
+
+    async def of_kind(self, session: str, kind: type[Kind], turn: int = 1) -> list[Kind]:
+        """Give all events of one kind that a turn has so far."""
+        events = [recorded.event for recorded in await self.events(session)]
+        found = [event for event in events if isinstance(event, kind)]
+        return [event for event in found if getattr(event, "turn", turn) == turn]
+
+    async def attempts(self, session: str, turn: int = 1) -> list[tuple[int, str]]:
+        """Tell how each attempt of a turn ended, in order."""
+        ended = await self.of_kind(session, AttemptEnded, turn)
+        return [(each.attempt, each.outcome) for each in ended]
+
+    async def worker_of(self, session: str, turn: int = 1) -> int:
+        """Wait for the first claim of a turn; gives the process id of its worker."""
+        started = await self.until(session, AttemptStarted, turn=turn)
+        return int(started.worker.rpartition("-")[2])
+
+
+@asynccontextmanager
+async def serviced(http: str, nats: str) -> AsyncGenerator[Service]:
+    """Give a service at its addresses."""
+    async with (
+        httpx.AsyncClient(base_url=http, timeout=2 * WITHIN) as client,
+        opened(nats, Terms()) as jetstream,
+    ):
+        yield Service(client, jetstream)

@@ -1,0 +1,86 @@
+"""A conversation over HTTP, through a worker and litellm, with a provider that is really called."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.e2e.everything import Up
+from tests.parts.openai_behaviours import Answer
+from tests.parts.openai_server import OpenAIServer
+from turnlog.events.turn import TurnCancelled
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_what_arrives_at_the_provider_is_the_recorded_prompt(
+    up: Up, provider: OpenAIServer
+) -> None:
+    session = await up.service.open()
+    provider.will(Answer(("Paris, ", "of course.")), Answer(("About two ", "million.")))
+    came = len(provider.exchanges)
+    first = await up.service.say(session, "What is the capital of France?")
+    second = await up.service.say(session, "And how many live there?")
+    assert [first["reply"], second["reply"]] == ["Paris, of course.", "About two million."]
+    for call, exchange in zip(("1.1", "2.1"), provider.exchanges[came:], strict=True):
+        prompt = await up.service.get(f"/v1/sessions/{session}/calls/{call}/prompt")
+        assert prompt["verified"]
+        assert exchange.body["messages"] == prompt["messages"]
+    sent: Any = provider.exchanges[-1].body["messages"]
+    assert sent[-3:] == [
+        {"role": "user", "content": "What is the capital of France?"},
+        {"role": "assistant", "content": "Paris, of course."},
+        {"role": "user", "content": "And how many live there?"},
+    ]
+
+
+async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
+    up: Up, provider: OpenAIServer
+) -> None:
+    session = await up.service.open()
+    provider.will(Answer(usage={"prompt_tokens": 1000, "completion_tokens": 100}, finish="length"))
+    told = await up.service.say(session)
+    assert (told["status"], told["reply"], told["finish"]) == ("completed", "An answer.", "length")
+    (call,) = await up.service.calls(session)
+    assert (call["model"], call["finish"], call["known"]) == (
+        "openai/gpt-4o-mini",
+        "length",
+        "reported",
+    )
+    assert (call["input_tokens"], call["output_tokens"]) == (1000, 100)
+    # 15 cents a million tokens sent, 60 cents a million received
+    assert call["micro_dollars"] == 1000 * 0.15 + 100 * 0.60
+    (attempt,) = call["attempts"]
+    assert (attempt["outcome"], attempt["price"], attempt["fault"]) == ("answered", "exact", None)
+
+
+async def test_the_key_is_sent_to_the_provider_and_recorded_nowhere(
+    up: Up, provider: OpenAIServer
+) -> None:
+    session = await up.service.open()
+    await up.service.say(session)
+    assert provider.exchanges[-1].headers["authorization"] == "Bearer sk-of-nobody"
+    stored = b"".join(recorded.stored for recorded in await up.service.events(session))
+    assert b"sk-of-nobody" not in stored
+
+
+async def test_cancelling_a_turn_closes_the_connection_to_the_provider(
+    up: Up, provider: OpenAIServer
+) -> None:
+    session = await up.service.open()
+    provider.will(Answer(gates={1: asyncio.Event()}))
+    turn = await up.service.submit(session)
+    async with up.service.watching(session, turn) as watched:
+        events = watched.events()
+        assert (await anext(events)).name == "token"
+        exchange = provider.exchanges[-1]
+        assert not exchange.left.is_set()
+        cancelled = await up.service.http.post(f"/v1/sessions/{session}/cancel")
+        assert cancelled.status_code == 200
+        async with asyncio.timeout(10):
+            await exchange.left.wait()
+        assert (await anext(events)).name == "cancelled"
+    assert (await up.service.until(session, TurnCancelled)).reason == "cancelled"
+    assert (await up.service.say(session, "Still there?"))["status"] == "completed"

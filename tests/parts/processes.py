@@ -1,0 +1,96 @@
+"""Turnlog's own processes: started on free ports, stopped, killed and ended by their ids.
+
+What they say goes where pytest catches it, so a test that fails shows it. They get no variable
+of the developer's own beyond what any container has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+BIN = Path(sys.executable).parent
+ENDS_WITHIN = 60.0
+"""Seconds: a bound on hanging."""
+NOTHING: Mapping[str, str] = MappingProxyType({})
+LOOK_EVERY = 0.05
+"""Seconds between two looks at what another process writes or serves."""
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        return int(held.getsockname()[1])
+
+
+@dataclass
+class Machine:
+    """Where processes run; `variables` is what each of them is told."""
+
+    folder: Path
+    variables: Mapping[str, str]
+    _started: list[Process] = field(default_factory=list[Process])
+
+    async def start(
+        self, *words: str, said: Path | None = None, told: Mapping[str, str] = NOTHING
+    ) -> Process:
+        """Run `turnlog` with these words; what it says goes to `said`, or to pytest."""
+        bare = {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.folder)}
+        environment = {**bare, **self.variables, **told}
+        with said.open("ab") if said else os.fdopen(os.dup(2), "ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                str(BIN / "turnlog"), *words, env=environment, stdout=log, stderr=log
+            )
+        self._started.append(process)
+        return process
+
+    async def end(self) -> None:
+        """Tell those still running to end, and see that they do so in good order."""
+        running = [process for process in self._started if process.returncode is None]
+        for process in running:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        codes = [await exit_code(process) for process in running]
+        assert not any(codes), codes
+
+
+@asynccontextmanager
+async def machine(folder: Path, variables: Mapping[str, str]) -> AsyncGenerator[Machine]:
+    """Give a machine; none of its processes outlives the body."""
+    given = Machine(folder, variables)
+    try:
+        yield given
+    finally:
+        await given.end()
+
+
+async def exit_code(process: Process) -> int:
+    """Wait for the end of a process; one that does not end is killed, which is -9."""
+    try:
+        async with asyncio.timeout(ENDS_WITHIN):
+            return await process.wait()
+    except TimeoutError:
+        process.kill()
+        return await process.wait()
+
+
+async def written(file: Path, process: Process) -> str:
+    """Wait for a file of a process, and read it."""
+    async with asyncio.timeout(ENDS_WITHIN):
+        while (text := _read(file)) is None:
+            assert process.returncode is None, f"it ended with {process.returncode}"
+            await asyncio.sleep(LOOK_EVERY)
+    return text
+
+
+def _read(file: Path) -> str | None:
+    return file.read_text() if file.exists() else None
