@@ -1,0 +1,29 @@
+// Every state of the page is an address behind the `#`, so that it can be sent to a colleague:
+//   #/?q=words&before=17        sessions
+//   #/sessions/ID               one session, with its record
+//   #/sessions/ID/events/7      one event of it
+//   #/sessions/ID/calls/3.1     the prompt of one call
+
+export function here() {
+  const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
+  const steps = path.split("/").filter(Boolean).map(decoded);
+  return { steps, query: new URLSearchParams(query) };
+}
+
+function decoded(step) {
+  try {
+    return decodeURIComponent(step);
+  } catch {
+    return step;
+  }
+}
+
+export function to(steps, query = {}) {
+  const path = `#/${steps.map((step) => encodeURIComponent(step)).join("/")}`;
+  const given = Object.entries(query).filter(([, value]) => value);
+  return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+export const toSession = (session) => to(["sessions", session]);
+export const toEvent = (session, sequence) => to(["sessions", session, "events", sequence]);
+export const toCall = (session, call) => to(["sessions", session, "calls", call]);

@@ -1,0 +1,50 @@
+// A prompt taken apart again: which stretch of which message each part accounts for. The manifest
+// says in order how long each part is, in code points, so the texts can be attributed from that.
+
+const stands = (part) => part.message !== undefined && part.message !== null;
+const isRun = (part) => part.source?.view !== undefined;
+
+export function passages(messages, manifest) {
+  const standing = manifest.parts.filter(stands);
+  const found = messages.map(() => []);
+  let begins = 0;
+  standing.forEach((part, place) => {
+    const next = standing[place + 1]?.message ?? messages.length;
+    if (isRun(part)) {
+      for (let at = part.message; at < next; at += 1) found[at].push({ part, text: messages[at].content });
+      return;
+    }
+    const points = Array.from(messages[part.message].content);
+    found[part.message].push({ part, text: points.slice(begins, begins + part.characters).join("") });
+    begins = next === part.message ? begins + part.characters + Array.from(manifest.between).length : 0;
+  });
+  return found;
+}
+
+export const leftOut = (manifest) => manifest.parts.filter((part) => !stands(part) || part.treatment !== "kept");
+
+export function byComponent(manifest) {
+  const shares = new Map();
+  for (const part of manifest.parts.filter(stands)) {
+    const share = shares.get(part.component) ?? { component: part.component, layer: part.layer, tokens: 0 };
+    shares.set(part.component, { ...share, tokens: share.tokens + part.tokens });
+  }
+  return [...shares.values()];
+}
+
+// Every layer has a colour of its own, in the order they stand; history and input keep theirs.
+export function colours(manifest) {
+  const layers = [...new Set(manifest.parts.map((part) => part.layer))];
+  const turning = layers.filter((layer) => layer !== "history" && layer !== "input");
+  const wheel = Object.fromEntries(turning.map((layer, place) => [layer, `hue-${place % 7}`]));
+  return { history: "hue-history", input: "hue-input", ...wheel };
+}
+
+// The forms of a source are told apart by what they say.
+export function sourceOf(source) {
+  if (!source) return "nowhere";
+  if (source.path !== undefined) return source.path;
+  if (source.field !== undefined) return `event ${source.sequence}, ${source.field}`;
+  if (source.view !== undefined) return source.first === source.last ? `turn ${source.first}` : `turns ${source.first} to ${source.last}`;
+  return "the blueprint";
+}

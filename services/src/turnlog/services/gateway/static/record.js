@@ -1,0 +1,86 @@
+// The record: the events of a session as a table, each with the stored envelope behind it.
+
+import { toEvent, toSession } from "/page/address.js";
+import { make, show } from "/page/dom.js";
+import { get, ofSession } from "/page/http.js";
+import { familyOf, nameOf, sentence } from "/page/sentences.js";
+import { clock, day } from "/page/words.js";
+
+const PAGE = 200;
+// The names a stream may send; one that this page does not know yet is not listened for
+const NAMES = [
+  "session-opened", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
+  "turn-completed", "turn-failed", "turn-cancelled", "turn-excluded", "turn-restored", "attempt-started",
+  "context-assembled", "attempt-ended", "call-completed", "reply-redacted",
+];
+
+export function record(session) {
+  const body = make("tbody");
+  const heads = ["seq", "time", "event", "actor", "what happened"];
+  const earlier = make("button", { class: "quiet earlier", type: "button", hidden: true, on: { click: () => back() } }, "earlier events");
+  const table = make("table", { class: "events" },
+    make("thead", {}, make("tr", {}, heads.map((name) => make("th", {}, name)))), body);
+  const element = make("div", { class: "record scroll" }, earlier, table);
+  const rows = new Map();
+  let first = Infinity;
+  let opened = null;
+
+  function row(envelope) {
+    const name = nameOf(envelope.type);
+    const line = make("tr", { class: `event family-${familyOf(name)}`, on: { click: () => turnTo(envelope.sequence) } },
+      make("td", { class: "number" }, String(envelope.sequence)),
+      make("td", { class: "time", title: day(envelope.time) }, clock(envelope.time)),
+      make("td", {}, make("a", { class: "event-name", href: toEvent(session, envelope.sequence) }, name)),
+      make("td", { class: "actor" }, envelope.actor),
+      make("td", { class: "sentence" }, sentence(envelope)));
+    rows.set(envelope.sequence, { line, envelope });
+    first = Math.min(first, envelope.sequence);
+    return line;
+  }
+
+  function turnTo(sequence) {
+    if (getSelection()?.type === "Range") return;
+    location.hash = opened?.sequence === sequence ? toSession(session) : toEvent(session, sequence);
+  }
+
+  async function back() {
+    const page = await get(ofSession(session, "events"), { after: Math.max(0, first - 1 - PAGE), limit: PAGE });
+    const older = page.events.filter((envelope) => envelope.sequence < first);
+    body.prepend(...older.map(row));
+    earlier.hidden = first === 1;
+  }
+
+  function open(sequence) {
+    opened?.detail.remove();
+    opened?.line.classList.remove("open");
+    opened = null;
+    const found = rows.get(sequence);
+    if (!found) return;
+    const { line, envelope } = found;
+    const detail = make("tr", { class: "detail" },
+      make("td", { colspan: heads.length }, make("pre", {}, JSON.stringify(envelope, null, 2))));
+    line.after(detail);
+    line.classList.add("open");
+    detail.scrollIntoView({ block: "nearest" });
+    line.scrollIntoView({ block: "nearest" });
+    opened = { sequence, line, detail };
+  }
+
+  const atEnd = () => { element.scrollTop = element.scrollHeight; };
+
+  return {
+    element, names: NAMES, open, atEnd,
+    begin: (events) => {
+      show(body, events.map(row));
+      earlier.hidden = first === 1;
+    },
+    add: (envelope) => {
+      if (rows.has(envelope.sequence)) return;
+      const near = element.scrollHeight - element.scrollTop - element.clientHeight < 60;
+      const line = row(envelope);
+      line.classList.add("new");
+      body.append(line);
+      if (near && !opened) atEnd();
+    },
+  };
+}

@@ -1,0 +1,60 @@
+// Events in a sentence each: what happened, without the envelope.
+
+import { counted, figure, money, oneLine, quoted, seconds, short } from "/page/words.js";
+
+const FAMILIES = {
+  session: "session", prompts: "prompt", turn: "turn", attempt: "call", context: "call", call: "call",
+  reply: "redaction",
+};
+
+export const nameOf = (type) => type.replace(/^turnlog\./, "").replace(/\.v\d+$/, "");
+export const familyOf = (name) => FAMILIES[name.split("-")[0]] ?? "unknown";
+
+const SENTENCES = {
+  "session-opened": (data) => {
+    const given = Object.entries(data.attributes).filter(([, value]) => value !== null);
+    const attributes = given.map(([name, value]) => `${name}=${oneLine(String(value))}`);
+    return [`${data.blueprint.name} v${data.blueprint.version}`, `profile ${data.profile}`, ...attributes].join(" · ");
+  },
+  "session-closed": (data) => data.reason,
+  "prompts-snapshotted": (data) => {
+    const files = Object.entries(data.layers).map(([layer, file]) => `${layer} ← ${file.path}`);
+    return `for ${data.provider}: ${files.join(", ") || "no prompt file"}`;
+  },
+  "turn-submitted": (data) => `turn ${data.turn} ${quoted(data.text)}`,
+  "turn-queued": (data) => `turn ${data.turn} ${quoted(data.text)}`,
+  "turn-released": (data) => `turn ${data.turn}`,
+  "turn-completed": (data) => `turn ${data.turn} ${quoted(data.text)}`,
+  "turn-failed": (data) => `turn ${data.turn} ${data.code}: ${data.detail}`,
+  "turn-cancelled": (data) => `turn ${data.turn} ${data.reason}`,
+  "turn-excluded": (data) => `turn ${data.turn}`,
+  "turn-restored": (data) => `turn ${data.turn}`,
+  "attempt-started": (data) => `call ${data.call} · attempt ${data.attempt} · ${data.worker}`,
+  "context-assembled": (data) => {
+    const { tokens, parts, digest } = data.manifest;
+    const standing = parts.filter((part) => (part.message ?? null) !== null).length;
+    return `call ${data.call} · ${data.model} · ${counted(tokens, "token")} in ${counted(standing, "part")} · ${short(digest)}`;
+  },
+  "attempt-ended": (data) => {
+    const outcome = data.fault ? `${data.outcome} (${data.fault.code})` : data.outcome;
+    return [`call ${data.call}`, outcome, ...spent(data)].join(" · ");
+  },
+  "call-completed": (data) => `call ${data.call} · ${data.finish} · ${counted(data.characters, "character")}`,
+  "reply-redacted": (data) => `turn ${data.turn} by ${data.rule}: ${data.reason}`,
+};
+
+export function sentence(envelope) {
+  const tell = SENTENCES[nameOf(envelope.type)];
+  return tell ? tell(envelope.data) : `not known to this page · ${counted(Object.keys(envelope.data).length, "field")}`;
+}
+
+function spent({ usage, cost, timings }) {
+  const took = timings ? [seconds(timings.total)] : [];
+  return [...took, tokens(usage), `cost ${money(cost.micro_dollars)}`];
+}
+
+function tokens(usage) {
+  if (usage.known === "unknown") return "tokens unknown";
+  const [sent, got] = [usage.input_tokens, usage.output_tokens].map((n) => (n === undefined ? "unknown" : figure(n)));
+  return `${usage.known === "estimated" ? "about " : ""}${sent} → ${got} tokens`;
+}

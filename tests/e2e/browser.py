@@ -1,0 +1,151 @@
+"""A real browser without a screen, spoken to over its own debugging pipe.
+
+Two pipes and NUL between messages are all it takes, so no driver and no websocket are needed.
+Everything the page asks for and complains about is kept, for tests to look at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--remote-debugging-pipe", "--window-size=1440,900"),
+)
+# The browser reads file descriptor 3 and writes 4
+LAUNCH = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+    "os.execv(sys.argv[3], sys.argv[3:])"
+)
+SEEN = ("Runtime.exceptionThrown", "Log.entryAdded", "Network.requestWillBeSent")
+MOST = 64 * 1024 * 1024
+
+
+@dataclass
+class Browser:
+    """One browser with one tab."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.WriteTransport
+    tab: str | None = None
+    sent: int = 0
+    answers: dict[int, asyncio.Future[dict[str, Any]]] = field(
+        default_factory=dict[int, asyncio.Future[dict[str, Any]]]
+    )
+    seen: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    async def read(self) -> None:
+        """Take in what the browser says, until it ends."""
+        while True:
+            message = json.loads((await self.reader.readuntil(b"\0"))[:-1])
+            if answer := self.answers.pop(message.get("id", 0), None):
+                answer.set_result(message)
+            elif message.get("method") in SEEN:
+                self.seen.append(message)
+
+    async def ask(self, method: str, **params: object) -> dict[str, Any]:
+        """Send a command, and give what came of it."""
+        self.sent += 1
+        self.answers[self.sent] = asyncio.get_running_loop().create_future()
+        message = {"id": self.sent, "method": method, "params": params}
+        if self.tab:
+            message["sessionId"] = self.tab
+        answer = self.answers[self.sent]
+        self.writer.write(json.dumps(message).encode() + b"\0")
+        said = await answer
+        assert "error" not in said, said
+        result: dict[str, Any] = said["result"]
+        return result
+
+    async def open(self, address: str) -> None:
+        """Go to an address, as from a bookmark."""
+        await self.ask("Page.navigate", url="about:blank")
+        await self.ask("Page.navigate", url=address)
+
+    async def run(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
+        """Run an expression in the page and give its value, once it has one."""
+        said = await self.ask(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in said, said
+        return said["result"].get("value")
+
+    async def until(self, script: str) -> Any:  # noqa: ANN401 - JSON of any shape
+        """Wait until an expression is true in the page, and give its value."""
+        look = f"const look = () => {{ const it = {script}; it ? done(it) : setTimeout(look, 10) }}"
+        return await self.run(f"new Promise((done) => {{ {look}; look(); }})")
+
+    async def click(self, selector: str) -> None:
+        """Click what a selector finds, once it is there."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        await self.until(f"{found} && ({found}.click(), true)")
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """Give what the page complained about: exceptions, and what its policy forbade."""
+        kinds = ("Runtime.exceptionThrown", "Log.entryAdded")
+        return [said["params"] for said in self.seen if said["method"] in kinds]
+
+    def asked_for(self) -> list[str]:
+        """Give every address the page asked for."""
+        asked = [said for said in self.seen if said["method"] == "Network.requestWillBeSent"]
+        return [said["params"]["request"]["url"] for said in asked]
+
+
+@asynccontextmanager
+async def browsing(folder: Path) -> AsyncGenerator[Browser]:
+    """Run a browser with a profile of its own."""
+    assert CHROMIUM
+    heard, told = os.pipe()
+    listened, said = os.pipe()
+    words = (*FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", LAUNCH, str(heard), str(said), CHROMIUM, *words),
+        pass_fds=(heard, said),
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+    )
+    os.close(heard)
+    os.close(said)
+    browser = await _connected(listened, told)
+    reading = asyncio.create_task(browser.read())
+    try:
+        await _settled(browser)
+        yield browser
+    finally:
+        browser.tab = None
+        await browser.ask("Browser.close")
+        await process.wait()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        browser.writer.close()
+
+
+async def _connected(listened: int, told: int) -> Browser:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MOST)
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(listened, "rb")
+    )
+    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(told, "wb"))
+    return Browser(reader, writer)
+
+
+async def _settled(browser: Browser) -> None:
+    target = await browser.ask("Target.createTarget", url="about:blank")
+    attached = await browser.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+    browser.tab = attached["sessionId"]
+    for part in ("Page", "Runtime", "Log", "Network"):
+        await browser.ask(f"{part}.enable")

@@ -1,0 +1,218 @@
+"""The page in a real browser: what people see of a session, while it happens and afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.browser import CHROMIUM, Browser, browsing
+from tests.services.gateway.stand import InMemory, Stand, standing
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
+
+LAST_REPLY = "[...document.querySelectorAll('.bubble.reply')].at(-1)?.textContent"
+MADE_OF_TEXT = (
+    "[...document.querySelectorAll('main img, main b')]"
+    ".filter((made) => made.tagName === 'IMG' || made.textContent)"
+)
+MARKUP = "<img src=/x onerror=alert(1)> <b>bold</b> &amp; ${1}"
+
+
+@pytest_asyncio.fixture
+async def stand(fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
+    async with standing(InMemory(), fresh_tenant, tmp_path) as stand:
+        yield stand
+
+
+@pytest_asyncio.fixture
+async def browser(stand: Stand, tmp_path: Path) -> AsyncIterator[Browser]:
+    async with browsing(tmp_path) as browser:
+        yield browser
+        assert browser.complaints() == []
+        elsewhere = [url for url in browser.asked_for() if not url.startswith(stand.address)]
+        assert [url for url in elsewhere if url != "about:blank"] == []
+
+
+def texts(selector: str) -> str:
+    return f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)"
+
+
+async def test_the_list_shows_every_session_and_the_search_finds_one(
+    stand: Stand, browser: Browser
+) -> None:
+    await stand.open("assistant", session="apples")
+    await stand.open("assistant", session="pears")
+    await stand.say("apples", "How are apples stored?", "Cool and dark.")
+    await stand.say("pears", "How are pears stored?", "Likewise.")
+    await browser.open(stand.address)
+    await browser.until(f"{texts('.list .title a')}.length === 2")
+    cells = "[...document.querySelector('.list tbody tr').cells].map((cell) => cell.textContent)"
+    await browser.until(f"{cells}[5]")
+    row = await browser.run(cells)
+    assert row[:3] == ["How are pears stored?pears", "assistant v1", "1"]
+    assert row[4:] == ["15", "$0.000003"]
+    await browser.run(
+        "(() => { const box = document.querySelector('.search'); box.value = 'APPLES';"
+        " box.dispatchEvent(new Event('input')); })()"
+    )
+    await browser.until(f"{texts('.list .title a')}.join() === 'How are apples stored?'")
+    assert await browser.run("location.hash") == "#/?q=APPLES"
+    await browser.click(".list .title a")
+    await browser.until(f"{LAST_REPLY} === 'Cool and dark.'")
+    assert await browser.run("location.hash") == "#/sessions/apples"
+
+
+async def test_a_reply_grows_while_it_is_said_and_so_does_the_record(
+    stand: Stand, browser: Browser
+) -> None:
+    session = await stand.open("assistant")
+    await browser.open(f"{stand.address}/#/sessions/{session}")
+    await browser.until(f"{texts('.event-name')}.join() === 'session-opened'")
+    first, second = asyncio.Event(), asyncio.Event()
+    stand.model.scripts.append(["Hel", first, "lo!", second])
+    await stand.submit(session, "Say hello")
+    await browser.until(f"{LAST_REPLY} === 'Hel'")
+    assert await browser.run(texts(".turn .badge")) == ["open"]
+    first.set()
+    await browser.until(f"{LAST_REPLY} === 'Hello!'")
+    second.set()
+    await browser.until(f"{texts('.event-name')}.at(-1) === 'turn-completed'")
+    await browser.until("document.querySelector('.caret') === null")
+    assert await browser.run(LAST_REPLY) == "Hello!"
+
+
+async def test_a_page_opened_in_the_middle_of_a_reply_shows_it_from_its_beginning(
+    stand: Stand, browser: Browser
+) -> None:
+    session = await stand.open("assistant")
+    more = asyncio.Event()
+    stand.model.scripts.append(["From the ", "beginning", more, "."])
+    await stand.submit(session)
+    await browser.open(f"{stand.address}/#/sessions/{session}")
+    await browser.until(f"{LAST_REPLY} === 'From the beginning'")
+    more.set()
+    await browser.until(f"{LAST_REPLY} === 'From the beginning.'")
+
+
+async def test_what_is_typed_becomes_a_turn(stand: Stand, browser: Browser) -> None:
+    session = await stand.open("assistant")
+    stand.model.scripts.append(["Noted."])
+    await browser.open(f"{stand.address}/#/sessions/{session}")
+    await browser.until("document.querySelector('.composer textarea') !== null")
+    await browser.run("document.querySelector('.composer textarea').value = 'Write this down'")
+    await browser.click(".composer button[type=submit]")
+    await browser.until(f"{LAST_REPLY} === 'Noted.'")
+    history = await stand.get(f"/v1/sessions/{session}/history")
+    assert [turn["text"] for turn in history["turns"]] == ["Write this down"]
+
+
+async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
+    stand: Stand, browser: Browser
+) -> None:
+    session = await stand.open("assistant", attributes={"instructions": "Prefer ünits 🙂 of SI."})
+    await stand.say(session, "How far is it?", "Ten kilometres.")
+    await stand.say(session, "And back?", "The same.")
+    await browser.open(f"{stand.address}/#/sessions/{session}")
+    await browser.click(".turn[data-turn='2'] .why")
+    await browser.until("document.querySelector('.verdict.good') !== null")
+    address = await browser.run("location.href")
+    assert address.endswith(f"#/sessions/{session}/calls/2.1")
+    await browser.open(address)
+    await browser.until("document.querySelector('.verdict.good') !== null")
+    prompt = await stand.get(f"/v1/sessions/{session}/calls/2.1/prompt")
+    shown = await browser.run(
+        "[...document.querySelectorAll('.message')].map((message) =>"
+        " [...message.querySelectorAll('.passage')].map((passage) =>"
+        " ['strong', '.text'].map((part) => passage.querySelector(part).textContent)))"
+    )
+    between = prompt["manifest"]["between"]
+    whole = [between.join(text for _, text in message) for message in shown]
+    assert whole == [message["content"] for message in prompt["messages"]]
+    layers = [[layer for layer, _ in message] for message in shown]
+    assert layers == [
+        ["persona", "identity", "language", "instructions"],
+        ["history"],
+        ["history"],
+        ["input"],
+    ]
+    assert await browser.run("document.querySelector('.digest').textContent") == prompt["digest"]
+
+
+async def test_what_a_prompt_left_out_is_listed_with_the_rule(
+    stand: Stand, browser: Browser
+) -> None:
+    session = await stand.open("assistant")
+    await stand.say(session, "Forget this", "Gladly.")
+    await stand.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
+    await stand.say(session, "What do you know?", "Nothing of it.")
+    await browser.open(f"{stand.address}/#/sessions/{session}/calls/2.1")
+    await browser.until("document.querySelector('.cut') !== null")
+    rows = await browser.run(
+        "[...document.querySelectorAll('.cut tr')].map((row) =>"
+        " [...row.cells].map((cell) => cell.textContent))"
+    )
+    assert ["history", "absent", "excluded", "turn 1"] in rows
+
+
+async def test_a_reply_that_is_withheld_is_replaced_while_one_looks(
+    stand: Stand, browser: Browser
+) -> None:
+    session = await stand.open("assistant")
+    await stand.say(session, "Who was it?", "It was Ms. Example.")
+    await browser.open(f"{stand.address}/#/sessions/{session}")
+    await browser.until(f"{LAST_REPLY} === 'It was Ms. Example.'")
+    body = {"turn": 1, "reason": "it names a person", "replacement": "(withheld)"}
+    await stand.http.post(f"/v1/sessions/{session}/redactions", json=body)
+    await browser.until(f"{LAST_REPLY} === '(withheld)'")
+    assert "redacted" in await browser.run(texts(".turn .badge"))
+
+
+async def test_markup_in_what_was_said_stays_text_everywhere(
+    stand: Stand, browser: Browser
+) -> None:
+    attributes = {"instructions": MARKUP, "name": MARKUP}
+    session = await stand.open("assistant", attributes=attributes)
+    await stand.say(session, MARKUP, MARKUP)
+    everywhere = {
+        f"#/sessions/{session}": f"{LAST_REPLY}",
+        f"#/sessions/{session}/events/2": "document.querySelector('.detail pre')?.textContent",
+        f"#/sessions/{session}/calls/1.1": f"{texts('.passage .text')}.at(-1)",
+        "#/": f"{texts('.list .title a')}[0]",
+    }
+    for hash_, where in everywhere.items():
+        await browser.open(f"{stand.address}/{hash_}")
+        assert "<b>bold</b>" in await browser.until(where)
+        assert await browser.run(f"{MADE_OF_TEXT}.length") == 0
+
+
+async def test_an_address_of_an_event_opens_it(stand: Stand, browser: Browser) -> None:
+    session = await stand.open("assistant")
+    await stand.say(session, "Hi", "Hello.")
+    await browser.open(f"{stand.address}/#/sessions/{session}/events/2")
+    opened = await browser.until("document.querySelector('.detail pre')?.textContent")
+    assert '"type": "turnlog.turn-submitted.v1"' in opened
+
+
+async def test_the_record_is_verified_on_request(stand: Stand, browser: Browser) -> None:
+    session = await stand.open("assistant")
+    await stand.say(session, "Hi", "Hello.")
+    await browser.open(f"{stand.address}/#/sessions/{session}")
+    await browser.click(".verify")
+    await browser.until("document.querySelector('.verify').textContent === '✓ 8 events, 1 prompt'")
+
+
+async def test_it_is_dark_where_the_system_is_dark(stand: Stand, browser: Browser) -> None:
+    brightness: dict[str, int] = {}
+    for scheme in ("light", "dark"):
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        await browser.ask("Emulation.setEmulatedMedia", features=[feature])
+        await browser.open(stand.address)
+        await browser.until("document.querySelector('.empty') !== null")
+        ground = await browser.run("getComputedStyle(document.body).backgroundColor")
+        brightness[scheme] = sum(int(part) for part in ground.strip("rgb()").split(","))
+    assert brightness["dark"] < 100
+    assert brightness["light"] > 600
