@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.parts.windows import CALL, assembled, blueprint_of, fetched, opened_by
+from tests.parts.windows import CALL, assembled, assembled_from, blueprint_of, fetched, opened_by
 from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.manifest import FromTurns
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
+from turnlog.projections.session.evolve import fold_whole
+from turnlog.projections.session.state import MOST_RECENT
 from turnlog.projections.testing import Given, exchange, saying
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Needs, Texts, provider_of
@@ -173,3 +175,23 @@ def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
     )
     said = [m.content for m in assembled(session, BLUEPRINT, FILES).request.messages[1:]]
     assert said == ["Yes"]
+
+
+def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
+    roomy = blueprint_of(TEXT.replace("tokens: 30", "tokens: 8000"))
+    session = talked(*[("a", "b")] * (MOST_RECENT + 2), blueprint=roomy)
+    assert not needed(session, roomy).older
+    found = assembled(session, roomy, FILES)
+    whole = fold_whole(session.events)
+    assert whole is not None
+    again = assembled_from(whole, session.events, roomy, FILES)
+    assert again == found
+    (far, near) = [p for p in found.manifest.parts if isinstance(p.source, FromTurns)]
+    assert (far.source, far.treatment) == (FromTurns(view="recent", first=1, last=2), "dropped")
+    assert near.source == FromTurns(view="recent", first=3, last=MOST_RECENT + 2)
+
+
+def test_a_view_of_the_whole_history_shows_every_turn_of_it() -> None:
+    session = talked(*[("a", "b")] * (MOST_RECENT + 2), blueprint=WHOLE)
+    found = assembled(session, WHOLE, FILES)
+    assert len(found.request.messages) == 2 * (MOST_RECENT + 2) + 2

@@ -145,8 +145,8 @@ class History(Strict):
     """A view of the session's turns."""
 
     all: bool = False
-    """Whether it is the whole history, never cut."""
-    max_turns: Annotated[int, Field(ge=0)] | None = None
+    """Whether it is the whole history, never cut; otherwise no more than the latest 512 turns."""
+    max_turns: Annotated[int, Field(ge=0, le=512)] | None = None
     """At most so many of the latest turns."""
 
 
@@ -284,8 +284,16 @@ def blueprint_digest(blueprint: Blueprint) -> Digest:
 
 
 def reach(blueprint: Blueprint) -> int:
-    """Characters of history the widest budgeted window can hold; 0 without any budget."""
-    return max(
-        (budget.tokens * budget.counter.chars_per_token for budget in blueprint.budget.values()),
-        default=0,
-    )
+    """Characters of history the widest window can hold; 0 where one has no budget to bound it.
+
+    Views of the whole history do not count: they are folded from the first event anyway.
+    """
+    looking = [call for call in blueprint.calls.values() if _looks_back(blueprint, call)]
+    budgets = [blueprint.budget.get(call.budget or "") for call in looking]
+    widths = [found.tokens * found.counter.chars_per_token if found else 0 for found in budgets]
+    return max(widths, default=0) if all(widths) else 0
+
+
+def _looks_back(blueprint: Blueprint, call: CallSpec) -> bool:
+    views = (slot.history for slot in call.messages if isinstance(slot, HistoryMessages))
+    return any(not blueprint.history[view].all for view in views)

@@ -20,7 +20,7 @@ from turnlog.events.session import BlueprintRef
 FOLD_VERSION: Final = 1
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
 MOST_RECENT: Final = 512
-"""Turns kept one by one at the most, however short they are."""
+"""Turns kept one by one at the most, and shown by any view but one of the whole history."""
 UNBOUNDED: Final = -1
 """The reach of a state that keeps every turn, folded for a call that needs all of them."""
 REMEMBERED_COMMANDS: Final = 64

@@ -24,6 +24,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
 from turnlog.projections.window.counting import count, counter_name
 from turnlog.projections.window.history import (
+    OUT_OF_REACH,
     Exchange,
     LeftOut,
     chosen,
@@ -194,7 +195,7 @@ def _run(view: str, exchanges: list[Exchange], message: int) -> Part:
 
 
 def _gap(view: str, out: LeftOut) -> Part:
-    cut = out.rule in {"drop_oldest_pairs", "out of reach"}
+    cut = out.rule in {"drop_oldest_pairs", OUT_OF_REACH}
     return Part(
         layer="history",
         component="history",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt
 from turnlog.projections.blueprint.schema import Budget, History
-from turnlog.projections.session.state import Run, Said, SessionState, TurnRef
+from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
 from turnlog.projections.window.call import Texts
 from turnlog.projections.window.request import ChatMessage
+
+OUT_OF_REACH: Final = "out of reach"
+"""Why a turn is left out that is older than any window looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +42,13 @@ class LeftOut:
 
 def chosen(view: History, state: SessionState) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
     """Split the settled turns into those a view holds, oldest first, and those it does not."""
-    usable = [ref for ref in state.turns if _rule(ref) is None]
+    far = 0 if view.all else max(0, len(state.turns) - MOST_RECENT)
+    usable = [ref for ref in state.turns[far:] if _rule(ref) is None]
     over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
     too_many = {ref.turn for ref in usable[:over]}
-    out = [LeftOut(run.first, run.last, _rule(run) or "out of reach") for run in state.earlier]
-    for ref in state.turns:
+    out = [LeftOut(run.first, run.last, OUT_OF_REACH) for run in state.earlier]
+    out += [LeftOut(ref.turn, ref.turn, OUT_OF_REACH) for ref in state.turns[:far]]
+    for ref in state.turns[far:]:
         rule = "max_turns" if ref.turn in too_many else _rule(ref)
         if rule:
             out.append(LeftOut(ref.turn, ref.turn, rule))
@@ -70,10 +76,13 @@ def reaches_further(view: History, state: SessionState, budget: Budget | None) -
     """Tell whether a view could hold turns that the state keeps as runs only."""
     if not any(_rule(run) is None for run in state.earlier):
         return False
+    if view.all:
+        return True
     usable = [ref for ref in state.turns if _rule(ref) is None]
-    if view.max_turns is not None and len(usable) >= view.max_turns:
+    most = MOST_RECENT if view.max_turns is None else view.max_turns
+    if len(state.turns) >= MOST_RECENT or len(usable) >= most:
         return False
-    if view.all or budget is None:
+    if budget is None:
         return True
     held = sum(ref.characters for ref in usable)
     return held < budget.tokens * budget.counter.chars_per_token

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.blueprint.source import read_source
+
+TWO_CALLS = """\
+blueprint: two
+version: 1
+layers: {persona: {text: "You."}}
+calls:
+  reply:
+    messages: [{history: recent}, {user: [input]}]
+    budget: small
+  debrief:
+    messages: [{history: whole}]
+history: {recent: {}, whole: {all: true}}
+budget:
+  small: {tokens: 10, counter: {chars_per_token: 3}}
+  large: {tokens: 100}
+profiles: {chat: {default: true, call: reply}}
+"""
+
+
+def read(before: str = "", after: str = "") -> Blueprint:
+    return read_source(TWO_CALLS.replace(before, after)).blueprint
+
+
+def test_a_window_reaches_as_far_as_its_budget_has_characters() -> None:
+    assert reach(read()) == 30
+
+
+def test_the_widest_window_counts() -> None:
+    wider = "    messages: [{history: recent}]\n    budget: large"
+    assert reach(read("    messages: [{history: whole}]", wider)) == 400
+
+
+def test_one_window_without_a_budget_reaches_without_end() -> None:
+    assert reach(read("{history: whole}", "{history: recent}")) == 0
+
+
+def test_where_no_call_looks_back_nothing_bounds_the_state() -> None:
+    assert reach(read("{history: recent}, ", "")) == 0
