@@ -24,13 +24,20 @@ from turnlog.services.cli.options import (
 
 def sessions(
     query: Annotated[
-        str | None, typer.Option("-q", "--query", help="Stands in the id or in the first turn.")
+        str | None,
+        typer.Option(
+            "-q", "--query", metavar="TEXT", help="Stands in the id or in the first turn."
+        ),
     ] = None,
-    blueprint: Annotated[str | None, typer.Option(help="Only those of this blueprint.")] = None,
+    blueprint: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only those of this blueprint.")
+    ] = None,
     redacted: Annotated[
         bool | None, typer.Option("--redacted", help="Only those with a reply withheld.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at the most.")] = 50,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=500, help="How many at the most.")
+    ] = 50,
     url: Url = None,
     data_dir: DataDir = HERE,
     tenant: Tenant = DEFAULT,

@@ -22,12 +22,16 @@ Http = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 is any free one.")
 ]
 Role = Annotated[
-    Literal["gateway", "worker", "projector"], typer.Argument(help="Which part to run.")
+    Literal["gateway", "worker", "projector"],
+    typer.Argument(metavar="PART", help="Which one: gateway, worker or projector."),
 ]
 
 
 def up(
-    data_dir: DataDir = HERE,
+    data_dir: Annotated[
+        Path,
+        typer.Option(metavar="DIR", envvar="TURNLOG_DATA_DIR", help="Where everything is kept."),
+    ] = HERE,
     http: Http = None,
     nats: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="The same for its nats-server.")
@@ -84,7 +88,9 @@ def chat(
     session: Annotated[
         str | None, typer.Argument(metavar="[SESSION]", help="One to resume; else a new one.")
     ] = None,
-    blueprint: Annotated[str, typer.Option(help="What a new one is made from.")] = "assistant",
+    blueprint: Annotated[
+        str, typer.Option(metavar="NAME", help="What a new one is made from.")
+    ] = "assistant",
     attribute: Annotated[
         list[str] | None,
         typer.Option("-a", "--attribute", metavar="NAME=VALUE", help="Given when it opens."),

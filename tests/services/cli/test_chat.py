@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.parts.turnlog_up import TURNLOG, Up, turnlog_up
+
+SCRIPT = """
+replies:
+  - match: quick
+    pace: 0
+    text: Done at once.
+  - pace: 1.0
+    text: One two three four five six seven eight nine ten eleven twelve thirteen fourteen.
+"""
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x01\x02]")
+HANGS = 60.0
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    folder = tmp_path_factory.mktemp("chat")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "slow.yaml").write_text(SCRIPT)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TURNLOG_SCRIPTS", str(folder / "scripts"))
+        with turnlog_up(folder / "data", "--model", "scripted/slow") as up:
+            yield up
+
+
+@dataclass
+class Person:
+    """Somebody at a terminal: types, and reads until they see something."""
+
+    terminal: int
+    process: subprocess.Popen[bytes]
+    seen: str = field(default="")
+
+    def types(self, text: str) -> None:
+        os.write(self.terminal, text.encode())
+
+    def sees(self, awaited: str) -> None:
+        until = time.monotonic() + HANGS
+        while awaited not in self.seen:
+            ready, _, _ = select.select([self.terminal], [], [], until - time.monotonic())
+            assert ready, f"{awaited!r} does not come: {self.seen}"
+            self.seen += ESCAPES.sub("", os.read(self.terminal, 65_536).decode())
+        self.seen = self.seen.partition(awaited)[2]
+
+
+@contextmanager
+def chatting(up: Up, *options: str) -> Generator[Person]:
+    here, there = os.openpty()
+    command = [str(TURNLOG), "chat", "--data-dir", str(up.data_dir), *options]
+    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
+    process = subprocess.Popen(
+        command, stdin=there, stdout=there, stderr=there, env=environ, process_group=0
+    )
+    os.close(there)
+    try:
+        yield Person(here, process)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(here)
+
+
+def test_a_line_is_a_turn_and_its_reply_comes_as_it_is_said(up: Up) -> None:
+    with chatting(up) as person:
+        person.sees("you ▌")
+        person.types("a quick one\n")
+        person.sees("reply ▌ Done at once.")
+        person.sees("you ▌")
+
+
+def test_ctrl_c_cancels_the_turn_and_not_the_conversation(up: Up) -> None:
+    with chatting(up) as person:
+        person.sees("you ▌")
+        person.types("take your time\n")
+        person.sees("One ")
+        person.process.send_signal(signal.SIGINT)
+        person.sees("cancelled (cancelled)")
+        person.sees("you ▌")
+        person.types("a quick one\n")
+        person.sees("Done at once.")
+
+
+def test_ctrl_d_leaves(up: Up) -> None:
+    with chatting(up) as person:
+        person.sees("you ▌")
+        person.types("\x04")
+        assert person.process.wait(HANGS) == 0
+
+
+def test_ctrl_c_at_the_prompt_says_how_to_leave(up: Up) -> None:
+    with chatting(up) as person:
+        person.sees("you ▌")
+        person.process.send_signal(signal.SIGINT)
+        person.sees("(Ctrl-D leaves)")
+        person.sees("you ▌")
+
+
+def test_a_conversation_can_be_piped_and_resumed(up: Up) -> None:
+    def say(text: str, *options: str) -> str:
+        command = [str(TURNLOG), "chat", "--data-dir", str(up.data_dir), *options]
+        ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+        return ran.stdout
+
+    first = say("a quick one\n")
+    session = first.split()[1]
+    assert "Done at once." in first
+    assert "Done at once." in say("another quick one\n", session)
+    shown = subprocess.run(
+        [str(TURNLOG), "history", session, "--data-dir", str(up.data_dir)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.count("Done at once.") == 2

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.parts.turnlog_up import turnlog_up
+from tests.services.cli.conftest import Played, Turnlog
+from turnlog.services.cli.doctor import machine
+from turnlog.services.runtime.library import SHIPPED
+
+
+def test_a_machine_that_has_everything_is_told_so(turnlog: Turnlog, tmp_path: Path) -> None:
+    ran = turnlog("doctor", "--data-dir", tmp_path, "-o", "json")
+    found = {each["what"]: each["verdict"] for each in ran.json}
+    assert found["nats-server"] == found["JetStream"] == found["acknowledgement"] == "good"
+    assert found["data directory"] == found["litellm"] == "good"
+    assert "fsync-acked" in turnlog("doctor", "--data-dir", tmp_path).out
+    assert list(tmp_path.iterdir()) == [], "looking changes nothing"
+
+
+def test_a_port_that_is_taken_is_named_with_a_way_out(
+    turnlog: Turnlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("TURNLOG_HTTP", address)
+        ran = turnlog("doctor", "--data-dir", tmp_path)
+    assert ran.code == 1
+    assert address in ran.out
+    assert "--http 127.0.0.1:0" in ran.out
+
+
+def test_a_port_taken_by_the_service_itself_is_well(turnlog: Turnlog, played: Played) -> None:
+    ran = turnlog("doctor", *played.here)
+    assert ran.code == 0
+    assert f"{played.up.http} answers" in ran.out
+
+
+def test_a_directory_that_takes_no_files_is_named(tmp_path: Path) -> None:
+    # Not by its mode: the suite may run as root, whom no mode stops.
+    file = tmp_path / "file"
+    file.touch()
+    found = machine.writable(file)
+    assert (found.verdict, found.fix != "") == ("bad", True)
+
+
+def test_a_clock_behind_what_was_written_is_named(tmp_path: Path) -> None:
+
+    (tmp_path / "server.log").touch()
+    os.utime(tmp_path / "server.log", (4e9, 4e9))
+    assert machine.clock(tmp_path).verdict == "wary"
+
+
+def test_a_shipped_blueprint_has_no_faults(turnlog: Turnlog) -> None:
+    ran = turnlog("blueprint", "check", SHIPPED / "assistant")
+    assert ran.code == 0
+    assert "can be used" in ran.out
+
+
+def test_every_fault_of_a_blueprint_has_its_line_and_the_way_out(
+    turnlog: Turnlog, tmp_path: Path
+) -> None:
+    folder = tmp_path / "assistant"
+    shutil.copytree(SHIPPED / "assistant", folder)
+    file = folder / "blueprint.yaml"
+    file.write_text(file.read_text().replace("attributes:", "atributes:", 1))
+    ran = turnlog("blueprint", "check", folder)
+    assert ran.code == 1
+    assert "assistant/blueprint.yaml:6" in ran.out
+    assert "write `attributes`" in ran.out
+    faults = turnlog("blueprint", "check", folder, "-o", "json").json[str(folder)]
+    assert {fault["line"] for fault in faults} >= {6}
+
+
+def test_a_blueprint_that_is_not_there_is_a_fault(turnlog: Turnlog, tmp_path: Path) -> None:
+    ran = turnlog("blueprint", "check", tmp_path / "none")
+    assert ran.code == 1
+    assert "put a blueprint.yaml there" in ran.out
+
+
+def test_read_models_are_rebuilt_beside_a_service_and_without_one(
+    turnlog: Turnlog, tmp_path: Path
+) -> None:
+    data_dir = tmp_path / "data"
+    here = ("--data-dir", data_dir)
+    with turnlog_up(data_dir) as up:
+        asked = {"blueprint": "assistant", "session": "s1"}
+        httpx.post(f"{up.http}/v1/sessions", json=asked).raise_for_status()
+        running = turnlog("rebuild", *here)
+    stopped = turnlog("rebuild", *here)
+    for ran in (running, stopped):
+        assert (ran.code, ran.out) == (0, "rebuilt up to stream sequence 1\n")
+    (data_dir / "read-models.db").unlink()
+    assert turnlog("rebuild", *here).code == 0
+    listed = turnlog("sessions", "-o", "json", *here).json["sessions"]
+    assert [each["session"] for each in listed] == ["s1"]
