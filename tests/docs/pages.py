@@ -32,7 +32,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Name every page that people wrote; the references are generated, and tested where they are."""
+    """Name every page that people wrote; references are generated, and tested where they are."""
     docs = sorted((ROOT / "docs").rglob("*.md"))
     return [ROOT / "README.md", *(page for page in docs if page.parent.name != "reference")]
 
