@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.services.gateway.stand import Holding, Stand, holding, standing
+from tests.services.gateway.stand import Holding, InMemory, Stand, holding, standing
 
 
 @pytest.fixture(params=["memory", "nats"])
@@ -34,4 +34,12 @@ async def stand(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterat
 async def idle(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
     """The same without a worker: what is submitted stays open."""
     async with standing(held, fresh_tenant, tmp_path, working=False) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bare(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand]:
+    """One gateway for a whole module, on a log in memory: for what never gets as far as a log."""
+    folder = tmp_path_factory.mktemp("bare")
+    async with standing(InMemory(), "bare", folder, working=False) as running:
         yield running

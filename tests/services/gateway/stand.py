@@ -88,7 +88,7 @@ def desk_on(
         tokens=held.tokens,
         sessions=sessions_on(held, store, "/turnlog/gateway"),
         blueprints=BlueprintStore(held.blobs),
-        library=Library((*FOLDERS, SHIPPED)),
+        library=Library((*settings.blueprints, *FOLDERS, SHIPPED)),
         store=store,
         bell=bell,
         tracing=traces,
@@ -144,6 +144,11 @@ class Stand:
         answer = await self.http.get(path, params=query)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    async def stored(self) -> int:
+        """Count what the tenant has on the log."""
+        answer = await self.http.get("/v1/events", headers={"Accept": "application/x-ndjson"})
+        return len(answer.content.splitlines())
 
     @asynccontextmanager
     async def another_gateway(self, **settings: object) -> AsyncGenerator[Stand]:

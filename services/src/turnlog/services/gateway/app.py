@@ -6,6 +6,7 @@ documentation loads scripts from elsewhere, so it is off; the document itself is
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI, Request
@@ -21,6 +22,7 @@ from turnlog.services.gateway import (
     events,
     health,
     history,
+    page,
     prompts,
     sessions,
     streams,
@@ -44,6 +46,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     prompts.router,
     blueprints.router,
     health.router,
+    page.router,
 )
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {"model": Problem, "description": "What is wrong with the request"},
@@ -53,6 +56,18 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 
 def build(desk: Desk) -> FastAPI:
     """Make the application for a desk."""
+    app = routed()
+    app.state.desk = desk
+    for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, answer_request)
+    settings = desk.settings
+    app.add_middleware(Limits, most_bytes=settings.body_limit, seconds=settings.body_seconds)
+    app.add_middleware(Traced, tracing=desk.tracing)
+    return app
+
+
+def routed() -> FastAPI:
+    """Make an application that knows its routes, and has nothing yet to answer with."""
     app = FastAPI(
         title="Turnlog",
         summary="The record of what was said to a language model and why.",
@@ -63,20 +78,15 @@ def build(desk: Desk) -> FastAPI:
         redirect_slashes=False,
         responses=PROBLEMS,
     )
-    app.state.desk = desk
     for router in ROUTERS:
         app.include_router(router)
     app.add_api_route("/openapi.json", _described, include_in_schema=False)
-    for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, answer_request)
-    settings = desk.settings
-    app.add_middleware(Limits, most_bytes=settings.body_limit, seconds=settings.body_seconds)
-    app.add_middleware(Traced, tracing=desk.tracing)
     return app
 
 
 async def _described(request: Request) -> JSONResponse:
-    return JSONResponse(description(request.app))
+    # The first time it takes a second, in which the gateway has other things to do.
+    return JSONResponse(await asyncio.to_thread(description, request.app))
 
 
 def description(app: FastAPI) -> dict[str, Any]:

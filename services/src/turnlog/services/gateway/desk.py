@@ -41,6 +41,8 @@ class Desk:
     tracing: Tracing
     durability: Durability
     """What an acknowledgement of the log means."""
+    patience: float = 5.0
+    """Seconds the read models are given to come to a sequence."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when whoever waits for something must be answered now, since the gateway ends."""
 

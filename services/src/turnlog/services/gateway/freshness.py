@@ -16,8 +16,6 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.reach import reached
 from turnlog.services.gateway.desk import Desk
 
-PATIENCE: Final = 5.0
-"""Seconds the read models are given to come to a sequence."""
 FIELD: Final = "min_sequence"
 
 MinSequence = Annotated[
@@ -32,7 +30,7 @@ async def read_up_to(desk: Desk, state: SessionState, sequence: int) -> None:
     if sequence > head:
         detail = f"the session has come to sequence {head}"
         raise Refused("not-there-yet", detail, field=FIELD, fix=f"ask for at most {head}")
-    tenant, session = state.tenant, state.session
-    if not await reached(desk.store, desk.bell, tenant, session, sequence, within=PATIENCE):
+    place = (state.tenant, state.session, sequence)
+    if not await reached(desk.store, desk.bell, *place, within=desk.patience):
         detail = f"the read models have not come to sequence {sequence} yet"
         raise Refused("behind", detail, field=FIELD, fix="ask again")

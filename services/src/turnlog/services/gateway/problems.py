@@ -19,11 +19,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
+from turnlog.projections.blueprint.faults import FaultyBlueprint
 
 MEDIA: Final = "application/problem+json"
 
 STATUS: Final[Mapping[str, HTTPStatus]] = {
     "already-redacted": HTTPStatus.CONFLICT,
+    "bad-cursor": HTTPStatus.BAD_REQUEST,
     "bad-json": HTTPStatus.BAD_REQUEST,
     "bad-key": HTTPStatus.BAD_REQUEST,
     "behind": HTTPStatus.GATEWAY_TIMEOUT,
@@ -114,6 +116,9 @@ def problem(
 def problem_of(error: Exception) -> Problem:
     """Say what an error means to whoever sent the request."""
     match error:
+        case FaultyBlueprint(code=code, detail=detail, field=field, fix=fix, faults=found):
+            faults = [Fault(field=each.path or "blueprint", detail=str(each)) for each in found]
+            return problem(FAULTY_VALUE, code, detail, field=field, fix=fix, faults=faults)
         case Refused(code=code, detail=detail, field=field, fix=fix):
             return problem(STATUS.get(code, FAULTY_VALUE), code, detail, field=field, fix=fix)
         case Conflict(actual=actual):

@@ -40,8 +40,8 @@ ATTRIBUTE = "attribute."
 @router.post("/v1/sessions", status_code=201, summary="Open a session")
 async def open_session(asked: AskedBy, desk: AtDesk, form: OpenForm, response: Response) -> Opened:
     """Open a session by a blueprint; under a key and without an id, a retry finds the first one."""
-    given = form.session or asked.session_id() or desk.sessions.new_id()
-    session = checked_id(given, "session")
+    made = asked.session_id() or desk.sessions.new_id()
+    session = checked_id(made if form.session is None else form.session, "session")
 
     async def choose(state: SessionState | None) -> OpenSession:
         del state

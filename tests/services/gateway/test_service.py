@@ -1,0 +1,190 @@
+"""Blueprints, health, and what the gateway says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.services.gateway.stand import Holding, InMemory, Stand, desk_on, fronted, standing
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.events.log.memory import MemoryLog
+from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.reach import Bell
+from turnlog.projections.store.schema import prepare
+from turnlog.services.gateway.serving import serving
+from turnlog.services.runtime.settings import GatewaySettings
+
+REFERENCE = Path(__file__).parents[3] / "docs/reference/openapi.json"
+
+
+async def test_blueprints_are_listed_with_what_they_take(idle: Stand) -> None:
+    listed = await idle.get("/v1/blueprints")
+    names = [each["blueprint"] for each in listed["blueprints"]]
+    assert {"assistant", "clerk"} <= set(names)
+    assert listed["faulty"] == []
+    clerk = await idle.get("/v1/blueprints/clerk")
+    assert clerk in [clerk | each for each in listed["blueprints"]]
+    assert (clerk["version"], clerk["profiles"]) == (3, ["chat", "terse"])
+    takes = Draft202012Validator(clerk["attributes"])
+    assert takes.is_valid({"desk": "d-1", "language": "lt"})
+    for wrong in ({}, {"desk": "no blanks"}, {"desk": "d", "chair": 1}):
+        assert not takes.is_valid(wrong)
+        form = {"blueprint": "clerk", "attributes": wrong}
+        assert (await idle.http.post("/v1/sessions", json=form)).status_code == 422
+    assert set(clerk["inputs"]["properties"]) == {"urgency", "tags"}
+
+
+async def test_an_unknown_blueprint_is_refused_with_the_nearest_one(idle: Stand) -> None:
+    answer = await idle.http.get("/v1/blueprints/clark")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown-blueprint")
+    assert answer.json()["fix"] == "write `clerk`"
+    for name in ("..", "%2E%2E", "%00", "a%2Fb"):
+        assert (await idle.http.get(f"/v1/blueprints/{name}")).status_code in {404, 422}, name
+
+
+async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
+    idle: Stand, tmp_path: Path
+) -> None:
+    faulty = tmp_path / "library" / "broken" / "blueprint.yaml"
+    faulty.parent.mkdir(parents=True)
+    faulty.write_text("blueprint: broken\nversion: one\n")
+    settings = idle.settings.model_copy(update={"blueprints": (tmp_path / "library",)})
+    async with fronted(idle.held, idle.store, idle.bell, settings, idle.model) as stand:
+        listed = await stand.get("/v1/blueprints")
+        assert [each["blueprint"] for each in listed["faulty"]] == ["broken"]
+        answer = await stand.http.post("/v1/sessions", json={"blueprint": "broken"})
+        assert (answer.status_code, answer.json()["code"]) == (422, "faulty-blueprint")
+        lines = [fault["detail"].partition(": ")[0] for fault in answer.json()["faults"]]
+        assert "broken/blueprint.yaml:2" in lines
+
+
+async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
+    assert await idle.get("/healthz") == {"alive": True}
+    ready = await idle.get("/readyz")
+    assert (ready["ready"], ready["durability"], ready["checked"]) == (True, "fsync-acked", True)
+    assert {name: part["ready"] for name, part in ready["parts"].items()} == {
+        "nats": True,
+        "database": True,
+    }
+
+
+class SilentLog(MemoryLog):
+    """A log whose server is gone."""
+
+    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+        """See `Log.last`."""
+        del tenant, session, leader
+        raise Unavailable("nats", "no responders")
+
+
+async def test_a_gateway_without_its_log_is_alive_and_not_ready(
+    tmp_path: Path, fresh_tenant: str
+) -> None:
+    async with standing(InMemory(SilentLog()), fresh_tenant, tmp_path, working=False) as stand:
+        assert await stand.get("/healthz") == {"alive": True}
+        answer = await stand.http.get("/readyz")
+        assert (answer.status_code, answer.json()["ready"]) == (503, False)
+        assert answer.json()["parts"]["nats"]["detail"] == "nats is unavailable: no responders"
+        form = {"blueprint": "assistant"}
+        refused = await stand.http.post("/v1/sessions", json=form)
+        assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+        assert int(refused.headers["Retry-After"]) >= 1
+
+
+async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
+    held: Holding, fresh_tenant: str, tmp_path: Path
+) -> None:
+    store = open_store(f"sqlite:///{tmp_path / 'nowhere' / 'rows.db'}")
+    settings = GatewaySettings(tenant=fresh_tenant, http="127.0.0.1:0")
+    desk = desk_on(held, store, Bell(), settings)
+    async with httpx.AsyncClient() as http, serving(desk) as address:
+        answer = await http.get(f"{address}/readyz")
+        assert (answer.status_code, answer.json()["parts"]["nats"]["ready"]) == (503, True)
+        assert answer.json()["parts"]["database"]["ready"] is False
+        opened = await http.post(f"{address}/v1/sessions", json={"blueprint": "assistant"})
+        url = f"{address}/v1/sessions/{opened.json()['session']}"
+        assert (await http.post(f"{url}/turns", json={"text": "Hi"})).status_code == 202
+        assert (await http.get(f"{url}/history")).status_code == 200
+        for path in (f"{url}/calls", f"{address}/v1/sessions"):
+            refused = await http.get(path)
+            assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+
+
+async def test_rows_that_do_not_come_in_time_are_answered_504(
+    held: Holding, fresh_tenant: str, tmp_path: Path
+) -> None:
+    async with standing(held, fresh_tenant, tmp_path, working=False) as stand:
+        empty = open_store(f"sqlite:///{tmp_path / 'other.db'}")
+        await prepare(empty)
+        desk = replace(stand.desk, store=empty, patience=0.05, stopping=asyncio.Event())
+        async with httpx.AsyncClient() as http, serving(desk) as address:
+            session = await stand.open()
+            url = f"{address}/v1/sessions/{session}/calls"
+            answer = await http.get(url, params={"min_sequence": 1})
+            assert (answer.status_code, answer.json()["code"]) == (504, "behind")
+            assert int(answer.headers["Retry-After"]) >= 1
+            fresh = await http.get(url)
+            assert (fresh.status_code, fresh.json()["sequence"]) == (200, 0)
+        await empty.close()
+
+
+async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: Stand) -> None:
+    parent = f"00-{'a' * 32}-{'b' * 16}-01"
+    form = {"blueprint": "assistant"}
+    headers = {"traceparent": parent}
+    answer = await idle.http.post("/v1/sessions", json=form, headers=headers)
+    last = await idle.held.log.last(idle.tenant, answer.json()["session"])
+    assert last is not None
+    assert (last.envelope.traceparent or "").split("-")[1] == "a" * 32
+    for garbage in ("", "00-xyz", "žalia", "0" * 5000):
+        sent = [(b"traceparent", garbage.encode())]
+        answer = await idle.http.post("/v1/sessions", json=form, headers=sent)
+        assert answer.status_code == 201, garbage
+
+
+async def test_unknown_routes_and_methods_are_answered_like_everything_else(idle: Stand) -> None:
+    for path in ("/v2", "/v1", "/v1/session", "/v1/sessions/", "/docs", "/redoc"):
+        answer = await idle.http.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-route"), path
+        assert answer.headers["Content-Type"] == "application/problem+json"
+    answer = await idle.http.put("/v1/blueprints")
+    assert (answer.status_code, answer.json()["code"]) == (405, "method-not-allowed")
+    assert answer.headers["Allow"] == "GET"
+
+
+async def test_the_gateway_describes_itself_as_the_reference_says(idle: Stand) -> None:
+    served = (await idle.http.get("/openapi.json")).json()
+    assert served == json.loads(REFERENCE.read_text()), "run `make docs`"
+    problems = {
+        media
+        for path in served["paths"].values()
+        for operation in path.values()
+        for status in ("4XX", "5XX")
+        for media in operation["responses"][status]["content"]
+    }
+    assert problems == {"application/problem+json"}
+
+
+@pytest.mark.parametrize("http", ["8700", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", ""])
+async def test_a_place_to_listen_that_is_none_is_refused(idle: Stand, http: str) -> None:
+    desk = replace(idle.desk, settings=idle.settings.model_copy(update={"http": http}))
+    with pytest.raises(Refused, match="bad-setting"):
+        async with serving(desk):
+            pass
+
+
+async def test_a_port_that_is_taken_is_refused_with_the_way_out(idle: Stand) -> None:
+    taken = idle.address.removeprefix("http://")
+    desk = replace(idle.desk, settings=idle.settings.model_copy(update={"http": taken}))
+    with pytest.raises(Refused) as refused:
+        async with serving(desk):
+            pass
+    assert taken in refused.value.detail
+    assert "another port" in refused.value.fix
