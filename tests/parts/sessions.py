@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from turnlog.events.errors import Refused
@@ -29,6 +30,9 @@ from turnlog.projections.session.commands import (
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SPENT, Given, Keyed, attempt_of, given, opening
+
+fewer = settings(max_examples=50)
+"""A random session is many random requests, so half as many sessions show as much."""
 
 What = Literal[
     "talk", "submit", "interrupt", "claim", "answer", "retry", "hand back", "fail", "late answer",

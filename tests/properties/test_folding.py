@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parts.any_event import ANY_EVENT, EVENTS
-from tests.parts.sessions import Request, played, requests
+from tests.parts.sessions import Request, fewer, played, requests
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import KnownEvent, Unknown
 from turnlog.projections.history import history
@@ -27,6 +27,7 @@ def test_folding_never_fails_whatever_was_recorded(events: list[KnownEvent]) -> 
     history(session.events)
 
 
+@fewer
 @given(requests(closing=True))
 def test_an_event_of_a_later_release_changes_nothing_but_the_head(asked: list[Request]) -> None:
     session = played(asked)
@@ -37,6 +38,7 @@ def test_an_event_of_a_later_release_changes_nothing_but_the_head(asked: list[Re
     assert evolve(None, later) is None
 
 
+@fewer
 @given(requests(closing=True), st.sampled_from([0, 1, 50, 300]), st.integers(0, 200))
 def test_a_snapshot_and_the_tail_behind_it_give_the_state_folded_from_nothing(
     asked: list[Request], reach: int, cut: int
@@ -55,6 +57,7 @@ def test_every_state_survives_its_json(events: list[KnownEvent]) -> None:
         assert STATE.validate_json(STATE.dump_json(state)) == state
 
 
+@fewer
 @given(requests(closing=True))
 def test_a_session_folded_whole_keeps_every_turn_one_by_one(asked: list[Request]) -> None:
     events = played(asked, reach=1).events

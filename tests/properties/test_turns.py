@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.parts.sessions import Request, played, requests
+from tests.parts.sessions import Request, fewer, played, requests
 from turnlog.events.content import Plain
 from turnlog.events.envelope import Recorded
 from turnlog.projections.history import Turn, history
@@ -45,6 +45,7 @@ ASKED = requests(closing=True)
 REACHES = st.sampled_from([0, 1, 50, 200])
 
 
+@fewer
 @given(ASKED, REACHES)
 def test_every_settled_turn_is_kept_once_as_what_became_of_it(
     asked: list[Request], reach: int
@@ -53,6 +54,7 @@ def test_every_settled_turn_is_kept_once_as_what_became_of_it(
     assert kept_marks(session.opened) == sorted(marks(session.events).items())
 
 
+@fewer
 @given(ASKED, REACHES)
 def test_a_turn_is_found_wherever_it_is_kept(asked: list[Request], reach: int) -> None:
     state = played(asked, reach=reach).opened
@@ -61,6 +63,7 @@ def test_a_turn_is_found_wherever_it_is_kept(asked: list[Request], reach: int) -
         assert (status_of(state, turn) is not None) == (turn in settled)
 
 
+@fewer
 @given(ASKED, REACHES)
 def test_older_turns_take_as_few_runs_as_they_can(asked: list[Request], reach: int) -> None:
     runs = played(asked, reach=reach).opened.earlier
@@ -74,6 +77,7 @@ def test_older_turns_take_as_few_runs_as_they_can(asked: list[Request], reach: i
         assert not alike or before.last + 1 < after.first
 
 
+@fewer
 @given(ASKED, st.sampled_from([1, 50, 200]))
 def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
     asked: list[Request], reach: int
@@ -84,6 +88,7 @@ def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
         assert behind >= reach
 
 
+@fewer
 @given(ASKED, st.sampled_from([1, 50, 200]))
 def test_what_is_kept_one_by_one_is_bounded_by_the_window(asked: list[Request], reach: int) -> None:
     session = played([r for r in asked if r.what not in {"restore", "redact"}], reach=reach)
