@@ -56,11 +56,12 @@ def history(events: Iterable[Recorded]) -> tuple[Turn, ...]:
     """Give the turns of a session's events, in order."""
     turns: Turns = {}
     for recorded in events:
-        _evolve(turns, recorded)
+        learn(turns, recorded)
     return tuple(turns[turn] for turn in sorted(turns))
 
 
-def _evolve(turns: Turns, recorded: Recorded) -> None:
+def learn(turns: Turns, recorded: Recorded) -> None:
+    """Add what one more event says to the turns known so far."""
     at = recorded.envelope.time
     match recorded.event:
         case TurnSubmitted() as event:

@@ -18,8 +18,9 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
-from turnlog.projections.window.readback import blobs_of, read_back
-from turnlog.projections.window.request import Request
+from turnlog.projections.history import Turns, learn
+from turnlog.projections.window.readback import blobs_of, read_back, read_parts
+from turnlog.projections.window.request import ChatMessage, Request
 
 Check = Literal["log", "sequence", "chain", "noted", "answers", "prompts"]
 """What was looked at: `sequence` and `noted` find what is missing, the others what is wrong."""
@@ -78,7 +79,7 @@ def verify(
     """Check all events of a session, given in stored order."""
     calls = tuple(calls_in(events))
     broken = tuple(_links(events))
-    unproven = () if broken else tuple(_prompts(calls, events, blobs))
+    unproven = () if broken else tuple(_prompts(events, blobs))
     found = (*broken, *_heads(events, noted), *_answers(events), *unproven)
     return Report(
         head=events[-1].head if events else None,
@@ -132,23 +133,28 @@ def _answers(events: Sequence[Recorded]) -> Iterator[Finding]:
                 pass
 
 
-def _prompts(
-    calls: Sequence[tuple[Recorded, ContextAssembled]],
-    events: Sequence[Recorded],
-    blobs: Mapping[Digest, str],
-) -> Iterator[Finding]:
-    for recorded, call in calls:
-        try:
-            proven(call, events, blobs)
-        except Corrupt as error:
-            yield Finding("prompts", recorded.sequence, f"call {call.call}: {error}")
+def _prompts(events: Sequence[Recorded], blobs: Mapping[Digest, str]) -> Iterator[Finding]:
+    """Read every prompt back; the turns are learnt on the way, so that events are read once."""
+    turns: Turns = {}
+    for place, recorded in enumerate(events):
+        match recorded.event:
+            case ContextAssembled() as call:
+                try:
+                    _same(call, read_parts(call.manifest, events[:place], turns, blobs))
+                except Corrupt as error:
+                    yield Finding("prompts", recorded.sequence, f"call {call.call}: {error}")
+            case _:
+                learn(turns, recorded)
 
 
 def proven(
     call: ContextAssembled, events: Sequence[Recorded], blobs: Mapping[Digest, str]
 ) -> Request:
     """Read a call's request back; raises `Corrupt` where it is not the recorded one."""
-    messages = read_back(call.manifest, events, blobs)
+    return _same(call, read_back(call.manifest, events, blobs))
+
+
+def _same(call: ContextAssembled, messages: tuple[ChatMessage, ...]) -> Request:
     request = Request(call.model, messages, parameters=call.parameters)
     if request.digest != call.manifest.digest:
         raise Corrupt("request", f"it reads back as {request.digest}")

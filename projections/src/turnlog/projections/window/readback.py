@@ -37,7 +37,16 @@ def read_back(
     Raises `Corrupt` naming the first part whose text does not match its recorded digest.
     """
     known = [event for event in events if event.sequence <= manifest.sequence]
-    turns = {turn.turn: turn for turn in history(known)}
+    return read_parts(manifest, known, {turn.turn: turn for turn in history(known)}, blobs)
+
+
+def read_parts(
+    manifest: Manifest,
+    known: Sequence[Recorded],
+    turns: Mapping[int, Turn],
+    blobs: Mapping[Digest, str],
+) -> tuple[ChatMessage, ...]:
+    """Do the same where the events up to the call and their turns are at hand already."""
     messages: list[ChatMessage] = []
     for part in manifest.parts:
         if part.message is None or part.source is None:

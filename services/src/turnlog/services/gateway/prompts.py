@@ -121,4 +121,6 @@ async def _report(
         events = await desk.sessions.events(tenant, session)
     except Corrupt as error:
         return verify.unreadable(error)
-    return verify.verify(events, await _blobs(desk, tenant, verify.blobs_needed(events)), noted)
+    blobs = await _blobs(desk, tenant, verify.blobs_needed(events))
+    # A long session takes seconds, in which others are to be answered
+    return await asyncio.to_thread(verify.verify, events, blobs, noted)
