@@ -28,6 +28,7 @@ from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.screens.history import SAID, WIDTH
 from turnlog.services.cli.screens.palette import QUIET
 from turnlog.services.cli.talk.conversation import Conversation, opened
+from turnlog.services.cli.talk.keyboard import unechoed
 from turnlog.services.cli.talk.showing import Showing
 
 
@@ -89,7 +90,8 @@ class Chat:
             signal.SIGINT, lambda: cancelling.add(loop.create_task(self._cancel()))
         )
         try:
-            await Showing(self.console).show(self.conversation, turn)
+            with unechoed():
+                await Showing(self.console).show(self.conversation, turn)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*cancelling)

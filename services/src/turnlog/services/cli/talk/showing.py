@@ -52,7 +52,7 @@ class Showing:
             case "failed":
                 self._typist.end(f"failed: {data['code']}", BAD)
             case "cancelled":
-                self._typist.end(f"cancelled ({data['reason']})", WARY)
+                self._typist.end(data["reason"], WARY)
             case _:
                 pass
 
