@@ -20,7 +20,7 @@ from turnlog.services.runtime.nats_server import NatsServer
 
 BLUEPRINTS = Path(__file__).parents[1] / "parts/blueprints"
 MODEL = "openai/gpt-4o-mini"
-ACK_WAIT = 1.0
+ACK_WAIT = 2.0
 GRACE = 3.0
 
 

@@ -6,7 +6,7 @@ What a test waits for is an event on the log or on a stream, never a moment.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ import httpx
 
 from tests.parts.processes import LOOK_EVERY
 from tests.services.gateway.watching import Answer, asking
-from turnlog.events.call import AttemptEnded, AttemptStarted
+from turnlog.events.call import AttemptStarted
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.nats.layout import Terms
@@ -87,9 +87,14 @@ class Service:
         return list(await self.nats.log.between(TENANT, session, None, last)) if last else []
 
     async def until(
-        self, session: str, kind: type[Kind], *, turn: int = 1, attempt: int = 0
+        self,
+        session: str,
+        kind: type[Kind],
+        *,
+        turn: int = 1,
+        such: Callable[[Kind], bool] = lambda _: True,
     ) -> Kind:
-        """Wait for an event of a turn, from that attempt on where it is about attempts."""
+        """Wait for the first event of its kind that a turn has."""
         async with (
             asyncio.timeout(WITHIN),
             aclosing(self.nats.log.watch(TENANT, session)) as events,
@@ -98,7 +103,7 @@ class Service:
                 event = recorded.event
                 if not isinstance(event, kind) or getattr(event, "turn", turn) != turn:
                     continue
-                if getattr(event, "attempt", attempt) >= attempt:
+                if such(event):
                     return event
         raise AssertionError("a watch has no end")
 
@@ -107,11 +112,6 @@ class Service:
         events = [recorded.event for recorded in await self.events(session)]
         found = [event for event in events if isinstance(event, kind)]
         return [event for event in found if getattr(event, "turn", turn) == turn]
-
-    async def attempts(self, session: str, turn: int = 1) -> list[tuple[int, str]]:
-        """Tell how each attempt of a turn ended, in order."""
-        ended = await self.of_kind(session, AttemptEnded, turn)
-        return [(each.attempt, each.outcome) for each in ended]
 
     async def worker_of(self, session: str, turn: int = 1) -> int:
         """Wait for the first claim of a turn; gives the process id of its worker."""
