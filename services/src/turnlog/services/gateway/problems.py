@@ -48,6 +48,15 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
 }
 """Codes of refusals; one that is not here is a fault of a value."""
 FAULTY_VALUE: Final = HTTPStatus.UNPROCESSABLE_ENTITY
+WAYS_OUT: Final[Mapping[str, str]] = {
+    "already-redacted": "nothing is left to do",
+    "no-reply": "choose a turn that was completed; `/history` shows them",
+    "session-closed": "open another session",
+    "unknown-call": "see `/calls` for those there are",
+    "unknown-session": "see `/v1/sessions` for those there are",
+    "unknown-turn": "see `/history` for those there are",
+}
+"""What to do, where whoever refused does not know that it was asked over HTTP."""
 PATIENCE: Final[Mapping[str, int]] = {"queue-full": 1, "behind": 1}
 """Seconds after which the same request may well be taken, where that is so."""
 ROUTING: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
@@ -120,6 +129,7 @@ def problem_of(error: Exception) -> Problem:
             faults = [Fault(field=each.path or "blueprint", detail=str(each)) for each in found]
             return problem(FAULTY_VALUE, code, detail, field=field, fix=fix, faults=faults)
         case Refused(code=code, detail=detail, field=field, fix=fix):
+            fix = fix or WAYS_OUT.get(code, "")
             return problem(STATUS.get(code, FAULTY_VALUE), code, detail, field=field, fix=fix)
         case Conflict(actual=actual):
             fix = "read the session again, then decide again"
