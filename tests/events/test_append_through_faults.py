@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from tests.events.fault_proxy import between
+from tests.events.hanging import hanging
 from tests.events.sessions import add, appended, batch_of, followed, sequences
 from turnlog.events.envelope import Head
 from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Unreachable
@@ -106,11 +107,8 @@ async def test_an_append_to_a_server_that_hangs_may_yet_be_stored_and_is_once(
         opened(own_server.url, Terms()) as there,
         impatient_log(own_server.url, patience=0.5) as log,
     ):
-        os.kill(own_server.pid, signal.SIGSTOP)
-        try:
+        async with hanging(own_server.pid):
             outcome = await log.append(batch)
-        finally:
-            os.kill(own_server.pid, signal.SIGCONT)
         assert isinstance(outcome, Unreachable)
         assert outcome.ambiguous
         await until_there(there.log, fresh_tenant, "s", 1)

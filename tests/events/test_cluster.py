@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
@@ -28,7 +29,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Cl
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def replicated(cluster: Cluster) -> AsyncGenerator[JetStream]:
     async with opened(cluster.url, Terms(replicas=3)) as jetstream:
-        yield jetstream
+        yield replace(jetstream, log=replace(jetstream.log, patience=60))
 
 
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"]])
@@ -61,15 +62,14 @@ async def test_a_writer_and_a_watcher_outlive_the_leader(
 ) -> None:
     sent: list[bytes] = []
 
-    async def write(upto: int) -> None:
-        last = await replicated.log.last(fresh_tenant, "s", leader=True)
-        head = last.head if last else None
+    async def write(head: Head | None, upto: int) -> Head | None:
         while len(sent) < upto:
             batch = batch_of(fresh_tenant, "s", head, *["text"] * (1 + len(sent) % 2))
             outcome = await replicated.log.append(batch)
             assert isinstance(outcome, Appended | AlreadyThere), outcome
             head = outcome.events[-1].head
             sent.extend(message.payload for message in batch.messages)
+        return head
 
     async def watch(upto: int) -> list[bytes]:
         seen: list[bytes] = []
@@ -80,8 +80,7 @@ async def test_a_writer_and_a_watcher_outlive_the_leader(
         return seen
 
     watching = asyncio.create_task(watch(150))
-    await write(50)
-    writing = asyncio.create_task(write(150))
+    writing = asyncio.create_task(write(await write(None, 50), 150))
     info = await replicated.connection.nc.jetstream().stream_info(
         SESSIONS, subjects_filter=session_subjects(fresh_tenant, "s")
     )

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.events.fault_proxy import between
+from tests.events.hanging import hanging
 from turnlog.events.errors import Unavailable
 from turnlog.events.nats.connection import Absent, Connection, Silent, connected
 from turnlog.services.runtime.nats_server import NatsServer
@@ -32,12 +31,9 @@ async def test_two_silences_are_told_apart(own_server: NatsServer) -> None:
     async with connected(own_server.url, patience=0.3) as connection:
         with pytest.raises(Absent):
             await connection.request("nobody.listens")
-        os.kill(own_server.pid, signal.SIGSTOP)
-        try:
+        async with hanging(own_server.pid):
             with pytest.raises(Silent):
                 await connection.request("nobody.knows")
-        finally:
-            os.kill(own_server.pid, signal.SIGCONT)
 
 
 async def test_a_connection_that_was_cut_comes_back_and_its_hook_runs(nats_url: str) -> None:

@@ -7,6 +7,10 @@ import sys
 
 import pytest
 
+import turnlog.events
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import KINDS
+
 ALLOWED = {
     "turnlog",
     "pydantic",
@@ -45,6 +49,18 @@ def loaded_by(module: str) -> set[str]:
 )
 def test_typed_events_load_pydantic_and_nothing_else(module: str) -> None:
     assert loaded_by(module) <= ALLOWED
+
+
+def test_the_package_itself_loads_nothing_until_it_is_asked() -> None:
+    assert loaded_by("turnlog.events") == {"turnlog"}
+    assert loaded_by("turnlog.events.errors") == {"turnlog"}
+
+
+def test_every_name_of_the_package_is_there_and_every_event_is_among_them() -> None:
+    named = {name: getattr(turnlog.events, name) for name in turnlog.events.__all__}
+    assert set(KINDS.values()) <= set(named.values())
+    assert named["Recorded"] is Recorded
+    assert not hasattr(turnlog.events, "Rumoured")
 
 
 def test_the_consumer_loads_the_nats_client_and_no_part_of_a_service() -> None:

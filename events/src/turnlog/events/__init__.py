@@ -1,1 +1,110 @@
-"""What can happen in a session, as typed events, and the log that holds them."""
+"""What can happen in a session, as typed events, and the log that holds them.
+
+The names below are what a consumer needs. Each is loaded when it is first asked for, so that a
+program which wants an error does not load the events with it. The log on NATS is apart, in
+`turnlog.events.nats`, since it needs more than this package brings.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+    from turnlog.events.codec import Batch, Command, Draft, read, write
+    from turnlog.events.content import Content, Digest, Erased, Plain, Sealed, digest_of
+    from turnlog.events.envelope import Envelope, Head, Recorded
+    from turnlog.events.errors import (
+        Conflict,
+        Corrupt,
+        Refused,
+        TooLarge,
+        TurnlogError,
+        Unavailable,
+    )
+    from turnlog.events.kinds import NAMES, Event, KnownEvent, Unknown, name_of
+    from turnlog.events.manifest import Manifest, Part
+    from turnlog.events.prompt import PromptsSnapshotted
+    from turnlog.events.redaction import ReplyRedacted
+    from turnlog.events.session import SessionClosed, SessionOpened
+    from turnlog.events.tokens import (
+        AttemptAlive,
+        AttemptClosed,
+        AttemptReset,
+        Token,
+        TokenEvent,
+    )
+    from turnlog.events.turn import (
+        TurnCancelled,
+        TurnCompleted,
+        TurnExcluded,
+        TurnFailed,
+        TurnQueued,
+        TurnReleased,
+        TurnRestored,
+        TurnSubmitted,
+    )
+
+__all__ = [
+    "NAMES",
+    "AttemptAlive",
+    "AttemptClosed",
+    "AttemptEnded",
+    "AttemptReset",
+    "AttemptStarted",
+    "Batch",
+    "CallCompleted",
+    "Command",
+    "Conflict",
+    "Content",
+    "ContextAssembled",
+    "Corrupt",
+    "Digest",
+    "Draft",
+    "Envelope",
+    "Erased",
+    "Event",
+    "Head",
+    "KnownEvent",
+    "Manifest",
+    "Part",
+    "Plain",
+    "PromptsSnapshotted",
+    "Recorded",
+    "Refused",
+    "ReplyRedacted",
+    "Sealed",
+    "SessionClosed",
+    "SessionOpened",
+    "Token",
+    "TokenEvent",
+    "TooLarge",
+    "TurnCancelled",
+    "TurnCompleted",
+    "TurnExcluded",
+    "TurnFailed",
+    "TurnQueued",
+    "TurnReleased",
+    "TurnRestored",
+    "TurnSubmitted",
+    "TurnlogError",
+    "Unavailable",
+    "Unknown",
+    "digest_of",
+    "name_of",
+    "read",
+    "write",
+]
+
+_ROOMS = ("errors", "content", "envelope", "kinds", "manifest", "tokens", "codec")
+"""Where the names are found, those first that cost least to load."""
+
+if not TYPE_CHECKING:  # or a checker would believe in any name
+
+    def __getattr__(name: str) -> object:
+        for room in _ROOMS if name in __all__ else ():
+            found = getattr(import_module(f"{__name__}.{room}"), name, None)
+            if found is not None:
+                return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

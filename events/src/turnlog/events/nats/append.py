@@ -8,6 +8,8 @@ sent, and a conflict is never guessed.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Final
 
 from turnlog.events.codec import Batch, read
 from turnlog.events.envelope import Recorded
@@ -26,9 +28,13 @@ from turnlog.events.nats.publishing import Contested, Doubtful, Full, Kept, Unhe
 
 Found = AlreadyThere | Conflicted
 
+ANSWER_WITHIN: Final = 2.0
+"""Seconds for one answer, so that several tries fit a change of leaders."""
+
 
 async def append(connection: Connection, stream: str, batch: Batch, patience: float) -> Outcome:
     """Send until the outcome is known; after `patience` seconds no further try begins."""
+    connection = replace(connection, patience=min(connection.patience, ANSWER_WITHIN))
     ends = asyncio.get_running_loop().time() + patience
     doubt, failures = False, 0
     while True:

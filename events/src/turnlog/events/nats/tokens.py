@@ -23,7 +23,7 @@ from turnlog.events.log.ports import Stamped
 from turnlog.events.nats.answers import Ack, Denied, ask
 from turnlog.events.nats.arrivals import Arrivals, arrivals
 from turnlog.events.nats.connection import Absent, Connection
-from turnlog.events.nats.fetching import Held, held, last_of, run
+from turnlog.events.nats.fetching import Held, held, last_at_leader, run
 from turnlog.events.nats.streams import facts_of
 from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
 
@@ -67,7 +67,7 @@ class JetStreamTokens:
         """See `TokenStream.silence`."""
         subject = token_subject(tenant, session, turn)
         try:
-            newest = await last_of(self.connection, TOKENS, subject)
+            newest = await last_at_leader(self.connection, TOKENS, subject)
             now = (await facts_of(self.connection, TOKENS)).now
         except (Absent, Denied):
             return None

@@ -1,0 +1,27 @@
+"""A server that hangs: stopped, not ended, so that its connections stay open and silent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+
+@asynccontextmanager
+async def hanging(pid: int) -> AsyncGenerator[None]:
+    """Stop a process for as long as the block runs; it is stopped for certain within."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        while not _stopped(pid):  # noqa: ASYNC110 -- no event tells of it
+            await asyncio.sleep(0.005)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _stopped(pid: int) -> bool:
+    threads = Path(f"/proc/{pid}/task").glob("*/stat")
+    return all(thread.read_text().rpartition(")")[2].split()[0] == "T" for thread in threads)
