@@ -181,6 +181,7 @@ def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
     roomy = blueprint_of(TEXT.replace("tokens: 30", "tokens: 8000"))
     session = talked(*[("a", "b")] * (MOST_RECENT + 2), blueprint=roomy)
     assert not needed(session, roomy).older
+    assert not needed(session.later(ExcludeTurn(MOST_RECENT)), roomy).older
     found = assembled(session, roomy, FILES)
     whole = fold_whole(session.events)
     assert whole is not None

@@ -112,7 +112,7 @@ class UserMessage(Strict):
 
 
 class HistoryMessages(Strict):
-    """The messages of a history view."""
+    """The messages of a history view; a call lists a view once."""
 
     history: Name
     """The view."""

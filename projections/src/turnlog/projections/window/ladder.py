@@ -15,7 +15,6 @@ from turnlog.projections.window.plan import (
     HistorySlot,
     LayerSlot,
     Plan,
-    Slot,
     piece_tokens,
     plan_tokens,
 )
@@ -38,15 +37,10 @@ def fitted(plan: Plan, budget: Budget | None) -> Plan:
 def _taken(plan: Plan, step: Step, over: int) -> Plan:
     """Repeat a step until it has saved `over` tokens or changes nothing any more."""
     view = step.drop_oldest_pairs.history
-    slots: list[Slot] = []
-    for slot in plan:
-        if isinstance(slot, HistorySlot) and slot.view == view:
-            shorter = _without_oldest(slot, over)
-            over -= _saved(slot, shorter)
-            slots.append(shorter)
-        else:
-            slots.append(slot)
-    return tuple(slots)
+    return tuple(
+        _without_oldest(slot, over) if isinstance(slot, HistorySlot) and slot.view == view else slot
+        for slot in plan
+    )
 
 
 def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
@@ -58,11 +52,6 @@ def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
         over -= exchange.tokens
     left_out = merged((*slot.left_out, *dropped))
     return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
-
-
-def _saved(before: HistorySlot, after: HistorySlot) -> int:
-    gone = before.exchanges[: len(before.exchanges) - len(after.exchanges)]
-    return sum(exchange.tokens for exchange in gone)
 
 
 def _over(plan: Plan, budget: Budget, tokens: int) -> Refused:
