@@ -22,7 +22,7 @@ from turnlog.events.nats.layout import Terms
 from turnlog.events.nats.opening import JetStream, opened
 
 TENANT = "default"
-WITHIN = 60.0
+WITHIN = 150.0
 """Seconds: a bound on hanging."""
 
 Kind = TypeVar("Kind", bound=KnownEvent)

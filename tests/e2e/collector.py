@@ -1,0 +1,90 @@
+"""A collector of traces: takes what exporters send by OTLP over HTTP, and keeps the spans."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span as it came, ids in hexadecimal."""
+
+    service: str
+    name: str
+    trace: str
+    id: str
+    parent: str
+    links: tuple[str, ...]
+    """Traces it is linked to."""
+    attributes: Mapping[str, str]
+    everything: str
+    """All of it as text, to be searched for what must not be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collector:
+    url: str
+    spans: list[Span]
+
+    def of(self, service: str, name: str) -> list[Span]:
+        """Give a service's spans of one name."""
+        wanted = (f"turnlog-{service}", name)
+        return [span for span in self.spans if (span.service, span.name) == wanted]
+
+
+@contextmanager
+def collecting() -> Generator[Collector]:
+    """Collect spans while the body runs."""
+    spans: list[Span] = []
+
+    class Take(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            sent = self.rfile.read(int(self.headers["content-length"]))
+            spans.extend(_spans(sent))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Take) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield Collector(f"http://127.0.0.1:{server.server_port}", spans)
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def _spans(sent: bytes) -> list[Span]:
+    request = ExportTraceServiceRequest.FromString(sent)
+    return [
+        Span(
+            service=_attributes(resource.resource.attributes)["service.name"],
+            name=span.name,
+            trace=span.trace_id.hex(),
+            id=span.span_id.hex(),
+            parent=span.parent_span_id.hex(),
+            links=tuple(link.trace_id.hex() for link in span.links),
+            attributes=_attributes(span.attributes),
+            everything=str(span),
+        )
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+def _attributes(given: Iterable[KeyValue]) -> dict[str, str]:
+    return {each.key: each.value.string_value or str(each.value.int_value) for each in given}
