@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.schema import Budget, Step
+from turnlog.projections.blueprint.schema import Budget, CharactersPerToken, Step
 from turnlog.projections.window.history import LeftOut, merged
 from turnlog.projections.window.plan import (
     HistorySlot,
-    LayerSlot,
     Plan,
+    Slot,
     piece_tokens,
     plan_tokens,
 )
@@ -55,11 +55,17 @@ def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
 
 
 def _over(plan: Plan, budget: Budget, tokens: int) -> Refused:
-    pieces = [p for slot in plan if isinstance(slot, LayerSlot) for p in slot.pieces if p.text]
-    sizes = [f"{piece.layer} {piece_tokens(piece, budget.counter)}" for piece in pieces]
+    sizes = [size for slot in plan for size in _sizes(slot, budget.counter)]
     return Refused(
         "over-budget",
         f"{tokens} tokens do not fit {budget.tokens}: {', '.join(sizes)}",
         field="budget",
         fix=f"shorten the input or raise the budget by {tokens - budget.tokens} tokens",
     )
+
+
+def _sizes(slot: Slot, counter: CharactersPerToken) -> list[str]:
+    if isinstance(slot, HistorySlot):
+        said = sum(exchange.tokens for exchange in slot.exchanges)
+        return [f"history {said}"] if said else []
+    return [f"{piece.layer} {piece_tokens(piece, counter)}" for piece in slot.pieces if piece.text]
