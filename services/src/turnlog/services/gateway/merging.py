@@ -11,6 +11,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from turnlog.services.runtime.tasks import stopped
+
 First = TypeVar("First")
 Second = TypeVar("Second")
 Item = TypeVar("Item")
@@ -42,9 +44,7 @@ async def merged(
         if item.error:
             raise item.error
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await stopped(*tasks)
 
 
 async def _pour(

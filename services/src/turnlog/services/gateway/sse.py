@@ -18,6 +18,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from turnlog.events.errors import TurnlogError
+from turnlog.services.runtime.tasks import stopped
 
 MEDIA: Final = "text/event-stream"
 HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
@@ -70,12 +71,10 @@ class EventStream(StreamingResponse):
             # Returning with the answer unfinished is how a server is told to hang up
             _log.warning("slow-reader-cut", patience=self.pace.patience)
         finally:
-            for task in tasks:
-                task.cancel()
-            ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for result in ended:
-            if isinstance(result, Exception):
-                raise result
+            await stopped(*tasks)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
 
     async def _write(self, outflow: _Outflow, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}

@@ -15,12 +15,22 @@ _AGAIN: Final = 0.005
 
 
 async def stopped(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks and wait until all of them have ended; what they raise is not raised here."""
+    """Cancel tasks and wait until all of them have ended; what they raise is not raised here.
+
+    Being cancelled meanwhile does not leave them running: it takes effect once they have ended.
+    """
     left = {task for task in tasks if not task.done()}
+    interruption: asyncio.CancelledError | None = None
     while left:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=_AGAIN)
+        try:
+            await asyncio.wait(left, timeout=_AGAIN)
+        except asyncio.CancelledError as cancelled:
+            interruption = cancelled
+        left = {task for task in left if not task.done()}
     for task in tasks:
         if not task.cancelled():
             task.exception()  # Looked at, so that nobody warns of an exception nobody looked at.
+    if interruption:
+        raise interruption

@@ -55,6 +55,7 @@ export function sessionView(session) {
     if (name === "session-closed") facts.closed = true;
     if (name === "turn-submitted" || name === "turn-queued") facts.turns += 1;
     if (MOVES_CALLS.includes(name)) refreshCalls(envelope.sequence);
+    unverified();
     drawHead();
   }
 
@@ -90,6 +91,11 @@ export function sessionView(session) {
   }
 
   const verdict = make("button", { class: "quiet verify", type: "button", on: { click: verify } }, "verify");
+
+  function unverified() {
+    verdict.className = "quiet verify";
+    show(verdict, "verify");
+  }
 
   async function verify() {
     show(verdict, "verifying …");
