@@ -1,7 +1,7 @@
 """Processes that are killed or stopped at the worst moment, and what the service makes of it.
 
 Two workers, a gateway and a projector of their own, NATS and Postgres; the tests are in one file
-because they share these, and each leaves them as it found them.
+because they share these; from the worker that is killed on there is one less.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from tests.e2e.proof import rows_before_and_after, states_loaded_and_folded
 from tests.e2e.roles import Roles
 from tests.e2e.service import Service
 from tests.parts.openai_behaviours import Answer
@@ -23,7 +24,7 @@ from tests.services.gateway.watching import Heard
 from turnlog.events.call import AttemptEnded, AttemptStarted
 from turnlog.events.turn import TurnCompleted, TurnSubmitted
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
 
 WORKERS = 2
 LOST = ("lost", "unknown", None)
@@ -123,7 +124,6 @@ async def test_a_worker_killed_mid_stream_is_replaced_and_one_answer_recorded(
         assert await first_token(events) == "Never "
         os.kill(turn.worker, signal.SIGKILL)
         heard = await rest_of(events)
-    await loaded(working, {(await working.start_worker()).pid})
     assert heard[-1].name == "done"
     assert after_reset(heard) == await recorded_reply(working.service, turn.session)
     started = await working.service.of_kind(turn.session, AttemptStarted)
@@ -140,7 +140,7 @@ async def test_a_worker_killed_mid_stream_is_replaced_and_one_answer_recorded(
 
 
 async def asked_once(service: Service, session: str, text: str) -> httpx.Response:
-    url = f"/v1/sessions/{session}/turns?wait=60"
+    url = f"/v1/sessions/{session}/turns?wait=150"
     return await service.http.post(url, json={"text": text}, headers={"Idempotency-Key": "key"})
 
 
@@ -179,3 +179,13 @@ async def test_nats_killed_and_started_again_loses_no_turn(working: Roles) -> No
     await working.service.until(turn.session, TurnCompleted)
     assert len(await working.service.of_kind(turn.session, TurnCompleted)) == 1
     assert await recorded_reply(working.service, turn.session) in {"Never heard.", "An answer."}
+
+
+async def test_after_all_this_rows_and_states_had_again_from_the_log_equal_the_live_ones(
+    working: Roles,
+) -> None:
+    before, after = await rows_before_and_after(working.service, working.database)
+    assert before["attempts"]
+    assert before == after
+    for loaded, folded in await states_loaded_and_folded(working.service):
+        assert loaded == folded
