@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from tests.parts.puppet import PuppetModel
+from turnlog.events.codec import read
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import name_of
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
@@ -131,7 +133,7 @@ class House:
             tokens=self.tokens,
             model=self.model,
             heart=Heart(sessions, self.tokens, ACK_WAIT / 3),
-            endings=Endings(sessions, self.tokens, self.model.prices, lambda: 0.0),
+            endings=Endings(sessions, self.tokens, self.blobs, self.model.prices, lambda: 0.0),
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
         )
@@ -165,7 +167,24 @@ class House:
     def events(self, session: str = "s") -> Sequence[Recorded]:
         """Give the events of a session."""
         places = self.log.sessions.get((TENANT, session), [])
-        return [self.log._read(place) for place in places]  # noqa: SLF001
+        held = (self.log.stored[place - 1] for place in places)
+        return [read(raw.stored, raw.stream_sequence) for raw in held if raw]
+
+    async def recorded(self, kind: type, session: str = "s", number: int = 1) -> None:
+        """Wait until a session holds so many events of a kind."""
+        async with aclosing(self.log.watch(TENANT, session)) as events:
+            async for event in events:
+                number -= isinstance(event.event, kind)
+                if number == 0:
+                    return
+
+    async def heard(self, number: int, turn: int = 1, session: str = "s") -> None:
+        """Wait until so many token events of a turn have come."""
+        async with self.tokens.watch(TENANT, session, turn) as events:
+            async for _ in events:
+                number -= 1
+                if number == 0:
+                    return
 
     async def state(self, session: str = "s") -> SessionState:
         """Give the state of a session."""

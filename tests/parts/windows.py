@@ -16,6 +16,7 @@ from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.testing import Given, given, opening
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Assembled, Call, Needs, Texts
+from turnlog.projections.window.material import Material
 from turnlog.projections.window.request import ChatMessage, Request
 
 CALL = Call(kind="reply", model="openai/test", provider="openai", at="2026-01-01T00:00:00Z")
@@ -49,13 +50,13 @@ def assembled_from(
     state: SessionState, events: Sequence[Recorded], blueprint: Blueprint, files: Mapping[str, str]
 ) -> Assembled:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
-    asked = needs(blueprint, state, CALL)
+    asked = needs(Material(blueprint), state, CALL)
     if asked.older:
         whole = fold_whole(events)
         assert whole is not None
-        state, asked = whole, needs(blueprint, whole, CALL)
+        state, asked = whole, needs(Material(blueprint), whole, CALL)
     assert not asked.older
-    return assemble(blueprint, state, CALL, fetched(asked, events, files))
+    return assemble(Material(blueprint), state, CALL, fetched(asked, events, files))
 
 
 def fetched(asked: Needs, events: Sequence[Recorded], files: Mapping[str, str]) -> Texts:

@@ -8,7 +8,7 @@ import pytest
 
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.schema import FileLayer
+from turnlog.projections.blueprint.layer import FileLayer
 from turnlog.services.runtime.library import SHIPPED, Library, check
 
 PARTS = Path(__file__).parents[1] / "parts/blueprints"

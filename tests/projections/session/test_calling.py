@@ -97,7 +97,7 @@ def test_the_first_turn_is_open_at_once() -> None:
 
 
 def test_a_turn_brings_its_inputs_references_and_meta() -> None:
-    command = SubmitTurn("Hi", Policies(), {"a": 1}, {"ticker": "X"}, {"client": "web"})
+    command = SubmitTurn("Hi", Policies(), None, {"a": 1}, {"ticker": "X"}, {"client": "web"})
     given(opening()).when(command).then(
         TurnSubmitted(
             turn=1,

@@ -15,6 +15,7 @@ from turnlog.projections.session.state import MOST_RECENT
 from turnlog.projections.testing import Given, exchange, saying
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Needs, Texts, provider_of
+from turnlog.projections.window.material import Material
 
 TEXT = """\
 blueprint: guide
@@ -47,7 +48,7 @@ def talked(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> Given:
 
 
 def needed(session: Given, blueprint: Blueprint = BLUEPRINT) -> Needs:
-    return needs(blueprint, session.opened, CALL)
+    return needs(Material(blueprint), session.opened, CALL)
 
 
 def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
@@ -98,7 +99,7 @@ def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) 
     texts = fetched(needed(session), session.events, FILES)
     less = Texts(blobs={}, said=texts.said) if missing == "blobs" else Texts(texts.blobs, {})
     with pytest.raises(Corrupt, match="was not fetched"):
-        assemble(BLUEPRINT, session.opened, CALL, less)
+        assemble(Material(BLUEPRINT), session.opened, CALL, less)
 
 
 def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
@@ -160,7 +161,7 @@ def test_a_slot_without_a_value_is_empty() -> None:
 def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
     session = talked()
     call = replace(CALL, model="gemini/x", provider="gemini")
-    assert needs(BLUEPRINT, session.opened, call).blobs == ()
+    assert needs(Material(BLUEPRINT), session.opened, call).blobs == ()
 
 
 @pytest.mark.parametrize(

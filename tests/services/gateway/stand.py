@@ -218,7 +218,7 @@ async def answering(held: Holding, store: Store, tenant: str, model: PuppetModel
         tokens=held.tokens,
         model=model,
         heart=Heart(sessions, held.tokens, 10.0),
-        endings=Endings(sessions, held.tokens, model.prices, lambda: 0.0),
+        endings=Endings(sessions, held.tokens, held.blobs, model.prices, lambda: 0.0),
         tracing=SILENT,
         ack_wait=30.0,
     )

@@ -8,9 +8,9 @@ import pytest
 
 from tests.parts.house import ACK_WAIT, BY, TENANT, House, delivery
 from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled
+from turnlog.events.call import Usage as RecordedUsage
 from turnlog.events.content import Plain, digest_of
 from turnlog.events.envelope import Recorded
-from turnlog.events.call import Usage as RecordedUsage
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.projections.blueprint.schema import Policies
@@ -127,10 +127,8 @@ async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a
     stuck = asyncio.Event()
     house.model.scripts = [["All of it.", stuck]]
     working = asyncio.create_task(house.worker("dead").answer(delivery(submitted)))
-    while not any(isinstance(e.event, ContextAssembled) for e in house.events()):
-        await asyncio.sleep(0)
-    while len(await house.tokens.recorded(TENANT, "s", 1)) < 2:
-        await asyncio.sleep(0)
+    await house.recorded(ContextAssembled)
+    await house.heard(2, turn=1)
     closed = AttemptClosed(
         call="1.1",
         attempt=1,
@@ -158,8 +156,7 @@ async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> No
     house.model.scripts = [["mine", gate], ["theirs"]]
     submitted = await house.submit("Hi")
     zombie = asyncio.create_task(house.worker("zombie").answer(delivery(submitted)))
-    while not any(isinstance(e.event, ContextAssembled) for e in house.events()):
-        await asyncio.sleep(0)
+    await house.recorded(ContextAssembled)
     done = await house.sessions.act(TENANT, "s", ClaimTurn(1, "thief", Policies()), BY)
     assert done.state.open
     assert done.state.open.attempt == 2
@@ -175,10 +172,7 @@ async def test_a_cancelled_turn_closes_the_stream_and_keeps_what_it_cost() -> No
     house.model.scripts = [["never ", "mind", asyncio.Event()]]
     submitted = await house.submit("Hi")
     working = asyncio.create_task(house.worker().answer(delivery(submitted)))
-    while not any(
-        isinstance(held.event, Token) for held in await house.tokens.recorded(TENANT, "s", 1)
-    ):
-        await asyncio.sleep(0)
+    await house.heard(2)
     await house.sessions.act(TENANT, "s", CancelTurn(), BY)
     assert await working == Settled()
     assert house.model.closed == 1
@@ -252,8 +246,7 @@ async def test_a_stopping_worker_hands_its_turn_back_for_the_next_one() -> None:
     submitted = await house.submit("Hi")
     worker = house.worker("leaving")
     working = asyncio.create_task(worker.answer(delivery(submitted)))
-    while len(await house.tokens.recorded(TENANT, "s", 1)) < 2:
-        await asyncio.sleep(0)
+    await house.heard(2, turn=1)
     worker.stopping.set()
     assert await working == Later(0)
     assert await house.answer_again(submitted) == Settled()
@@ -268,8 +261,7 @@ async def test_an_event_of_others_meanwhile_does_not_disturb_the_answer() -> Non
     house.model.scripts = [["second", gate]]
     submitted = await house.submit("Second")
     working = asyncio.create_task(house.worker().answer(delivery(submitted)))
-    while len(await house.tokens.recorded(TENANT, "s", 2)) < 2:
-        await asyncio.sleep(0)
+    await house.heard(2, turn=2)
     await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
     gate.set()
     assert await working == Settled()
@@ -284,8 +276,8 @@ async def test_a_retry_after_a_source_changed_is_a_new_call_that_names_the_old_o
     house.model.scripts = [[gate, ModelFailure("server_error")], ["fine"]]
     submitted = await house.submit("Second")
     working = asyncio.create_task(house.worker().answer(delivery(submitted)))
-    while len(house.model.requests) < 2:
-        await asyncio.sleep(0)
+    await house.recorded(ContextAssembled, number=2)
+    await house.heard(1, turn=2)
     await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
     gate.set()
     assert await working == Settled()

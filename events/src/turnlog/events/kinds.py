@@ -13,10 +13,13 @@ from typing import Final, get_args
 from pydantic import JsonValue
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
+    ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
@@ -43,6 +46,7 @@ KnownEvent = (
     | TurnSubmitted
     | TurnQueued
     | TurnReleased
+    | ChoiceRecorded
     | TurnCompleted
     | TurnFailed
     | TurnCancelled
@@ -52,7 +56,10 @@ KnownEvent = (
     | ContextAssembled
     | AttemptEnded
     | CallCompleted
+    | ToolCalled
+    | ToolReturned
     | ReplyRedacted
+    | PhaseEntered
 )
 """What this release writes and understands."""
 

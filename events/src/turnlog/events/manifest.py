@@ -16,6 +16,7 @@ from turnlog.events.fact import Fact
 from turnlog.events.forms import form_by
 
 Role = Literal["system", "user", "assistant"]
+Place = Role | Literal["tools"]
 Treatment = Literal["kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"]
 """What was done to a part. `dropped` was cut to fit, `absent` had nothing to say."""
 
@@ -43,6 +44,8 @@ class FromBlueprint(Fact):
 
     text: str
     """The text as it stands in the prompt."""
+    of: tuple[str, ...] = ()
+    """What was put into it: `cartridge.safety.intensity_ceiling`, `session.choices`."""
 
 
 class FromTurns(Fact):
@@ -76,8 +79,9 @@ class Part(Fact):
     """Where its text comes from; none where it had none."""
     message: int | None = None
     """Index of the (first) message it stands in; none when it was left out."""
-    role: Role | None = None
-    """Role of that message; a run of history alternates from it."""
+    role: Place | None = None
+    """Role of that message; a run of history alternates from it. `tools` is a tool offered
+    beside the messages."""
     digest: Digest | None = None
     """Digest of the text, or of a run's message digests, one a line. None when it is left out,
     and where the source gives the very text: a blob by its digest, a blueprint literally."""
@@ -89,6 +93,11 @@ class Part(Fact):
     """What was done to it."""
     rule: str | None = None
     """The condition or ladder step that did it."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether it stands in the prompt at all."""
+        return self.role is not None
 
 
 class Counter(Fact):

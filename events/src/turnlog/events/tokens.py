@@ -51,8 +51,22 @@ class AttemptReset(Fact):
     """The attempt that begins."""
 
 
+class ToolRequest(Fact):
+    """A tool that an answer asked for."""
+
+    id: str
+    """The provider's name for this request."""
+    tool: str
+    """The tool it named."""
+    arguments: str
+    """Its arguments as the model wrote them."""
+
+
 class AttemptClosed(Fact):
-    """The last message of an attempt: what the whole of it must add up to."""
+    """The last message of an attempt: what the whole of it must add up to.
+
+    It is sent for an answer that may be said; one that is withheld has none.
+    """
 
     kind: Literal["attempt-closed"] = "attempt-closed"
     call: str
@@ -71,6 +85,8 @@ class AttemptClosed(Fact):
     """Milliseconds to the first text."""
     total: int
     """Milliseconds to the end."""
+    tools: tuple[ToolRequest, ...] = ()
+    """Tools the answer asked for."""
 
 
 TokenEvent = Annotated[

@@ -63,6 +63,35 @@ class TurnReleased(Fact):
     """The turn that was queued."""
 
 
+class ChoiceRecorded(Fact):
+    """A choice was made in a phase that offers choices instead of turns."""
+
+    type: ClassVar[str] = "turnlog.choice-recorded.v1"
+    leaf: ClassVar[str] = "turn"
+
+    phase: str
+    """The phase that offered it."""
+    choice: str
+    """The cartridge's name for it."""
+    label: str | None = None
+    """What prompts may say of it later; none where they say nothing."""
+
+
+class Exchange(Fact):
+    """What a completed turn was in its phase."""
+
+    phase: str
+    """The phase it belonged to."""
+    kind: Literal["freeform", "debrief"]
+    """The kind of that phase."""
+    count: int
+    """Exchanges of the phase so far, this one included."""
+    signal: str | None = None
+    """What ended the phase with it; none when it goes on."""
+    next: str | None = None
+    """The phase that follows."""
+
+
 class TurnCompleted(Fact):
     """A turn has its reply; this text is what was said."""
 
@@ -77,6 +106,8 @@ class TurnCompleted(Fact):
     """The whole reply."""
     finish: Finish
     """`length` marks a reply the model did not get to end."""
+    exchange: Exchange | None = None
+    """Its place in the session's state machine, where there is one."""
 
 
 class TurnFailed(Fact):

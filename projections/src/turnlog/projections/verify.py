@@ -19,7 +19,7 @@ from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.projections.history import Turns, learn
-from turnlog.projections.window.readback import blobs_of, read_back, read_parts
+from turnlog.projections.window.readback import blobs_of, read_back, read_parts, tools_of
 from turnlog.projections.window.request import ChatMessage, Request
 
 Check = Literal["log", "sequence", "chain", "noted", "answers", "prompts"]
@@ -155,7 +155,7 @@ def proven(
 
 
 def _same(call: ContextAssembled, messages: tuple[ChatMessage, ...]) -> Request:
-    request = Request(call.model, messages, parameters=call.parameters)
+    request = Request(call.model, messages, tools_of(call.manifest), call.parameters)
     if request.digest != call.manifest.digest:
         raise Corrupt("request", f"it reads back as {request.digest}")
     return request

@@ -30,10 +30,14 @@ from turnlog.events.manifest import (
     Part,
     Source,
 )
+from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import BlueprintRef, Origin, SessionClosed, SessionOpened
+from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
+    ChoiceRecorded,
+    Exchange,
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
@@ -51,7 +55,7 @@ USAGE = Usage(known="reported", input_tokens=812, output_tokens=64, cached_token
 
 def samples() -> Mapping[str, KnownEvent]:
     """Give the events by name; a kind with forms stands here once for each form."""
-    return {**_of_session(), **_of_turn(), **_of_call()}
+    return {**_of_session(), **_of_turn(), **_of_call(), **_of_phase()}
 
 
 def _of_session() -> dict[str, KnownEvent]:
@@ -115,6 +119,36 @@ def _of_turn() -> dict[str, KnownEvent]:
         "turn-cancelled": TurnCancelled(turn=3, reason="interrupted"),
         "turn-excluded": TurnExcluded(turn=3),
         "turn-restored": TurnRestored(turn=3),
+    }
+
+
+def _of_phase() -> dict[str, KnownEvent]:
+    asked = '{"signal":"understood"}'
+    return {
+        "choice-recorded": ChoiceRecorded(phase="choose", choice="share", label="They shared it"),
+        "phase-entered": PhaseEntered(
+            phase="debrief", before="talk", signal="max_reached", forced=True, turn=8
+        ),
+        "turn-completed-exchange": TurnCompleted(
+            turn=8,
+            call="8.1",
+            text=TEXT,
+            finish="tool_calls",
+            exchange=Exchange(
+                phase="talk", kind="freeform", count=8, signal="understood", next="debrief"
+            ),
+        ),
+        "tool-called": ToolCalled(
+            turn=8, call="8.1", id="call_1", tool="transition_phase", arguments=asked
+        ),
+        "tool-returned": ToolReturned(
+            turn=8,
+            call="8.1",
+            id="call_2",
+            tool="erase_all",
+            outcome="refused",
+            detail="no tool 'erase_all' was offered",
+        ),
     }
 
 

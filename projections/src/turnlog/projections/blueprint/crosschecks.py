@@ -12,20 +12,28 @@ from pathlib import PurePosixPath
 from typing import Final, assert_never
 
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
+from turnlog.projections.blueprint.layer import (
+    AttributeLayer,
+    ChoicesLayer,
+    FieldsLayer,
+    FileLayer,
+    Layer,
+    SourceLayer,
+    TextLayer,
+    WhenAttribute,
+)
+from turnlog.projections.blueprint.phases import BY_PHASE
+from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import (
     PARAMETERS,
-    AttributeLayer,
     Blueprint,
     CallSpec,
-    FileLayer,
     HistoryMessages,
-    Layer,
-    Name,
     SystemMessage,
-    TextLayer,
     UserMessage,
 )
 from turnlog.projections.blueprint.slots import filled_slots, slots_in
+from turnlog.projections.blueprint.strict import Name
 from turnlog.projections.blueprint.values import expected_of, fits
 from turnlog.projections.window.counting import count
 
@@ -49,6 +57,8 @@ def crosschecked(blueprint: Blueprint) -> Remarks:
         _histories(blueprint),
         _ladders(blueprint),
         _profiles(blueprint),
+        _phases(blueprint),
+        _paths(blueprint),
     )
 
 
@@ -77,6 +87,9 @@ def _layers(blueprint: Blueprint) -> Remarks:
         path = ("layers", name)
         if name in BUILT_IN:
             yield Remark(path, f"`{name}` is a layer of its own", "choose another name")
+        if isinstance(layer.when, WhenAttribute):
+            where = (*path, "when", "attribute")
+            yield from _unknown(where, "attribute", layer.when.attribute, blueprint.attributes)
         yield from _source(blueprint, path, layer)
 
 
@@ -90,6 +103,8 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
         case FileLayer(file=file, search=search):
             yield from _place(blueprint, (*path, "file"), file)
             yield from _searched(blueprint, (*path, "search"), search or ())
+        case FieldsLayer() | ChoicesLayer() | SourceLayer():
+            return
         case _ as never:
             assert_never(never)
 
@@ -188,4 +203,47 @@ def _ladders(blueprint: Blueprint) -> Remarks:
 
 def _profiles(blueprint: Blueprint) -> Remarks:
     for name, profile in blueprint.profiles.items():
-        yield from _unknown(("profiles", name, "call"), "call", profile.call, blueprint.calls)
+        path = ("profiles", name, "call")
+        if profile.call != BY_PHASE:
+            yield from _unknown(path, "call", profile.call, (*blueprint.calls, BY_PHASE))
+        elif blueprint.phases is None:
+            yield Remark(path, "there are no phases to go by", "name a call, or add `phases`")
+
+
+def _phases(blueprint: Blueprint) -> Remarks:
+    spec = blueprint.phases
+    for name, call in blueprint.calls.items():
+        if call.tools and spec is None:
+            what = "there are no phases for `transition_phase` to end"
+            yield Remark(("calls", name, "tools"), what, "leave it out, or add `phases`")
+    if spec is None:
+        return
+    if blueprint.cartridge is None:
+        yield Remark(("phases", "from"), "there is no cartridge", "add `cartridge`")
+    for kind, call in spec.calls.items():
+        yield from _unknown(("phases", "calls", kind), "call", call, blueprint.calls)
+
+
+def _paths(blueprint: Blueprint) -> Remarks:
+    """Check dotted paths as far as they can be: what they begin with, and attributes."""
+    for path, written in _written_paths(blueprint):
+        place, _, rest = written.partition(".")
+        if place == "attributes":
+            yield from _unknown(path, "attribute", rest.partition(".")[0], blueprint.attributes)
+        elif place == "cartridge" and blueprint.cartridge is None:
+            yield Remark(path, "there is no cartridge", "add `cartridge`")
+        elif place != "cartridge" and written != "session.phase":
+            known = ("cartridge", "attributes", "session.phase")
+            yield Remark(path, f"`{written}` leads nowhere", instead_of(written, known))
+
+
+def _written_paths(blueprint: Blueprint) -> Iterator[tuple[Path, str]]:
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, FieldsLayer):
+            for label, written in layer.fields.items():
+                yield ("layers", name, "fields", label), written
+    if blueprint.cartridge and blueprint.cartridge.context:
+        yield ("cartridge", "context"), blueprint.cartridge.context
+    for at, rule in enumerate(blueprint.policies.safety.rules):
+        if isinstance(rule, CheckRule) and rule.with_:
+            yield ("policies", "safety", "rules", at, "with"), rule.with_

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, field_validator
+from pydantic import Discriminator, Field, JsonValue, Tag, field_validator
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.forms import form_by
-
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
-"""What an author calls something: lower case, digits, `_` and `-`."""
+from turnlog.projections.blueprint.layer import Layer
+from turnlog.projections.blueprint.phases import PhasesSpec
+from turnlog.projections.blueprint.safety import SafetySpec
+from turnlog.projections.blueprint.strict import Name, Strict
 
 PARAMETERS: Final = frozenset(
     {
@@ -36,12 +37,6 @@ PARAMETERS: Final = frozenset(
 nothing else is let through, and no secret comes to stand in a pinned blueprint."""
 
 
-class Strict(BaseModel):
-    """A piece of a blueprint; unknown words are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
 class Value(Strict):
     """One attribute or input: what may be given, and what stands in when nothing is."""
 
@@ -51,50 +46,6 @@ class Value(Strict):
     """Whether it must be given."""
     default: JsonValue = None
     """What it is when it is not given."""
-
-
-class _Layer(Strict):
-    component: Name = "system_prompt"
-    """What the layer's tokens are counted under."""
-    keep: Literal["always"] | None = None
-    """Whether it may never be left out of a call that lists it."""
-    when: Literal["first_turn"] | None = None
-    """The condition under which it stands in a call at all."""
-
-
-class FileLayer(_Layer):
-    """Text from a prompt file, found along the search chain and pinned at the first call."""
-
-    file: str
-    """File name; `{provider}` and attributes may stand in it."""
-    search: tuple[str, ...] | None = None
-    """Folders to look in instead of the blueprint's own chain."""
-
-
-class TextLayer(_Layer):
-    """Text written in the blueprint; attributes may stand in it as `{name}`."""
-
-    text: str
-    """The text."""
-
-
-class AttributeLayer(_Layer):
-    """Text given when the session opened."""
-
-    attribute: Name
-    """Which attribute."""
-
-
-Layer = Annotated[
-    Annotated[FileLayer, Tag("(file)")]
-    | Annotated[TextLayer, Tag("(text)")]
-    | Annotated[AttributeLayer, Tag("(attribute)")],
-    Discriminator(
-        form_by("file", "text", "attribute"),
-        custom_error_type="layer_source",
-        custom_error_message="a layer needs a source: `file`, `text` or `attribute`",
-    ),
-]
 
 
 class SystemMessage(Strict):
@@ -137,6 +88,10 @@ class CallSpec(Strict):
     """What the model is sent, in order."""
     budget: Name | None = None
     """Which budget; without one nothing is ever cut."""
+    tools: tuple[Literal["transition_phase"], ...] = ()
+    """Tools the model may be offered."""
+    input: Literal["none"] | None = None
+    """`none` for a call that a phase starts by itself."""
     parameters: dict[str, JsonValue] = {}
     """Those of `PARAMETERS` that it sets, such as `temperature`."""
 
@@ -208,6 +163,8 @@ class Policies(Strict):
     """What stands for a redacted reply where nothing else is given."""
     retries: Retries = Retries()
     """Of failed attempts."""
+    safety: SafetySpec = SafetySpec()
+    """What may not be said."""
 
 
 class Profile(Strict):
@@ -218,9 +175,20 @@ class Profile(Strict):
     program: Literal["chat"] = "chat"
     """How a turn runs."""
     call: Name
-    """The call a turn makes."""
+    """The call a turn makes; `by_phase` leaves it to the phase the session is in."""
     model: str = "default"
     """A model as litellm names it; `default` is the one the service was started with."""
+
+
+class CartridgeSpec(Strict):
+    """The data of one task, beside the blueprint."""
+
+    file: Annotated[str, Field(min_length=1)]
+    """Its path; attributes may stand in it."""
+    requires: tuple[str, ...] = ()
+    """Dotted paths that it must fill."""
+    context: str | None = None
+    """Dotted path to the levels of context it asks for."""
 
 
 class Prompts(Strict):
@@ -243,6 +211,8 @@ class Blueprint(Strict):
     """What a session takes when it opens."""
     inputs: dict[Name, Value] = {}
     """What a turn takes beside its text."""
+    cartridge: CartridgeSpec | None = None
+    """The data of one task, pinned when a session opens."""
     prompts: Prompts = Prompts()
     """Where prompt files are looked for."""
     layers: dict[Name, Layer]
@@ -253,6 +223,8 @@ class Blueprint(Strict):
     """Named views of the turns."""
     budget: dict[Name, Budget] = {}
     """Named budgets."""
+    phases: PhasesSpec | None = None
+    """How it runs the phases of its cartridge."""
     policies: Policies = Policies()
     """Rules of conduct."""
     profiles: Annotated[dict[Name, Profile], Field(min_length=1)]
@@ -275,7 +247,7 @@ class Blueprint(Strict):
 
 def stored_form(blueprint: Blueprint) -> bytes:
     """Give the bytes a session pins: JSON without what the author left unsaid."""
-    return blueprint.model_dump_json(exclude_unset=True).encode()
+    return blueprint.model_dump_json(exclude_unset=True, by_alias=True).encode()
 
 
 def blueprint_digest(blueprint: Blueprint) -> Digest:

@@ -28,6 +28,7 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     SubmitTurn,
 )
+from turnlog.projections.session.phasing import begun, takes_turns
 from turnlog.projections.session.state import Run, SessionState, TurnRef
 from turnlog.projections.session.turns import status_of
 
@@ -40,20 +41,21 @@ def open_session(state: SessionState | None, command: OpenSession) -> Events:
             field="session",
             fix="leave the id out, or choose another",
         )
-    return (
-        SessionOpened(
-            blueprint=command.blueprint,
-            profile=command.profile,
-            attributes=command.attributes,
-            reach=command.reach,
-            origin=command.origin,
-        ),
+    opened = SessionOpened(
+        blueprint=command.blueprint,
+        profile=command.profile,
+        attributes=command.attributes,
+        reach=command.reach,
+        cartridge=command.cartridge,
+        origin=command.origin,
     )
+    return (opened, *begun(command.phases))
 
 
 def submit(state: SessionState, command: SubmitTurn) -> Events:
     if state.closed:
         raise Refused("session-closed", "the session is closed", fix="open another session")
+    takes_turns(state, command.phases)
     turn = state.submitted + 1
     said = {
         "turn": turn,

@@ -12,10 +12,13 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.call import Cost, Fault, Timings, Usage
+from turnlog.events.content import Digest
 from turnlog.events.manifest import Manifest
 from turnlog.events.prompt import PromptFile
 from turnlog.events.session import BlueprintRef, Origin
+from turnlog.events.tokens import ToolRequest
 from turnlog.events.turn import Finish
+from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import Policies
 
 Values = dict[str, JsonValue]
@@ -29,6 +32,8 @@ class OpenSession:
     profile: str
     reach: int
     attributes: Values = field(default_factory=dict[str, JsonValue])
+    cartridge: Digest | None = None
+    phases: PhaseGraph | None = None
     origin: Origin | None = None
 
 
@@ -38,9 +43,26 @@ class SubmitTurn:
 
     text: str
     policies: Policies
+    phases: PhaseGraph | None = None
     inputs: Values = field(default_factory=dict[str, JsonValue])
     references: Values = field(default_factory=dict[str, JsonValue])
     meta: Values = field(default_factory=dict[str, JsonValue])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChoice:
+    """Choose in a phase that offers choices."""
+
+    choice: str
+    phases: PhaseGraph
+
+
+@dataclass(frozen=True, slots=True)
+class SendSignal:
+    """End the phase by a signal it offers, without a model."""
+
+    signal: str
+    phases: PhaseGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +153,27 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Withheld:
+    """The answer may not be said; what stands for it, and where it lies."""
+
+    reason: str
+    rule: str
+    replacement: str
+    blob: Digest
+
+
+@dataclass(frozen=True, slots=True)
 class CompleteTurn:
     """The call has its answer, and with it the turn."""
 
     attempt: Attempt
     text: str
+    """The answer; also when it is withheld."""
     finish: Finish
     spent: Spent
+    phases: PhaseGraph | None = None
+    tools: tuple[ToolRequest, ...] = ()
+    withheld: Withheld | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +195,8 @@ class EndAttempt:
 Command = (
     OpenSession
     | SubmitTurn
+    | RecordChoice
+    | SendSignal
     | CancelTurn
     | CloseSession
     | ExcludeTurn

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import assert_never
 
 from turnlog.events.errors import Refused
-from turnlog.projections.session import calling, working
+from turnlog.projections.session import calling, phasing, working
 from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.commands import (
     CancelTurn,
@@ -23,8 +23,10 @@ from turnlog.projections.session.commands import (
     ExcludeTurn,
     FixContext,
     OpenSession,
+    RecordChoice,
     RedactReply,
     RestoreTurn,
+    SendSignal,
     SnapshotPrompts,
     SubmitTurn,
 )
@@ -40,6 +42,10 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
     match command:
         case SubmitTurn():
             return calling.submit(state, command)
+        case RecordChoice():
+            return phasing.choose(state, command)
+        case SendSignal():
+            return phasing.signal(state, command)
         case CancelTurn():
             return calling.cancel(state, command)
         case CloseSession():

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import Content
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Unknown
+from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
+    ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
@@ -30,7 +33,9 @@ from turnlog.events.turn import (
 from turnlog.projections.session.state import (
     REMEMBERED_COMMANDS,
     UNBOUNDED,
+    ChoiceMade,
     Memo,
+    Note,
     OpenTurn,
     Said,
     SessionState,
@@ -39,6 +44,9 @@ from turnlog.projections.session.state import (
     WaitingTurn,
 )
 from turnlog.projections.session.turns import kept, with_turn
+
+NOTE_RULE: Final = "when reply_redacted"
+"""How a manifest says that a part stands in a call because a reply was withheld."""
 
 
 def fold(events: Iterable[Recorded], state: SessionState | None = None) -> SessionState | None:
@@ -73,13 +81,14 @@ def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
         profile=event.profile,
         attributes=event.attributes,
         reach=event.reach,
+        cartridge=event.cartridge,
     )
     return _remembered(state, recorded)
 
 
 def _changed(state: SessionState, recorded: Recorded) -> SessionState:
     match recorded.event:
-        case SessionOpened() | Unknown():
+        case SessionOpened() | ToolCalled() | ToolReturned() | Unknown():
             return state
         case SessionClosed():
             return replace(state, closed=True)
@@ -93,6 +102,10 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
         case TurnReleased(turn=turn):
             return _released(state, recorded, turn)
+        case ChoiceRecorded(phase=phase, choice=choice, label=label):
+            return replace(state, choices=(*state.choices, ChoiceMade(phase, choice, label)))
+        case PhaseEntered(phase=phase):
+            return replace(state, phase=phase, exchanges=0)
         case TurnCompleted() as event:
             return _settled(state, event.turn, "completed", _said(recorded, "text", event.text))
         case TurnFailed(turn=turn):
@@ -148,8 +161,9 @@ def _settled(
         text = next((waiting.text for waiting in state.waiting if waiting.turn == turn), None)
         rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
         state = replace(state, waiting=rest)
-    completed = state.completed + (status == "completed")
-    return kept(replace(state, completed=completed), TurnRef(turn, status, text, reply))
+    done = status == "completed"
+    counted = replace(state, completed=state.completed + done, exchanges=state.exchanges + done)
+    return kept(counted, TurnRef(turn, status, text, reply))
 
 
 def _claimed(state: SessionState, event: AttemptStarted) -> SessionState:
@@ -166,7 +180,18 @@ def _assembled(state: SessionState, recorded: Recorded, event: ContextAssembled)
         return state
     said = Said(recorded.sequence, recorded.stream_sequence, "manifest", event.manifest.digest, 0)
     calls = state.open.calls + 1
-    return replace(state, open=replace(state.open, calls=calls, context=said, answered=False))
+    opened = replace(state.open, calls=calls, context=said, answered=False)
+    return replace(state, open=opened, note=_note_after(state.note, event))
+
+
+def _note_after(note: Note | None, event: ContextAssembled) -> Note | None:
+    """The first turn that carries a note has it to itself; with the next one it is gone."""
+    if note is None or note.told == event.turn:
+        return note
+    if note.told is not None:
+        return None
+    carried = any(part.rule == NOTE_RULE and part.kept for part in event.manifest.parts)
+    return replace(note, told=event.turn) if carried else note
 
 
 def _attempt_ended(state: SessionState, event: AttemptEnded) -> SessionState:
@@ -186,7 +211,9 @@ def _redacted(state: SessionState, recorded: Recorded, event: ReplyRedacted) -> 
     replacement = _said(recorded, "replacement", event.replacement)
     if state.open and state.open.turn == event.turn:
         state = _settled(state, event.turn, "completed", replacement)
-    return with_turn(state, event.turn, redacted=True, reply=replacement)
+    latest = event.turn == max((ref.turn for ref in state.turns), default=0)
+    marked = with_turn(state, event.turn, redacted=True, reply=replacement)
+    return replace(marked, note=Note(event.turn)) if latest else marked
 
 
 def _remembered(state: SessionState, recorded: Recorded) -> SessionState:

@@ -17,7 +17,7 @@ from turnlog.events.envelope import Head
 from turnlog.events.prompt import PromptFile
 from turnlog.events.session import BlueprintRef
 
-FOLD_VERSION: Final = 1
+FOLD_VERSION: Final = 2
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
 MOST_RECENT: Final = 512
 """Turns kept one by one at the most, and shown by any view but one of the whole history."""
@@ -121,6 +121,26 @@ class Memo:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceMade:
+    """A choice of a static phase."""
+
+    phase: str
+    choice: str
+    label: str | None
+    """What prompts may say of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A reply was withheld, and one call is to be told so."""
+
+    turn: int
+    """Whose reply it was."""
+    told: int | None = None
+    """The turn whose calls carry the note; none until the first of them is fixed."""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionState:
     """A session after its `head`."""
 
@@ -134,6 +154,16 @@ class SessionState:
     attributes: dict[str, JsonValue]
     reach: int
     """Characters of history the widest window holds; 0 is without end."""
+    cartridge: Digest | None = None
+    """The data of its task."""
+    phase: str | None = None
+    """Where it stands in its state machine, if it has one."""
+    exchanges: int = 0
+    """Turns completed in this phase."""
+    choices: tuple[ChoiceMade, ...] = ()
+    """Those made so far."""
+    note: Note | None = None
+    """The latest reply that was withheld, while a call may still have to be told."""
     closed: bool = False
     prompts: dict[str, dict[str, PromptFile]] = field(
         default_factory=dict[str, dict[str, PromptFile]]

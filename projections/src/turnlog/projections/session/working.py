@@ -11,7 +11,8 @@ from typing import assert_never
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import Plain
 from turnlog.events.prompt import PromptsSnapshotted
-from turnlog.events.turn import TurnCompleted, TurnFailed
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.turn import TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.session.attempts import (
     Events,
     attempt_ended,
@@ -28,6 +29,7 @@ from turnlog.projections.session.commands import (
     FixContext,
     SnapshotPrompts,
 )
+from turnlog.projections.session.phasing import Step, entered, exchange, stepped, tooled
 from turnlog.projections.session.state import OpenTurn, SessionState
 
 
@@ -79,7 +81,11 @@ def complete(state: SessionState, command: CompleteTurn) -> Events:
     attempt, text = command.attempt, Plain(text=command.text)
     if current(state, attempt) is None:
         superseded = EndAttempt(
-            attempt, "cancelled", command.spent, "release", partial=command.text
+            attempt,
+            "cancelled",
+            command.spent,
+            "release",
+            partial="" if command.withheld else command.text,
         )
         return (attempt_ended(attempt, superseded),)
     ended = AttemptEnded(
@@ -99,10 +105,34 @@ def complete(state: SessionState, command: CompleteTurn) -> Events:
         digest=text.digest,
         characters=text.characters,
     )
-    completed = TurnCompleted(
-        turn=attempt.turn, call=attempt.call, text=text, finish=command.finish
+    step = stepped(state, command)
+    replied = _replied(state, command, step)
+    moved = entered(state, command.phases, step, attempt.turn) if step and command.phases else ()
+    # A phase that speaks by itself comes before whatever waits.
+    spoken = any(isinstance(event, TurnSubmitted) for event in moved)
+    released = () if spoken else released_next(state)
+    return (ended, answered, *tooled(state, command), replied, *moved, *released)
+
+
+def _replied(
+    state: SessionState, command: CompleteTurn, step: Step | None
+) -> TurnCompleted | ReplyRedacted:
+    turn, withheld = command.attempt.turn, command.withheld
+    if withheld:
+        return ReplyRedacted(
+            turn=turn,
+            reason=withheld.reason,
+            rule=withheld.rule,
+            replacement=Plain(text=withheld.replacement),
+            withheld=withheld.blob,
+        )
+    return TurnCompleted(
+        turn=turn,
+        call=command.attempt.call,
+        text=Plain(text=command.text),
+        finish=command.finish,
+        exchange=exchange(state, command.phases, step),
     )
-    return (ended, answered, completed, *released_next(state))
 
 
 def end(state: SessionState, command: EndAttempt) -> Events:

@@ -13,10 +13,13 @@ from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, Con
 from turnlog.events.content import digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Unknown
+from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
+    ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
@@ -28,7 +31,14 @@ from turnlog.events.turn import (
 )
 from turnlog.projections.store import calls
 from turnlog.projections.store.changes import Change, Patch, Put, Value, Values
-from turnlog.projections.store.tables import ATTRIBUTES, COMMANDS, REDACTIONS, SESSIONS, TURNS
+from turnlog.projections.store.tables import (
+    ATTRIBUTES,
+    COMMANDS,
+    PHASES,
+    REDACTIONS,
+    SESSIONS,
+    TURNS,
+)
 from turnlog.projections.store.texts import (
     attribute_digest,
     json_of,
@@ -81,7 +91,9 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
             yield calls.ended(recorded, event)
         case CallCompleted() as event:
             yield calls.answered(recorded, event)
-        case PromptsSnapshotted() | Unknown():
+        case PhaseEntered() as event:
+            yield _entered(recorded, event)
+        case PromptsSnapshotted() | ChoiceRecorded() | ToolCalled() | ToolReturned() | Unknown():
             return
         case _ as never:
             assert_never(never)
@@ -129,6 +141,18 @@ def _opened(recorded: Recorded, event: SessionOpened) -> Iterator[Change]:
     yield Put(SESSIONS, owner, opened)
     for name, value in event.attributes.items():
         yield Put(ATTRIBUTES, (*owner, name), {"digest": attribute_digest(value)})
+
+
+def _entered(recorded: Recorded, event: PhaseEntered) -> Put:
+    values: Values = {
+        "phase": event.phase,
+        "before": event.before,
+        "signal": event.signal,
+        "forced": event.forced,
+        "turn": event.turn,
+        "at": recorded.envelope.time,
+    }
+    return Put(PHASES, (recorded.tenant, recorded.session, recorded.sequence), values)
 
 
 def _submitted(recorded: Recorded, event: TurnSubmitted | TurnQueued) -> Iterator[Change]:

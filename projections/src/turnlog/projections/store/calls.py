@@ -66,7 +66,7 @@ def assembled(recorded: Recorded, event: ContextAssembled) -> Iterator[Change]:
 
 
 def _ledger(turn: int, place: int, parts: Sequence[Part]) -> Values:
-    standing = [part for part in parts if part.message is not None]
+    standing = [part for part in parts if part.kept]
     cut = [part for part in parts if part.treatment == "dropped"]
     return {
         "turn": turn,

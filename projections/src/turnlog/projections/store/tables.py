@@ -165,6 +165,18 @@ REDACTIONS: Final = _rows(
 )
 """One row a redaction."""
 
+PHASES: Final = _rows(
+    "phases",
+    {"sequence": BigInteger},
+    _text("phase", null=False),
+    _text("before"),
+    _text("signal"),
+    _flag("forced"),
+    _number("turn"),
+    _text("at", null=False),
+)
+"""One row a phase that was entered."""
+
 COMMANDS: Final = _rows(
     "commands",
     {"key": Text},
@@ -190,6 +202,7 @@ ROWS: Final = (
     ATTEMPTS,
     WINDOW_PARTS,
     REDACTIONS,
+    PHASES,
     COMMANDS,
     QUARANTINE,
     SESSIONS,

@@ -10,8 +10,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Final, assert_never
 
+from pydantic import JsonValue
+
 from turnlog.events.content import digest_of
-from turnlog.events.manifest import FromEvent, FromTurns, Manifest, Part
+from turnlog.events.manifest import FromBlueprint, FromEvent, FromTurns, Manifest, Part
 from turnlog.projections.blueprint.schema import (
     Blueprint,
     CharactersPerToken,
@@ -35,6 +37,7 @@ from turnlog.projections.window.history import (
 )
 from turnlog.projections.window.ladder import fitted
 from turnlog.projections.window.layers import Piece, layer_piece
+from turnlog.projections.window.material import Material
 from turnlog.projections.window.plan import (
     HistorySlot,
     LayerSlot,
@@ -43,7 +46,8 @@ from turnlog.projections.window.plan import (
     piece_tokens,
     plan_tokens,
 )
-from turnlog.projections.window.request import ChatMessage, Request
+from turnlog.projections.window.request import ChatMessage, Request, canonical
+from turnlog.projections.window.tools import offered_tools, tool_name
 
 BETWEEN: Final = "\n\n"
 """What joins the layers of one message."""
@@ -51,8 +55,9 @@ _UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
 """Who counts where nothing is ever cut."""
 
 
-def needs(blueprint: Blueprint, state: SessionState, call: Call) -> Needs:
+def needs(material: Material, state: SessionState, call: Call) -> Needs:
     """Say what a call refers to."""
+    blueprint = material.blueprint
     spec = blueprint.calls[call.kind]
     budget = blueprint.budget[spec.budget] if spec.budget else None
     views = [
@@ -86,15 +91,18 @@ def _layers(slot: MessageSlot) -> tuple[str, ...]:
             assert_never(never)
 
 
-def assemble(blueprint: Blueprint, state: SessionState, call: Call, texts: Texts) -> Assembled:
+def assemble(material: Material, state: SessionState, call: Call, texts: Texts) -> Assembled:
     """Build a call's prompt; raises `Refused` when it cannot fit, `Corrupt` for a missing text."""
+    blueprint = material.blueprint
     spec = blueprint.calls[call.kind]
     budget = blueprint.budget[spec.budget] if spec.budget else None
     counter = budget.counter if budget else _UNBUDGETED
-    drafted = tuple(_slot(blueprint, state, call, texts, slot, counter) for slot in spec.messages)
+    drafted = tuple(_slot(material, state, call, texts, slot, counter) for slot in spec.messages)
     plan = fitted(drafted, budget)
     messages, parts = _rendered(plan, counter)
-    request = Request(call.model, messages, parameters=dict(spec.parameters))
+    tools = offered_tools(material, state) if spec.tools else ()
+    offers = tuple(_tool_part(tool, counter) for tool in tools)
+    request = Request(call.model, messages, tools, dict(spec.parameters))
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
@@ -103,15 +111,15 @@ def assemble(blueprint: Blueprint, state: SessionState, call: Call, texts: Texts
         counter=counter_name(counter),
         between=BETWEEN,
         budget=budget.tokens if budget else None,
-        tokens=plan_tokens(plan, counter),
-        parts=parts,
+        tokens=plan_tokens(plan, counter) + sum(part.tokens for part in offers),
+        parts=(*parts, *offers),
         digest=request.digest,
     )
     return Assembled(request, manifest)
 
 
 def _slot(
-    blueprint: Blueprint,
+    material: Material,
     state: SessionState,
     call: Call,
     texts: Texts,
@@ -119,8 +127,8 @@ def _slot(
     counter: CharactersPerToken,
 ) -> Slot:
     if isinstance(slot, HistoryMessages):
-        return _history(blueprint, state, texts, slot.history, counter)
-    pieces = tuple(layer_piece(blueprint, state, call, texts, name) for name in _layers(slot))
+        return _history(material.blueprint, state, texts, slot.history, counter)
+    pieces = tuple(layer_piece(material, state, call, texts, name) for name in _layers(slot))
     return LayerSlot("system" if isinstance(slot, SystemMessage) else "user", pieces)
 
 
@@ -177,6 +185,18 @@ def _history_parts(slot: HistorySlot, message: int) -> list[Part]:
         parts.append((exchanges[0].turn, _run(slot.view, exchanges, message)))
         message += sum(len(exchange.messages) for exchange in exchanges)
     return [part for _, part in sorted(parts, key=lambda item: item[0])]
+
+
+def _tool_part(tool: dict[str, JsonValue], counter: CharactersPerToken) -> Part:
+    text = canonical(tool)
+    return Part(
+        layer=tool_name(tool),
+        component="tools_context",
+        source=FromBlueprint(text=text, of=("cartridge.phases",)),
+        role="tools",
+        characters=len(text),
+        tokens=count(counter, len(text)),
+    )
 
 
 def _run(view: str, exchanges: list[Exchange], message: int) -> Part:

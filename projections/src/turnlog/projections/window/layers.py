@@ -8,16 +8,20 @@ from typing import Final, TypeVar, assert_never
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, Source
-from turnlog.projections.blueprint.schema import (
+from turnlog.projections.blueprint.layer import (
     AttributeLayer,
-    Blueprint,
+    ChoicesLayer,
+    FieldsLayer,
     FileLayer,
     Layer,
+    SourceLayer,
     TextLayer,
 )
-from turnlog.projections.blueprint.slots import filled_slots, spelt
+from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import Call, Texts
+from turnlog.projections.window.conditions import condition_name, holds
+from turnlog.projections.window.material import Material, listed
 
 INPUT: Final = "input"
 """The built-in layer: the text of the turn."""
@@ -39,21 +43,23 @@ class Piece:
     """Empty when it is left out."""
     keep: bool
     rule: str | None = None
-    """Why it is left out."""
+    """The condition it stands under, or why it is left out."""
 
 
 def layer_piece(
-    blueprint: Blueprint, state: SessionState, call: Call, texts: Texts, name: str
+    material: Material, state: SessionState, call: Call, texts: Texts, name: str
 ) -> Piece:
     """Resolve one layer; raises `Corrupt` when a text it needs was not fetched."""
     if name == INPUT:
         return _input(state, texts)
-    layer = blueprint.layers[name]
-    if layer.when == "first_turn" and state.completed > 0:
-        return Piece(name, layer.component, None, "", keep=False, rule="when first_turn")
-    source, text = _sourced(layer, name, state, call, texts)
-    rule = None if text else NOTHING
-    return Piece(name, layer.component, source, text, layer.keep == "always", rule)
+    layer = material.blueprint.layers[name]
+    rule = f"when {condition_name(layer.when)}" if layer.when else None
+    if layer.when and not holds(layer.when, material, state):
+        return Piece(name, layer.component, None, "", keep=False, rule=rule)
+    source, text = _sourced(layer, name, material, state, call, texts)
+    return Piece(
+        name, layer.component, source, text, layer.keep == "always", rule if text else NOTHING
+    )
 
 
 def _input(state: SessionState, texts: Texts) -> Piece:
@@ -66,16 +72,29 @@ def _input(state: SessionState, texts: Texts) -> Piece:
 
 
 def _sourced(
-    layer: Layer, name: str, state: SessionState, call: Call, texts: Texts
+    layer: Layer,
+    name: str,
+    material: Material,
+    state: SessionState,
+    call: Call,
+    texts: Texts,
 ) -> tuple[Source | None, str]:
     match layer:
         case TextLayer(text=text):
-            filled = filled_slots(text, state.attributes)
-            return FromBlueprint(text=filled), filled
+            of = tuple(f"attributes.{slot}" for slot in slots_in(text))
+            return _written(filled_slots(text, state.attributes), of)
         case AttributeLayer(attribute=attribute):
             source = FromEvent(sequence=state.opened.sequence, field=f"attributes.{attribute}")
             return source, spelt(state.attributes.get(attribute))
-        case FileLayer():
+        case FieldsLayer(heading=heading, fields=fields):
+            spelled = [(label, listed(material.at(p, state))) for label, p in fields.items()]
+            lines = [f"{label}: {value}" for label, value in spelled if value]
+            return _written("\n".join(filter(None, (heading, *lines))), tuple(fields.values()))
+        case ChoicesLayer(heading=heading):
+            labels = [made.label for made in state.choices if made.label]
+            text = "\n".join(filter(None, (heading, *labels))) if labels else ""
+            return _written(text, ("session.choices",))
+        case FileLayer() | SourceLayer():
             file = state.prompts.get(call.provider, {}).get(name)
             if file is None:
                 return None, ""
@@ -83,6 +102,10 @@ def _sourced(
             return FromBlob(digest=file.digest, path=file.path), text
         case _ as never:
             assert_never(never)
+
+
+def _written(text: str, of: tuple[str, ...]) -> tuple[Source, str]:
+    return FromBlueprint(text=text, of=of), text
 
 
 def _fetched(texts: Mapping[Key, str], key: Key, layer: str) -> str:

@@ -7,6 +7,7 @@ that was recorded.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
@@ -59,6 +60,15 @@ def read_parts(
     return tuple(messages)
 
 
+def tools_of(manifest: Manifest) -> tuple[dict[str, JsonValue], ...]:
+    """Read back the tools that were offered beside the messages."""
+    offered = [part.source for part in manifest.parts if part.role == "tools"]
+    read: list[JsonValue] = [
+        json.loads(source.text) for source in offered if isinstance(source, FromBlueprint)
+    ]
+    return tuple(tool for tool in read if isinstance(tool, dict))
+
+
 def blobs_of(manifest: Manifest) -> tuple[Digest, ...]:
     """Name the blobs that reading back will ask for."""
     sources = (part.source for part in manifest.parts if part.message is not None)
@@ -66,13 +76,14 @@ def blobs_of(manifest: Manifest) -> tuple[Digest, ...]:
 
 
 def _join(messages: list[ChatMessage], part: Part, text: str, between: str) -> None:
-    if part.role is None or part.message is None or part.message > len(messages):
+    role, message = part.role, part.message
+    if role is None or role == "tools" or message is None or message > len(messages):
         raise Corrupt(f"part {part.layer}", "it names no place among the messages")
-    if part.message == len(messages):
-        messages.append(ChatMessage(part.role, text))
+    if message == len(messages):
+        messages.append(ChatMessage(role, text))
     else:
-        before = messages[part.message].content
-        messages[part.message] = ChatMessage(part.role, before + between + text)
+        before = messages[message].content
+        messages[message] = ChatMessage(role, before + between + text)
 
 
 def _checked(part: Part, text: str) -> str:

@@ -44,5 +44,9 @@ class Request:
     @property
     def digest(self) -> Digest:
         """SHA-256 of the canonical form: JSON, keys sorted, no blanks, UTF-8."""
-        form = json.dumps(self.wire(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return digest_of(form)
+        return digest_of(canonical(self.wire()))
+
+
+def canonical(value: JsonValue) -> str:
+    """Spell a value in its one form: JSON, keys sorted, no blanks."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

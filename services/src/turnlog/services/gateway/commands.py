@@ -11,20 +11,29 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
     Command,
     ExcludeTurn,
+    RecordChoice,
     RedactReply,
     RestoreTurn,
+    SendSignal,
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.services.gateway.caller import AskedBy, Caller
 from turnlog.services.gateway.desk import AtDesk, Desk
 from turnlog.services.gateway.headers import stamp
-from turnlog.services.gateway.payloads.asked import CancelForm, CloseForm, RedactForm
+from turnlog.services.gateway.payloads.asked import (
+    CancelForm,
+    ChoiceForm,
+    CloseForm,
+    RedactForm,
+    SignalForm,
+)
 from turnlog.services.gateway.payloads.closed import Form
 from turnlog.services.gateway.payloads.turns import Acted
 from turnlog.services.runtime.sessions import Choose
@@ -63,11 +72,44 @@ async def redact_reply(
     async def choose(state: SessionState | None) -> RedactReply:
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
-        blueprint = await desk.blueprints.load(asked.tenant, state.blueprint.digest)
-        words = form.replacement or blueprint.policies.replacement
+        material = await desk.blueprints.load(state)
+        words = form.replacement or material.blueprint.policies.replacement
         return RedactReply(form.turn, form.reason, OPERATOR, words)
 
     return await _act(desk, asked, session, choose, form, response, form.turn)
+
+
+@router.post("/v1/sessions/{session}/choices", summary="Choose")
+async def record_choice(
+    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: ChoiceForm
+) -> Acted:
+    """Make a choice where the session's phase offers choices."""
+
+    async def choose(state: SessionState | None) -> RecordChoice:
+        return RecordChoice(form.choice, await _phases(desk, state))
+
+    return await _act(desk, asked, session, choose, form, response)
+
+
+@router.post("/v1/sessions/{session}/phase", summary="Send a signal")
+async def send_signal(
+    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: SignalForm
+) -> Acted:
+    """End the session's phase by a signal that it offers now."""
+
+    async def choose(state: SessionState | None) -> SendSignal:
+        return SendSignal(form.signal, await _phases(desk, state))
+
+    return await _act(desk, asked, session, choose, form, response)
+
+
+async def _phases(desk: Desk, state: SessionState | None) -> PhaseGraph:
+    if state is None:
+        raise Refused("unknown-session", "there is no such session", field="session")
+    material = await desk.blueprints.load(state)
+    if material.phases is None:
+        raise Refused("no-phases", f"blueprint {state.blueprint.name} has no phases")
+    return material.phases
 
 
 @router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Leave a turn out")

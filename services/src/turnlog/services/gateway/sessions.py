@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import structlog
 from fastapi import APIRouter, Query, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
@@ -18,12 +19,14 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.listing import PAGE, Wanted
 from turnlog.projections.store.listing import sessions as listed
 from turnlog.projections.store.rows import SessionRow
+from turnlog.projections.window.material import Material
 from turnlog.services.gateway.caller import AskedBy
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.freshness import read_up_to
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.payloads.asked import OpenForm
 from turnlog.services.gateway.payloads.sessions import (
+    ChoiceView,
     ListedSession,
     Opened,
     OpenTurnView,
@@ -32,6 +35,8 @@ from turnlog.services.gateway.payloads.sessions import (
 )
 
 router = APIRouter()
+
+_log = structlog.get_logger("turnlog.gateway")
 
 ATTRIBUTE = "attribute."
 """Prefix of the parameters that filter by an attribute."""
@@ -62,8 +67,18 @@ async def _chosen(desk: Desk, tenant: str, form: OpenForm) -> OpenSession:
     blueprint = desk.library.get(form.blueprint)
     profile = _profile(blueprint, form.profile)
     attributes = checked_values(blueprint.attributes, form.attributes, "attributes")
-    pinned = await desk.blueprints.pin(tenant, blueprint)
-    return OpenSession(pinned, profile, reach(blueprint), attributes)
+    cartridge = desk.library.cartridge(blueprint, attributes)
+    material = Material(blueprint, cartridge or {})
+    for level in material.unknown_context:
+        _log.warning("context-unknown", level=level, blueprint=blueprint.blueprint)
+    return OpenSession(
+        await desk.blueprints.pin(tenant, blueprint),
+        profile,
+        reach(blueprint),
+        attributes,
+        None if cartridge is None else await desk.blueprints.pin_cartridge(tenant, cartridge),
+        material.phases,
+    )
 
 
 def _profile(blueprint: Blueprint, name: str | None) -> str:
@@ -100,6 +115,9 @@ def _view(state: SessionState) -> SessionView:
         completed=state.completed,
         open=OpenTurnView.model_validate(opened) if opened else None,
         waiting=tuple(waiting.turn for waiting in state.waiting),
+        phase=state.phase,
+        exchanges=state.exchanges,
+        choices=tuple(ChoiceView.model_validate(made) for made in state.choices),
     )
 
 

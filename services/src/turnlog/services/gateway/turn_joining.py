@@ -159,8 +159,17 @@ def learnt(at: Cursor, record: Record) -> Step:
 
 
 def _summary(reply: TurnCompleted, record: Record) -> dict[str, JsonValue]:
-    """What `done` says; other turn programs will say more of what the turn led to."""
-    return {"finish": reply.finish, "turn": reply.turn, "sequence": record.sequence}
+    """Say what the turn came to, in the form of its phase where it has one."""
+    exchange = reply.exchange
+    if exchange is None:
+        return {"finish": reply.finish, "turn": reply.turn, "sequence": record.sequence}
+    if exchange.kind == "debrief":
+        return {"debrief_complete": True}
+    return {
+        "phase_transition": exchange.signal,
+        "next_phase": exchange.next,
+        "exchanges_count": exchange.count,
+    }
 
 
 def _moved(at: Cursor, attempt: int) -> Step:

@@ -65,9 +65,16 @@ async def _submitted(desk: Desk, asked: Caller, session: str, form: TurnForm) ->
     async def choose(state: SessionState | None) -> SubmitTurn:
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
-        blueprint = await desk.blueprints.load(asked.tenant, state.blueprint.digest)
-        inputs = checked_values(blueprint.inputs, form.inputs, "inputs")
-        return SubmitTurn(form.text, blueprint.policies, inputs, form.references, form.meta)
+        material = await desk.blueprints.load(state)
+        inputs = checked_values(material.blueprint.inputs, form.inputs, "inputs")
+        return SubmitTurn(
+            form.text,
+            material.blueprint.policies,
+            material.phases,
+            inputs,
+            form.references,
+            form.meta,
+        )
 
     checked_json(form.references, "references")
     checked_json(form.meta, "meta")

@@ -17,11 +17,13 @@ from turnlog.events.content import digest_of
 from turnlog.events.errors import Refused
 from turnlog.events.prompt import PromptFile
 from turnlog.projections.blueprint.faults import instead_of
-from turnlog.projections.blueprint.schema import Blueprint, FileLayer
+from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Assembled, Call, Texts, provider_of
+from turnlog.projections.window.material import Material
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.history import At, events_at
@@ -42,9 +44,9 @@ async def show_window(
 ) -> WindowView:
     """Assemble a call without making it, and give its prompt with the manifest."""
     state = await _state(desk, tenant, session, at)
-    blueprint = await desk.blueprints.load(tenant, state.blueprint.digest)
-    asked = _call(desk, state, blueprint, call)
-    assembled = await _assembled(desk, state, blueprint, asked)
+    material = await desk.blueprints.load(state)
+    asked = _call(desk, state, material, call)
+    assembled = await _assembled(desk, state, material, asked)
     stamp(response, state.head.sequence)
     return WindowView(
         session=session,
@@ -66,9 +68,10 @@ async def _state(desk: Desk, tenant: str, session: str, at: int | None) -> Sessi
     return state
 
 
-def _call(desk: Desk, state: SessionState, blueprint: Blueprint, kind: str | None) -> Call:
+def _call(desk: Desk, state: SessionState, material: Material, kind: str | None) -> Call:
+    blueprint = material.blueprint
     profile = blueprint.profiles[state.profile]
-    kind = kind or profile.call
+    kind = kind or material.call_kind(state)
     if kind not in blueprint.calls:
         fix = instead_of(kind[:80], blueprint.calls)
         raise Refused("unknown-kind", f"there is no call {kind[:80]!r}", field="call", fix=fix)
@@ -76,20 +79,18 @@ def _call(desk: Desk, state: SessionState, blueprint: Blueprint, kind: str | Non
     return Call(kind, model, provider_of(model), rfc3339(desk.sessions.clock()))
 
 
-async def _assembled(
-    desk: Desk, state: SessionState, blueprint: Blueprint, call: Call
-) -> Assembled:
-    files = _unpinned(desk, state, blueprint, call.provider)
+async def _assembled(desk: Desk, state: SessionState, material: Material, call: Call) -> Assembled:
+    files = _unpinned(desk, state, material.blueprint, call.provider)
     state = _with_prompts(state, call.provider, files)
-    asked = needs(blueprint, state, call)
+    asked = needs(material, state, call)
     if asked.older:
         state = await desk.sessions.load_whole(state.tenant, state.session, state.head.sequence)
         state = _with_prompts(state, call.provider, files)
-        asked = needs(blueprint, state, call)
+        asked = needs(material, state, call)
     read = {digest_of(text): text for _, text in files.values()}
     stored = tuple(digest for digest in asked.blobs if digest not in read)
     texts = await desk.sessions.texts.fetch(state.tenant, replace(asked, blobs=stored))
-    return assemble(blueprint, state, call, Texts({**texts.blobs, **read}, texts.said))
+    return assemble(material, state, call, Texts({**texts.blobs, **read}, texts.said))
 
 
 def _unpinned(

@@ -14,11 +14,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.cartridge import Cartridge, read_cartridge_source
 from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark, instead_of
-from turnlog.projections.blueprint.schema import Blueprint, FileLayer
-from turnlog.projections.blueprint.slots import slots_in
+from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.slots import filled_slots, slots_in
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
-from turnlog.services.runtime.prompt_files import Found, layer_text, with_provider
+from turnlog.services.runtime.prompt_files import Found, data_text, layer_text, with_provider
 
 SHIPPED: Final = Path(__file__).parents[1] / "blueprints"
 """The blueprints that come with Turnlog."""
@@ -29,7 +31,7 @@ Stamp = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Library:
-    """Blueprints by name, which is that of their folder; the first of `folders` that has one wins."""
+    """Blueprints by name, which is that of their folder; the first of `folders` wins."""
 
     folders: Sequence[Path] = (SHIPPED,)
     _held: dict[Path, tuple[Stamp, Blueprint]] = field(
@@ -61,6 +63,20 @@ class Library:
         if self._held.get(folder, (None,))[0] != stamp:
             self._held[folder] = stamp, read_folder(folder)
         return self._held[folder][1]
+
+    def cartridge(
+        self, blueprint: Blueprint, attributes: Mapping[str, JsonValue]
+    ) -> Cartridge | None:
+        """Read the cartridge that attributes name; none where the blueprint takes none.
+
+        Raises `FaultyBlueprint` with its faults, and `Refused` when it is not there.
+        """
+        spec = blueprint.cartridge
+        if spec is None:
+            return None
+        place = filled_slots(spec.file, attributes)
+        text = data_text(self.folder_of(blueprint.blueprint), place, "cartridge")
+        return read_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
 
     def prompt_files(
         self,

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.projections.blueprint.crosschecks import PROVIDER, leaves_folder
-from turnlog.projections.blueprint.schema import FileLayer
+from turnlog.projections.blueprint.layer import FileLayer
 from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
 
 MAX_BYTES: Final = 500_000
@@ -45,6 +45,19 @@ def layer_text(
         field=f"layers.{name}.file",
         fix=f"add {' or '.join(places) or layer.file} to {folder.name}",
     )
+
+
+def data_text(folder: Path, place: str, field: str) -> str:
+    """Read a file of data beside a blueprint; raises `Refused` when it is not there."""
+    file = _inside(folder, place, field)
+    if file is None:
+        raise Refused(
+            "unknown-cartridge",
+            f"there is no {place[:200]!r} beside the blueprint",
+            field=field,
+            fix="name a task that is there",
+        )
+    return _text(file, place)
 
 
 def with_provider(attributes: Mapping[str, JsonValue], provider: str) -> dict[str, JsonValue]:

@@ -36,4 +36,4 @@ class UpSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
             "nats_monitor": monitor,
             "database_url": SecretStr(database),
         }
-        return role(**own | {name: placed[name] for name in placed if name in own})
+        return role.model_validate(own | {name: placed[name] for name in placed if name in own})

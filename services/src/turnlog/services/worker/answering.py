@@ -16,10 +16,11 @@ from typing import Any
 from turnlog.events.call import ContextAssembled
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.ports import TokenStream
-from turnlog.projections.blueprint.schema import Blueprint, Policies
+from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.attempts import call_of, overdue
 from turnlog.projections.session.commands import Attempt, ClaimTurn, CompleteTurn, Spent
 from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.window.material import Material
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.runtime.tasks import stopped
@@ -28,6 +29,7 @@ from turnlog.services.worker.attempt import Speaking, model_request
 from turnlog.services.worker.context import Contexts, Prepared, Superseded
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
 from turnlog.services.worker.ending import Again, Cut, End, Endings, verdict_for
+from turnlog.services.worker.guard import Violation, guard_of
 from turnlog.services.worker.heartbeat import Heart
 from turnlog.services.worker.model.exchange import Finished, Model
 from turnlog.services.worker.model.failures import ModelFailure
@@ -60,21 +62,22 @@ class Answering:
         opened = state.open if state else None
         if state is None or opened is None or opened.turn != delivery.turn:
             return Settled()
-        blueprint = await self.blueprints.load(state.tenant, state.blueprint.digest)
+        material = await self.blueprints.load(state)
+        policies = material.blueprint.policies
         by = By("worker", opened.event, traceparent=traceparent())
-        if opened.running and not overdue(opened, blueprint.policies, self.sessions.clock()):
+        if opened.running and not overdue(opened, policies, self.sessions.clock()):
             patience = await self._patience(delivery, opened)
             if patience > 0:
                 return Later(patience)
-            if await self._completed_from_tokens(delivery, opened, by):
+            if await self._completed_from_tokens(delivery, opened, material, by):
                 return Settled()
         try:
-            claimed = await self._claimed(delivery, opened, blueprint.policies, by)
+            claimed = await self._claimed(delivery, opened, policies, by)
         except Superseded:
             return Later(self.ack_wait)
         if claimed.open is None or claimed.open.turn != delivery.turn:
             return Settled()
-        return await self._work(delivery, claimed, claimed.open, blueprint, by)
+        return await self._work(delivery, claimed, claimed.open, material, by)
 
     async def _state(self, delivery: Delivery) -> SessionState | None:
         state = await self.sessions.load(delivery.tenant, delivery.session)
@@ -89,7 +92,9 @@ class Answering:
             return 0 if delivery.redelivered else self.ack_wait
         return max(0.0, self.ack_wait - silent)
 
-    async def _completed_from_tokens(self, delivery: Delivery, opened: OpenTurn, by: By) -> bool:
+    async def _completed_from_tokens(
+        self, delivery: Delivery, opened: OpenTurn, material: Material, by: By
+    ) -> bool:
         """Complete the turn with what a dead worker had published, if that is all of it."""
         held = await self.tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
         whole = whole_answer(held, opened.attempt)
@@ -101,7 +106,14 @@ class Answering:
         usage = whole.closed.usage
         cost = cost_of(context.event.model, usage, await self.endings.prices())
         attempt = Attempt(delivery.turn, whole.closed.call, opened.attempt)
-        command = CompleteTurn(attempt, whole.text, whole.closed.finish, Spent(usage, cost))
+        command = CompleteTurn(
+            attempt,
+            whole.text,
+            whole.closed.finish,
+            Spent(usage, cost),
+            material.phases,
+            whole.closed.tools,
+        )
         await self.sessions.act(delivery.tenant, delivery.session, command, by)
         return True
 
@@ -132,47 +144,39 @@ class Answering:
         delivery: Delivery,
         state: SessionState,
         opened: OpenTurn,
-        blueprint: Blueprint,
+        material: Material,
         by: By,
     ) -> Verdict:
         attempt = Attempt(opened.turn, call_of(opened), opened.attempt)
         due = datetime.fromisoformat(opened.released_at) + timedelta(
-            seconds=blueprint.policies.deadline_seconds
+            seconds=material.blueprint.policies.deadline_seconds
         )
         seconds = 0.0
         while True:
-            speaking = Speaking(delivery.tenant, delivery.session, attempt, self.tokens)
+            speaking = Speaking(delivery.tenant, delivery.session, attempt, self.tokens, material)
             async with self.heart.beating(delivery, attempt, state.head.sequence) as unwanted:
-                saying = self._say(speaking, state, blueprint, seconds, by)
+                saying = self._say(speaking, state, seconds, by)
                 try:
                     end = await self._until(saying, unwanted, due)
                 except Superseded:
                     return await self._overtaken(delivery, attempt)
-            recorded = await self.endings.record(
-                delivery, speaking, end, blueprint.policies.retries, by
-            )
+            recorded = await self.endings.record(delivery, speaking, end, by)
             if not isinstance(recorded, Again):
                 return recorded
             attempt, seconds = recorded.attempt, recorded.seconds
 
-    async def _say(
-        self,
-        speaking: Speaking,
-        state: SessionState,
-        blueprint: Blueprint,
-        seconds: float,
-        by: By,
-    ) -> End:
+    async def _say(self, speaking: Speaking, state: SessionState, seconds: float, by: By) -> End:
         """Wait, prepare the call and make it; what can go wrong with it is its end."""
         await speaking.announce()
         await asyncio.sleep(seconds)
         try:
-            prepared = await self.contexts.prepare(state, speaking.attempt, blueprint, by)
+            speaking.guard = guard_of(speaking.material)
+            prepared = await self.contexts.prepare(state, speaking.attempt, speaking.material, by)
             return await self._listened(speaking, prepared)
         except (ModelFailure, Refused, Corrupt) as end:
             return end
 
-    async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished:
+    async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished | Violation:
         request = model_request(prepared.request)
         call = prepared.attempt.call
         with self.tracing.chat(speaking.session, call, request.model) as span:
@@ -181,7 +185,10 @@ class Answering:
             except ModelFailure as failure:
                 note_failure(span, failure.code)
                 raise
-            note_answer(span, finished.finish_reason, finished.usage)
+            if isinstance(finished, Violation):
+                note_answer(span, "safety", None)
+            else:
+                note_answer(span, finished.finish_reason, finished.usage)
             return finished
 
     async def _until(

@@ -39,7 +39,7 @@ HAND_BACK: Final = 0.6
 def build(url: str, places: int, grace: float, answering: Answering) -> NatsBroker:
     """Make the broker whose subscribers answer turns; nothing runs until it is started."""
     broker = NatsBroker(
-        url,
+        url.split(","),
         ack_policy=AckPolicy.MANUAL,
         graceful_timeout=grace,
         max_reconnect_attempts=-1,

@@ -14,7 +14,9 @@ from turnlog.events.call import Timings
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
 from turnlog.projections.session.commands import Attempt
+from turnlog.projections.window.material import Material
 from turnlog.projections.window.request import Request
+from turnlog.services.worker.guard import Guard, Violation
 from turnlog.services.worker.model.exchange import Finished, Model, ModelRequest, TextDelta
 from turnlog.services.worker.model.failures import ModelFailure
 
@@ -27,9 +29,10 @@ class Speaking:
     session: str
     attempt: Attempt
     tokens: TokenStream
+    material: Material
+    guard: Guard = field(default_factory=lambda: Guard("none", ()))
     request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
     """What is sent; nothing until the call is on the log."""
-    text: str = ""
     first_token: int | None = None
     _started: float = field(default_factory=time.monotonic)
 
@@ -41,28 +44,46 @@ class Speaking:
             self.tenant, self.session, self.attempt.turn, sign(call=call, attempt=attempt)
         )
 
-    async def listen(self, attempt: Attempt, request: ModelRequest, model: Model) -> Finished:
-        """Make the call and publish what the model says; raises `ModelFailure`."""
+    @property
+    def text(self) -> str:
+        """Everything the model said so far, shown or held back."""
+        return self.guard.text
+
+    @property
+    def shown(self) -> str:
+        """What was published of it."""
+        return self.guard.text[: self.guard.shown]
+
+    async def listen(
+        self, attempt: Attempt, request: ModelRequest, model: Model
+    ) -> Finished | Violation:
+        """Make the call and publish what may be said; raises `ModelFailure`."""
         self.attempt, self.request, self._started = attempt, request, time.monotonic()
         async with aclosing(model.stream(request)) as stream:
             async for said in stream:
-                match said:
-                    case TextDelta(text=text):
-                        await self._publish(text)
-                    case Finished():
-                        return said
+                released = self._heard(said)
+                if isinstance(released, Violation):
+                    return released
+                if released:
+                    await self._publish(released)
+                if isinstance(said, Finished):
+                    return said
         raise ModelFailure("incomplete", "the stream ended without a word")
 
-    async def _publish(self, text: str) -> None:
+    def _heard(self, said: TextDelta | Finished) -> str | Violation:
+        if isinstance(said, Finished):
+            return self.guard.end()
         if self.first_token is None:
             self.first_token = self._elapsed()
+        return self.guard.hear(said.text)
+
+    async def _publish(self, text: str) -> None:
         token = Token(
             call=self.attempt.call,
             attempt=self.attempt.attempt,
-            offset=len(self.text),
+            offset=self.guard.shown - len(text),
             text=text,
         )
-        self.text += text
         await self.tokens.publish(self.tenant, self.session, self.attempt.turn, token)
 
     def _elapsed(self) -> int:

@@ -15,15 +15,18 @@ from turnlog.events.codec import rfc3339
 from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Blobs
 from turnlog.events.prompt import PromptFile
-from turnlog.projections.blueprint.schema import Blueprint, FileLayer
+from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
+from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.attempts import current
 from turnlog.projections.session.commands import Attempt, FixContext, SnapshotPrompts
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Assembled, Call, provider_of
+from turnlog.projections.window.material import Material
 from turnlog.projections.window.request import Request
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.plugins import source_named
 from turnlog.services.runtime.sessions import By, Sessions
 
 
@@ -50,14 +53,15 @@ class Contexts:
     default_model: str
 
     async def prepare(
-        self, state: SessionState, attempt: Attempt, blueprint: Blueprint, by: By
+        self, state: SessionState, attempt: Attempt, material: Material, by: By
     ) -> Prepared:
         """Pin prompts if need be, assemble, record; raises `Superseded` when it is too late."""
-        profile = blueprint.profiles[state.profile]
+        profile = material.blueprint.profiles[state.profile]
         model = self.default_model if profile.model == "default" else profile.model
-        call = Call(profile.call, model, provider_of(model), rfc3339(self.sessions.clock()))
-        await self._pin(state, attempt, blueprint, call.provider, by)
-        return await self._fix(state.tenant, state.session, attempt, blueprint, call, by)
+        at = rfc3339(self.sessions.clock())
+        call = Call(material.call_kind(state), model, provider_of(model), at)
+        await self._pin(state, attempt, material.blueprint, call.provider, by)
+        return await self._fix(state.tenant, state.session, attempt, material, call, by)
 
     async def _pin(
         self,
@@ -67,12 +71,11 @@ class Contexts:
         provider: str,
         by: By,
     ) -> None:
-        layers = {
-            name: layer for name, layer in blueprint.layers.items() if isinstance(layer, FileLayer)
-        }
-        if not layers or provider in state.prompts:
+        if provider in state.prompts:
             return
-        found = self.library.prompt_files(blueprint, layers, provider, state.attributes)
+        found = await self._found(state, blueprint, provider)
+        if not found:
+            return
         stored = await asyncio.gather(
             *(self.blobs.put(state.tenant, text.encode()) for _, text in found.values())
         )
@@ -83,12 +86,28 @@ class Contexts:
         command = SnapshotPrompts(attempt, provider, pinned)
         await self.sessions.act(state.tenant, state.session, command, by)
 
+    async def _found(
+        self, state: SessionState, blueprint: Blueprint, provider: str
+    ) -> dict[str, tuple[str, str]]:
+        """Read prompt files and ask sources; layer to where its text is from, and the text."""
+        layers = blueprint.layers.items()
+        files = {name: layer for name, layer in layers if isinstance(layer, FileLayer)}
+        attributes = state.attributes
+        library = self.library
+        found = library.prompt_files(blueprint, files, provider, attributes) if files else {}
+        for name, layer in layers:
+            if isinstance(layer, SourceLayer):
+                source = source_named(layer.source)
+                text = await source(state.session, state.attributes)
+                found |= {name: (f"source:{layer.source}", text)} if text else {}
+        return found
+
     async def _fix(
         self,
         tenant: str,
         session: str,
         attempt: Attempt,
-        blueprint: Blueprint,
+        material: Material,
         call: Call,
         by: By,
     ) -> Prepared:
@@ -100,7 +119,7 @@ class Contexts:
             if state is None or opened is None:
                 raise Superseded
             at = await self._recorded_at(tenant, opened)
-            assembled = await self._assembled(state, blueprint, replace(call, at=at or call.at))
+            assembled = await self._assembled(state, material, replace(call, at=at or call.at))
             recorded = opened.context.digest if opened.context else None
             named = replace(attempt, call=_call_id(opened, recorded, assembled))
             prepared = Prepared(named, assembled.request)
@@ -128,14 +147,14 @@ class Contexts:
             raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
         return recorded.event.manifest.at
 
-    async def _assembled(self, state: SessionState, blueprint: Blueprint, call: Call) -> Assembled:
-        asked = needs(blueprint, state, call)
+    async def _assembled(self, state: SessionState, material: Material, call: Call) -> Assembled:
+        asked = needs(material, state, call)
         if asked.older:
             sequence = state.head.sequence
             state = await self.sessions.load_whole(state.tenant, state.session, sequence)
-            asked = needs(blueprint, state, call)
+            asked = needs(material, state, call)
         texts = await self.sessions.texts.fetch(state.tenant, asked)
-        return assemble(blueprint, state, call, texts)
+        return assemble(material, state, call, texts)
 
 
 def _call_id(opened: OpenTurn, recorded: str | None, assembled: Assembled) -> str:

@@ -14,15 +14,15 @@ from typing import Final, Literal, assert_never
 from turnlog.events.call import Fault
 from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.log.ports import TokenStream
-from turnlog.events.tokens import AttemptClosed
-from turnlog.projections.blueprint.schema import Retries
+from turnlog.events.log.ports import Blobs, TokenStream
+from turnlog.events.tokens import AttemptClosed, ToolRequest
 from turnlog.projections.session.attempts import UNKNOWN
-from turnlog.projections.session.commands import Attempt, CompleteTurn, EndAttempt, Spent
+from turnlog.projections.session.commands import Attempt, CompleteTurn, EndAttempt, Spent, Withheld
 from turnlog.projections.session.state import SessionState
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
+from turnlog.services.worker.guard import Violation
 from turnlog.services.worker.model.exchange import Finished
 from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.model.prices import PriceTable
@@ -31,7 +31,7 @@ from turnlog.services.worker.spending import spent
 
 Cut = Literal["unwanted", "overdue", "stopped"]
 """Ended from outside: superseded or cancelled, past its deadline, or its worker is stopping."""
-End = Finished | ModelFailure | Refused | Corrupt | Cut
+End = Finished | Violation | ModelFailure | Refused | Corrupt | Cut
 
 OVERDUE: Final = Fault(code="deadline", detail="not answered in time", retryable=True)
 STOPPED: Final = Fault(code="handed-back", detail="its worker was stopped", retryable=True)
@@ -51,18 +51,21 @@ class Endings:
 
     sessions: Sessions
     tokens: TokenStream
+    blobs: Blobs
     prices: Callable[[], Awaitable[PriceTable]]
     jitter: Callable[[], float] = random.random
 
     async def record(
-        self, delivery: Delivery, speaking: Speaking, end: End, retries: Retries, by: By
+        self, delivery: Delivery, speaking: Speaking, end: End, by: By
     ) -> Verdict | Again:
         """Put an end on the log, and say what is to be done about the delivery."""
         match end:
             case Finished():
                 return await self._finished(delivery, speaking, end, by)
             case ModelFailure():
-                return await self._failed(delivery, speaking, end, retries, by)
+                return await self._failed(delivery, speaking, end, by)
+            case Violation():
+                return await self._withheld(delivery, speaking, end, by)
             case Refused(code=code, detail=detail):
                 fault = Fault(code=code, detail=detail, retryable=False)
                 return await self._given_up(delivery, speaking, fault, by)
@@ -92,9 +95,35 @@ class Endings:
             usage=taken.usage,
             first_token=speaking.timings.first_token,
             total=speaking.timings.total,
+            tools=tools_in(end),
         )
         await self.tokens.close(delivery.tenant, delivery.session, delivery.turn, closed)
-        completed = CompleteTurn(speaking.attempt, speaking.text, end.finish_reason, taken)
+        completed = CompleteTurn(
+            speaking.attempt,
+            speaking.text,
+            end.finish_reason,
+            taken,
+            speaking.material.phases,
+            closed.tools,
+        )
+        done = await self.sessions.act(delivery.tenant, delivery.session, completed, by)
+        return verdict_for(done.state, speaking.attempt)
+
+    async def _withheld(
+        self, delivery: Delivery, speaking: Speaking, end: Violation, by: By
+    ) -> Verdict:
+        blob = await self.blobs.put(delivery.tenant, speaking.text.encode())
+        replacement = speaking.material.blueprint.policies.replacement
+        withheld = Withheld(end.reason, end.rule, replacement, blob)
+        taken = await self._spent(speaking)
+        completed = CompleteTurn(
+            speaking.attempt,
+            speaking.text,
+            "safety",
+            taken,
+            speaking.material.phases,
+            withheld=withheld,
+        )
         done = await self.sessions.act(delivery.tenant, delivery.session, completed, by)
         return verdict_for(done.state, speaking.attempt)
 
@@ -103,9 +132,9 @@ class Endings:
         delivery: Delivery,
         speaking: Speaking,
         failure: ModelFailure,
-        retries: Retries,
         by: By,
     ) -> Verdict | Again:
+        retries = speaking.material.blueprint.policies.retries
         fault = Fault(code=failure.code, detail=failure.detail, retryable=failure.retryable)
         seconds = delay(
             speaking.attempt.attempt - 1,
@@ -118,7 +147,9 @@ class Endings:
         if seconds is None:
             return await self._given_up(delivery, speaking, fault, by)
         taken = await self._spent(speaking)
-        ended = EndAttempt(speaking.attempt, "failed", taken, "retry", fault, partial=speaking.text)
+        ended = EndAttempt(
+            speaking.attempt, "failed", taken, "retry", fault, partial=speaking.shown
+        )
         done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
         following = replace(speaking.attempt, attempt=speaking.attempt.attempt + 1)
         opened = done.state.open
@@ -130,7 +161,7 @@ class Endings:
         self, delivery: Delivery, speaking: Speaking, fault: Fault, by: By
     ) -> Verdict:
         taken = await self._spent(speaking)
-        ended = EndAttempt(speaking.attempt, "failed", taken, "fail", fault, speaking.text)
+        ended = EndAttempt(speaking.attempt, "failed", taken, "fail", fault, speaking.shown)
         done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
         return verdict_for(done.state, speaking.attempt)
 
@@ -138,7 +169,7 @@ class Endings:
         self, delivery: Delivery, speaking: Speaking, fault: Fault | None, by: By
     ) -> Verdict:
         taken = await self._spent(speaking)
-        ended = EndAttempt(speaking.attempt, "cancelled", taken, "release", fault, speaking.text)
+        ended = EndAttempt(speaking.attempt, "cancelled", taken, "release", fault, speaking.shown)
         done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
         return verdict_for(done.state, speaking.attempt)
 
@@ -149,6 +180,14 @@ class Endings:
         usage = end.usage if end else None
         prices = await self.prices()
         return spent(speaking.request, usage, speaking.text, prices, speaking.timings)
+
+
+def tools_in(end: Finished) -> tuple[ToolRequest, ...]:
+    """Give the tools an answer asked for, as they are recorded."""
+    return tuple(
+        ToolRequest(id=wanted.id, tool=wanted.name, arguments=wanted.arguments)
+        for wanted in end.tool_calls
+    )
 
 
 def verdict_for(state: SessionState, attempt: Attempt) -> Verdict:

@@ -65,7 +65,7 @@ def _answering(settings: WorkerSettings, parts: Parts, model: LitellmModel) -> A
         tokens=parts.tokens,
         model=model,
         heart=Heart(sessions, parts.tokens, settings.ack_wait / 3),
-        endings=Endings(sessions, parts.tokens, model.prices),
+        endings=Endings(sessions, parts.tokens, parts.blobs, model.prices),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
     )

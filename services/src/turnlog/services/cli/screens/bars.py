@@ -31,7 +31,7 @@ def shares(parts: Iterable[Part]) -> tuple[Share, ...]:
     """Add up what stands in a prompt, by component."""
     found: dict[str, Share] = {}
     for part in parts:
-        if part.message is not None:
+        if part.kept:
             before = found.get(part.component, Share(part.component, 0, 0))
             tokens, held = before.tokens + part.tokens, before.parts + 1
             found[part.component] = Share(part.component, tokens, held)

@@ -98,7 +98,7 @@ def part_table(manifest: Manifest) -> Table:
     table.add_column("characters", justify="right", no_wrap=True)
     table.add_column("tokens", justify="right", no_wrap=True)
     for part in manifest.parts:
-        if part.message is not None:
+        if part.kept:
             layer = Text(part.layer, colours[part.layer])
             numbers = (f"{part.characters:,}", f"{part.tokens:,}")
             table.add_row(layer, part.component, source(part.source), *numbers)
@@ -107,7 +107,7 @@ def part_table(manifest: Manifest) -> Table:
 
 def left_out(manifest: Manifest) -> RenderableType | None:
     """List what does not stand in the prompt, and why; none where everything does."""
-    absent = [part for part in manifest.parts if part.message is None]
+    absent = [part for part in manifest.parts if not part.kept]
     if not absent:
         return None
     table = Table.grid(padding=(0, 2))

@@ -6,10 +6,13 @@ from typing import assert_never
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.kinds import Event, Unknown
+from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
+    ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
@@ -51,10 +54,24 @@ def sentence(event: Event) -> str:
             return f"call {call} · {finish} · {counted(characters, 'character')}"
         case ReplyRedacted(turn=turn, rule=rule, reason=reason):
             return f"turn {turn} by {rule}: {reason}"
+        case ChoiceRecorded(phase=phase, choice=choice, label=label):
+            return f"{phase}: {choice}" + (f" “{label}”" if label else "")
+        case ToolCalled(call=call, tool=tool, arguments=arguments):
+            return f"call {call} · {tool} {arguments}"
+        case ToolReturned(call=call, tool=tool, outcome=outcome, detail=detail):
+            return f"call {call} · {tool} {outcome}" + (f": {detail}" if detail else "")
+        case PhaseEntered() as entered:
+            return _phase(entered)
         case Unknown(data=data):
             return f"not known to this release · {counted(len(data), 'field')}"
         case _ as never:
             assert_never(never)
+
+
+def _phase(entered: PhaseEntered) -> str:
+    way = f"{entered.before} → {entered.phase}" if entered.before else entered.phase
+    by = f" · {entered.signal}" if entered.signal else ""
+    return f"{way}{by}" + (", forced" if entered.forced else "")
 
 
 def _opened(opened: SessionOpened) -> str:
@@ -70,7 +87,7 @@ def _files(pinned: PromptsSnapshotted) -> str:
 
 def _context(context: ContextAssembled) -> str:
     manifest = context.manifest
-    parts = sum(part.message is not None for part in manifest.parts)
+    parts = sum(part.kept for part in manifest.parts)
     size = f"{counted(manifest.tokens, 'token')} in {counted(parts, 'part')}"
     return f"call {context.call} · {context.model} · {size} · {short(manifest.digest)}"
 

@@ -64,3 +64,17 @@ class RedactForm(Form):
     """Why; kept with the event, and shown."""
     replacement: Annotated[str, Field(min_length=1)] | None = None
     """What stands in its place; without it the blueprint's own words."""
+
+
+class ChoiceForm(Form):
+    """Makes a choice of a phase."""
+
+    choice: Name
+    """One that the phase offers."""
+
+
+class SignalForm(Form):
+    """Ends a phase."""
+
+    signal: Name
+    """One that the phase offers now."""

@@ -34,6 +34,17 @@ class OpenTurnView(Answer):
     """When it became open."""
 
 
+class ChoiceView(Answer):
+    """A choice that was made."""
+
+    phase: str
+    """The phase that offered it."""
+    choice: str
+    """The choice."""
+    label: str | None
+    """What prompts say of it."""
+
+
 class SessionView(Answer):
     """A session as its own log tells it."""
 
@@ -61,6 +72,12 @@ class SessionView(Answer):
     """The turn that is being answered."""
     waiting: tuple[int, ...]
     """Turns behind it."""
+    phase: str | None = None
+    """Where it stands in its state machine."""
+    exchanges: int = 0
+    """Turns completed in this phase."""
+    choices: tuple[ChoiceView, ...] = ()
+    """Choices made so far."""
 
 
 class ListedSession(Answer):

@@ -101,6 +101,16 @@ def _turns() -> None:
         _text("rule", null=False),
         _text("at", null=False),
     )
+    _rows(
+        "phases",
+        {"sequence": sa.BigInteger},
+        _text("phase", null=False),
+        _text("before"),
+        _text("signal"),
+        _flag("forced"),
+        _number("turn"),
+        _text("at", null=False),
+    )
 
 
 def _calls() -> None:

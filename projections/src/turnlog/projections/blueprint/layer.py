@@ -1,0 +1,120 @@
+"""Layers as an author writes them: where a text comes from, and when it stands in a call.
+
+Conditions are a fixed vocabulary, and sources are data; there is no language to evaluate.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from turnlog.events.forms import form_by
+from turnlog.projections.blueprint.strict import Name, Strict
+
+
+class WhenContext(Strict):
+    """The cartridge asks for this level of context."""
+
+    context: str
+    """A level, such as `learning_profile`."""
+
+
+class WhenAttribute(Strict):
+    """An attribute was given, and is not empty or false."""
+
+    attribute: Name
+    """Which one."""
+
+
+class WhenPhase(Strict):
+    """The session is in a phase."""
+
+    phase: Name
+    """Which one."""
+
+
+When = Literal["first_turn", "reply_redacted"] | WhenContext | WhenAttribute | WhenPhase
+"""`reply_redacted` holds for one call: the next one after a reply was withheld."""
+
+
+class _Layer(Strict):
+    component: Name = "system_prompt"
+    """What the layer's tokens are counted under."""
+    keep: Literal["always"] | None = None
+    """Whether it may never be left out of a call that lists it."""
+    when: When | None = None
+    """The condition under which it stands in a call at all."""
+
+
+class FileLayer(_Layer):
+    """Text from a prompt file, found along the search chain and pinned at the first call."""
+
+    file: str
+    """File name; `{provider}` and attributes may stand in it."""
+    search: tuple[str, ...] | None = None
+    """Folders to look in instead of the blueprint's own chain."""
+
+
+class TextLayer(_Layer):
+    """Text written in the blueprint; attributes may stand in it as `{name}`.
+
+    Of a locale, `{name.name}` is the language in English.
+    """
+
+    text: str
+    """The text."""
+
+
+class AttributeLayer(_Layer):
+    """Text given when the session opened."""
+
+    attribute: Name
+    """Which attribute."""
+
+
+class FieldsLayer(_Layer):
+    """Labelled values under a heading; an empty value leaves no line."""
+
+    heading: str = ""
+    """Stands even when there is no line below it."""
+    fields: dict[str, str]
+    """Label to a path: `cartridge...`, `attributes...` or `session.phase`."""
+
+
+class ChoicesLayer(_Layer):
+    """A line for each choice with a label; without any, the layer is left out."""
+
+    heading: str = ""
+    """Stands above the lines."""
+    each: Literal["session.choices"]
+    """What there is a line for."""
+    line: Literal["{context_label}"] = "{context_label}"
+    """The line."""
+
+
+class SourceLayer(_Layer):
+    """Text from a source that a package registers under `turnlog.sources`.
+
+    It is asked at the first call and pinned like a prompt file.
+    """
+
+    source: Annotated[str, Field(min_length=1)]
+    """The name it is registered by."""
+
+
+Layer = Annotated[
+    Annotated[FileLayer, Tag("(file)")]
+    | Annotated[TextLayer, Tag("(text)")]
+    | Annotated[AttributeLayer, Tag("(attribute)")]
+    | Annotated[FieldsLayer, Tag("(fields)")]
+    | Annotated[ChoicesLayer, Tag("(each)")]
+    | Annotated[SourceLayer, Tag("(source)")],
+    Discriminator(
+        form_by("file", "text", "attribute", "fields", "each", "source"),
+        custom_error_type="layer_source",
+        custom_error_message=(
+            "a layer needs one of: `file`, `text`, `attribute`, `fields`, `each`, `source`"
+        ),
+    ),
+]

@@ -1,0 +1,129 @@
+"""Phases: the state machine of a session, as its cartridge draws it.
+
+The cartridge is the only source of states and transitions; the blueprint says which kind of call
+a kind of phase makes, and which of a model's signals follows which transition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from turnlog.projections.blueprint.strict import Name, Strict
+
+BY_PHASE: Final = "by_phase"
+"""A profile's call when it depends on the phase."""
+Kind = Literal["static", "freeform", "debrief"]
+"""A phase of choices, of dialogue, or one that speaks once by itself."""
+
+
+class Choice(Strict):
+    """One way on from a static phase."""
+
+    next: Name
+    """The phase it leads to."""
+    context_label: str | None = None
+    """What prompts may say of it later."""
+
+
+class Transitions(Strict):
+    """Where a dialogue goes on, by how it went."""
+
+    on_success: Name | None = None
+    """The student understood."""
+    on_partial: Name | None = None
+    """The student understood in part."""
+    on_max_exchanges: Name | None = None
+    """The dialogue has become too long."""
+
+
+class Phase(Strict):
+    """One state."""
+
+    kind: Kind
+    """What happens in it."""
+    choices: dict[Name, Choice] = {}
+    """Of a static phase."""
+    min_exchanges: Annotated[int, Field(ge=0)] = 0
+    """Exchanges before a model may end the phase."""
+    max_exchanges: Annotated[int, Field(ge=1)] | None = None
+    """Exchanges after which the phase ends by itself."""
+    ai_transitions: Transitions = Transitions()
+    """Of a freeform phase."""
+    next: Name | None = None
+    """What follows a debrief."""
+
+
+PHASES: TypeAdapter[dict[Name, Phase]] = TypeAdapter(dict[Name, Phase])
+
+
+class PhasesSpec(Strict):
+    """How a blueprint runs the phases of its cartridge."""
+
+    from_: Annotated[Literal["cartridge.phases"], Field(alias="from")]
+    """Where they are drawn."""
+    calls: dict[Literal["freeform", "debrief"], Name]
+    """Kind of phase to kind of call."""
+    signals: dict[Name, Literal["on_success", "on_partial", "on_max_exchanges"]] = {}
+    """A model's signal to the transition it follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseGraph:
+    """The state machine of one session."""
+
+    start: str
+    phases: Mapping[str, Phase]
+    spec: PhasesSpec
+
+    def leads(self, phase: str, signal: str) -> str | None:
+        """Say where a signal leads from a phase; none when it leads nowhere."""
+        transition = self.spec.signals.get(signal)
+        found = self.phases.get(phase)
+        if found is None or transition is None:
+            return None
+        target: str | None = getattr(found.ai_transitions, transition)
+        return target
+
+    def offered(self, phase: str | None, exchanges: int) -> tuple[str, ...]:
+        """Name the signals a model may send in a phase after so many exchanges."""
+        found = self.phases.get(phase or "")
+        if found is None or found.kind != "freeform" or exchanges < found.min_exchanges:
+            return ()
+        return tuple(signal for signal in self.spec.signals if self.leads(phase or "", signal))
+
+
+def graph_of(spec: PhasesSpec, drawn: JsonValue) -> PhaseGraph:
+    """Read the state machine out of a cartridge that was checked before."""
+    if not isinstance(drawn, dict):
+        message = "phases must be a mapping"
+        raise TypeError(message)
+    states = {name: state for name, state in drawn.items() if name != "start"}
+    return PhaseGraph(str(drawn.get("start")), PHASES.validate_python(states), spec)
+
+
+def remarks_on(graph: PhaseGraph) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Give what is wrong with a state machine: where, and what."""
+    if graph.start not in graph.phases:
+        yield ("start",), f"there is no phase `{graph.start}`"
+    for name, phase in graph.phases.items():
+        for path, target in _targets(phase):
+            if target not in graph.phases:
+                yield (name, *path), f"there is no phase `{target}`"
+        if phase.max_exchanges is not None and phase.max_exchanges < phase.min_exchanges:
+            yield (name, "max_exchanges"), f"it is less than min_exchanges {phase.min_exchanges}"
+        if phase.max_exchanges is not None and phase.ai_transitions.on_max_exchanges is None:
+            yield (name, "ai_transitions"), "`max_exchanges` needs `on_max_exchanges`"
+
+
+def _targets(phase: Phase) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name, choice in phase.choices.items():
+        yield ("choices", name, "next"), choice.next
+    for name, target in phase.ai_transitions:
+        if target is not None:
+            yield ("ai_transitions", name), target
+    if phase.next is not None:
+        yield ("next",), phase.next

@@ -1,0 +1,185 @@
+"""The rules of phases: what may be done in one, and how a session comes to the next.
+
+The graph is the cartridge's. A model, a choice or a caller can only send a session along an edge
+that is drawn there, and only once the phase may be left.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.tokens import ToolRequest
+from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.turn import ChoiceRecorded, Exchange, TurnSubmitted
+from turnlog.projections.blueprint.phases import PhaseGraph
+from turnlog.projections.session.attempts import Events
+from turnlog.projections.session.commands import CompleteTurn, RecordChoice, SendSignal
+from turnlog.projections.session.state import SessionState
+
+TRANSITION = "transition_phase"
+"""The one tool a model is offered to end a phase."""
+FORCED = "max_reached"
+"""The signal that is sent for a dialogue which has become too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Where a session goes from its phase."""
+
+    phase: str
+    signal: str
+    forced: bool = False
+
+
+def takes_turns(state: SessionState, graph: PhaseGraph | None) -> None:
+    """Refuse a turn where the phase takes none."""
+    phase = graph.phases.get(state.phase or "") if graph else None
+    if phase is None or phase.kind == "freeform":
+        return
+    choices = ", ".join(phase.choices)
+    raise Refused(
+        "phase-takes-no-turns",
+        f"phase {state.phase} is {phase.kind}",
+        field="text",
+        fix=f"choose one of: {choices}" if choices else "nothing can be said any more",
+    )
+
+
+def begun(graph: PhaseGraph | None) -> Events:
+    """Enter the first phase of a session."""
+    return (PhaseEntered(phase=graph.start),) if graph else ()
+
+
+def entered(state: SessionState, graph: PhaseGraph, step: Step, turn: int | None = None) -> Events:
+    """Enter a phase; one that speaks by itself gets its turn at once."""
+    arrived = PhaseEntered(
+        phase=step.phase, before=state.phase, signal=step.signal, forced=step.forced, turn=turn
+    )
+    if graph.phases[step.phase].kind != "debrief":
+        return (arrived,)
+    return (arrived, TurnSubmitted(turn=state.submitted + 1))
+
+
+def choose(state: SessionState, command: RecordChoice) -> Events:
+    """Make a choice of a static phase."""
+    phase = command.phases.phases.get(state.phase or "")
+    if phase is None or command.choice not in phase.choices:
+        offered = ", ".join(phase.choices) if phase else ""
+        raise Refused(
+            "choice-not-offered",
+            f"phase {state.phase} has no choice {command.choice!r}",
+            field="choice",
+            fix=f"choose one of: {offered}" if offered else "this phase offers no choices",
+        )
+    chosen = phase.choices[command.choice]
+    recorded = ChoiceRecorded(
+        phase=state.phase or "", choice=command.choice, label=chosen.context_label
+    )
+    step = Step(chosen.next, "choice")
+    return (recorded, *entered(state, command.phases, step))
+
+
+def signal(state: SessionState, command: SendSignal) -> Events:
+    """End a phase by a signal from outside, under the same rules as a model's."""
+    if state.open is not None:
+        raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
+    offered = command.phases.offered(state.phase, state.exchanges)
+    if command.signal not in offered:
+        raise Refused(
+            "signal-not-offered",
+            f"phase {state.phase} does not offer {command.signal!r} now",
+            field="signal",
+            fix=f"send one of: {', '.join(offered)}" if offered else "go on with the dialogue",
+        )
+    target = command.phases.leads(state.phase or "", command.signal) or ""
+    return entered(state, command.phases, Step(target, command.signal))
+
+
+def stepped(state: SessionState, command: CompleteTurn) -> Step | None:
+    """Say where a completed turn leads: by the model's signal, by force, or nowhere."""
+    graph = command.phases
+    phase = graph.phases.get(state.phase or "") if graph else None
+    if graph is None or phase is None:
+        return None
+    if phase.kind == "debrief":
+        return Step(phase.next, "next") if phase.next else None
+    if command.withheld is None:
+        for wanted in command.tools:
+            name = signal_in(wanted)
+            if refusal(state, graph, wanted) is None and (target := graph.leads(_in(state), name)):
+                return Step(target, name)
+    target = phase.ai_transitions.on_max_exchanges
+    if phase.max_exchanges and state.exchanges + 1 >= phase.max_exchanges and target:
+        return Step(target, FORCED, forced=True)
+    return None
+
+
+def _in(state: SessionState) -> str:
+    return state.phase or ""
+
+
+def exchange(state: SessionState, graph: PhaseGraph | None, step: Step | None) -> Exchange | None:
+    """Say what a completed turn was in its phase."""
+    phase = graph.phases.get(_in(state)) if graph else None
+    if phase is None or phase.kind == "static":
+        return None
+    return Exchange(
+        phase=_in(state),
+        kind=phase.kind,
+        count=state.exchanges + 1,
+        signal=step.signal if step else None,
+        next=step.phase if step else None,
+    )
+
+
+def refusal(state: SessionState, graph: PhaseGraph | None, wanted: ToolRequest) -> str | None:
+    """Say why a tool is not called; none when it is."""
+    if wanted.tool != TRANSITION or graph is None:
+        return f"no tool {wanted.tool[:80]!r} was offered"
+    offered = graph.offered(state.phase, state.exchanges)
+    if not offered:
+        return f"phase {state.phase} cannot be left after {state.exchanges} exchanges"
+    name = signal_in(wanted)
+    return None if name in offered else f"{name[:80]!r} is none of: {', '.join(offered)}"
+
+
+def signal_in(wanted: ToolRequest) -> str:
+    """Read the signal out of a tool's arguments; empty when there is none to read."""
+    try:
+        arguments: JsonValue = json.loads(wanted.arguments or "{}")
+    except ValueError:
+        return ""
+    found = arguments.get("signal") if isinstance(arguments, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def tooled(state: SessionState, command: CompleteTurn) -> Events:
+    """Record what the answer asked for, and what came of it; only the first signal counts."""
+    events: list[KnownEvent] = []
+    done = command.withheld is not None
+    for wanted in command.tools:
+        why = refusal(state, command.phases, wanted)
+        if why is None and done:
+            why = "the reply was withheld" if command.withheld else "the phase was ended already"
+        done = done or why is None
+        turn, call = command.attempt.turn, command.attempt.call
+        events += [
+            ToolCalled(
+                turn=turn, call=call, id=wanted.id, tool=wanted.tool, arguments=wanted.arguments
+            ),
+            ToolReturned(
+                turn=turn,
+                call=call,
+                id=wanted.id,
+                tool=wanted.tool,
+                outcome="refused" if why else "accepted",
+                detail=why or "",
+            ),
+        ]
+    return tuple(events)

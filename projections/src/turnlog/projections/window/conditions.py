@@ -1,0 +1,45 @@
+"""Conditions: whether a layer stands in a call at all. The vocabulary is fixed."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from turnlog.projections.blueprint.layer import When, WhenAttribute, WhenContext, WhenPhase
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.material import Material
+
+
+def holds(when: When, material: Material, state: SessionState) -> bool:
+    """Tell whether a condition holds for the next call."""
+    match when:
+        case "first_turn":
+            return state.completed == 0
+        case "reply_redacted":
+            return _untold(state)
+        case WhenContext(context=level):
+            return level in material.context
+        case WhenAttribute(attribute=attribute):
+            return bool(state.attributes.get(attribute))
+        case WhenPhase(phase=phase):
+            return state.phase == phase
+        case _ as never:
+            assert_never(never)
+
+
+def _untold(state: SessionState) -> bool:
+    """A note is for the first turn that carries it, all tries of that turn included."""
+    turn = state.open.turn if state.open else state.submitted + 1
+    return state.note is not None and state.note.told in {None, turn}
+
+
+def condition_name(when: When) -> str:
+    """Spell a condition as the record has it."""
+    match when:
+        case WhenContext(context=level):
+            return f"context {level}"
+        case WhenAttribute(attribute=attribute):
+            return f"attribute {attribute}"
+        case WhenPhase(phase=phase):
+            return f"phase {phase}"
+        case _:
+            return when

@@ -1,0 +1,97 @@
+"""What a call draws on besides what was said: the blueprint, its cartridge, and dotted paths.
+
+A path is a name in a fixed set of places, `cartridge.`, `attributes.` and `session.phase`. What
+it leads to is a value, and a value that is not there is empty.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from turnlog.projections.blueprint.cartridge import Cartridge
+from turnlog.projections.blueprint.layer import WhenContext
+from turnlog.projections.blueprint.phases import BY_PHASE, PhaseGraph, graph_of
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.state import SessionState
+
+SESSION_ONLY = "session_only"
+"""The level of context every session has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a session is made from, as it is pinned."""
+
+    blueprint: Blueprint
+    cartridge: Cartridge = field(default_factory=dict[str, JsonValue])
+
+    @property
+    def phases(self) -> PhaseGraph | None:
+        """The state machine, where there is one."""
+        spec = self.blueprint.phases
+        return graph_of(spec, self.cartridge.get("phases")) if spec else None
+
+    def at(self, path: str, state: SessionState | None = None) -> JsonValue:
+        """Give what a dotted path leads to; none when it leads nowhere."""
+        place, _, rest = path.partition(".")
+        match place:
+            case "cartridge":
+                return followed(self.cartridge, rest)
+            case "attributes":
+                return followed(state.attributes, rest) if state else None
+            case "session":
+                return state.phase if state and rest == "phase" else None
+            case _:
+                return None
+
+    @property
+    def unknown_context(self) -> tuple[str, ...]:
+        """Levels that no layer answers to; they are treated as `session_only`."""
+        answered = {
+            layer.when.context
+            for layer in self.blueprint.layers.values()
+            if isinstance(layer.when, WhenContext)
+        }
+        return tuple(sorted({*self.context} - answered - {SESSION_ONLY}))
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """The levels of context the cartridge asks for."""
+        spec = self.blueprint.cartridge
+        asked = self.at(spec.context) if spec and spec.context else None
+        levels = tuple(str(level) for level in asked) if isinstance(asked, list) else ()
+        return levels or (SESSION_ONLY,)
+
+    def call_kind(self, state: SessionState) -> str:
+        """Say which kind of call the session makes now."""
+        profile = self.blueprint.profiles[state.profile]
+        spec, phases = self.blueprint.phases, self.phases
+        if profile.call != BY_PHASE or spec is None or phases is None:
+            return profile.call
+        kind = phases.phases[state.phase or phases.start].kind
+        return spec.calls["debrief" if kind == "debrief" else "freeform"]
+
+
+def read_cartridge(stored: str) -> Cartridge:
+    """Read a pinned cartridge."""
+    found: JsonValue = json.loads(stored)
+    return found if isinstance(found, dict) else {}
+
+
+def followed(value: JsonValue, path: str) -> JsonValue:
+    """Follow a dotted path through mappings."""
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def listed(value: JsonValue) -> str:
+    """Spell a value on one line: a list as its items, parted by commas."""
+    if isinstance(value, list):
+        return ", ".join(filter(None, (listed(item) for item in value)))
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

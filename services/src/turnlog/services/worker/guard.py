@@ -1,0 +1,96 @@
+"""The guard: what a model says is checked before, or while, it is shown.
+
+It holds back as much as the blueprint says, and finds the first rule that the text breaks. What
+it has shown never breaks a rule that holds back enough to see it; a rule that finds something in
+what was shown already can only withhold the rest and replace the whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from turnlog.projections.blueprint.safety import CheckRule, HoldBack, PatternRule, Rule, SafetySpec
+from turnlog.projections.window.material import Material
+from turnlog.services.runtime.plugins import check_named
+
+# A boundary found too early only means a shorter piece, so no language's rules are needed.
+_SENTENCE_END: Final = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]*\s|\n")
+
+Broken = Callable[[str], str | None]
+"""Says how a text breaks a rule; none when it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a reply breaks."""
+
+    rule: str
+    reason: str
+
+
+@dataclass
+class Guard:
+    """Checks one reply as it grows."""
+
+    hold_back: HoldBack
+    rules: tuple[tuple[str, Broken], ...]
+    text: str = ""
+    shown: int = 0
+    """Characters that may be shown."""
+
+    def hear(self, piece: str) -> str | Violation:
+        """Take in a piece; gives what may be shown now, or the rule that is broken."""
+        self.text += piece
+        return self._released(self._safe_until())
+
+    def end(self) -> str | Violation:
+        """Give the rest, now that nothing follows."""
+        return self._released(len(self.text))
+
+    def _safe_until(self) -> int:
+        match self.hold_back:
+            case "none":
+                return len(self.text)
+            case "sentence":
+                ends = [found.end() for found in _SENTENCE_END.finditer(self.text, self.shown)]
+                return ends[-1] if ends else self.shown
+            case "reply":
+                return 0
+            case _ as never:
+                assert_never(never)
+
+    def _released(self, until: int) -> str | Violation:
+        if until <= self.shown:
+            return ""
+        if violation := self._violation(self.text[:until]):
+            return violation
+        piece, self.shown = self.text[self.shown : until], until
+        return piece
+
+    def _violation(self, text: str) -> Violation | None:
+        for name, broken in self.rules:
+            if reason := broken(text):
+                return Violation(name, reason)
+        return None
+
+
+def guard_of(material: Material) -> Guard:
+    """Make the guard of a session's replies."""
+    spec: SafetySpec = material.blueprint.policies.safety
+    rules = tuple((rule.name, _broken(rule, material)) for rule in spec.rules)
+    return Guard(spec.hold_back if rules else "none", rules)
+
+
+def _broken(rule: Rule, material: Material) -> Broken:
+    match rule:
+        case PatternRule(pattern=pattern):
+            search = re.compile(pattern).search
+            return lambda text: "it matches a pattern" if search(text) else None
+        case CheckRule(check=name, with_=path):
+            check, given = check_named(name), material.at(path) if path else None
+            return lambda text: check(text, given)
+        case _ as never:
+            assert_never(never)
