@@ -13,8 +13,8 @@ from tests.parts.openai_server import OpenAIServer
 from turnlog.events.call import AttemptEnded
 from turnlog.events.ids import SESSIONS
 from turnlog.events.kinds import name_of
+from turnlog.events.nats.workers import WORKERS
 from turnlog.events.turn import TurnCompleted
-from turnlog.services.worker.durable import DURABLE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -37,7 +37,7 @@ async def test_sixty_waiting_turns_hold_up_nobody_else(up: Up, provider: OpenAIS
     async with asyncio.TaskGroup() as tasks:
         for number in range(2, MANY + 2):
             tasks.create_task(service.submit(busy, f"turn {number}"))
-    told = await service.nats.connection.nc.jetstream().consumer_info(SESSIONS, DURABLE)
+    told = await service.nats.connection.nc.jetstream().consumer_info(SESSIONS, WORKERS)
     assert (told.num_pending, told.num_ack_pending) == (0, 1), "workers are told of waiting turns"
     assert (await service.say(other))["status"] == "completed"
     names = await named(up, busy)
@@ -59,7 +59,7 @@ async def test_a_durable_that_is_deleted_is_made_again_and_no_turn_lost_or_repea
     streaming, waiting = await service.open(), await service.open()
     await service.submit(streaming)
     await provider.exchange(asked + 1)
-    await service.nats.connection.nc.jetstream().delete_consumer(SESSIONS, DURABLE)
+    await service.nats.connection.nc.jetstream().delete_consumer(SESSIONS, WORKERS)
     assert (await service.say(waiting))["status"] == "completed"
     gate.set()
     await service.until(streaming, TurnCompleted)

@@ -53,15 +53,15 @@ def _running(role: Role, ending: Ending) -> AbstractAsyncContextManager[object]:
     # Each role brings its own imports: only the worker's have the model library among them.
     match role:
         case "gateway":
-            from turnlog.services.gateway.process import running as gateway  # noqa: PLC0415
+            from turnlog.services.gateway.role import running as gateway  # noqa: PLC0415
 
             return gateway(_settings(GatewaySettings), ending, Bell())
         case "worker":
-            from turnlog.services.worker.process import running as worker  # noqa: PLC0415
+            from turnlog.services.worker.role import running as worker  # noqa: PLC0415
 
             return worker(_settings(WorkerSettings), ending)
         case "projector":
-            from turnlog.services.projector.process import running as projector  # noqa: PLC0415
+            from turnlog.services.projector.role import running as projector  # noqa: PLC0415
 
             return projector(_settings(ProjectorSettings), ending, Bell())
         case _ as never:

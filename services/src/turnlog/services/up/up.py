@@ -17,15 +17,15 @@ from pathlib import Path
 
 from turnlog.events.errors import Refused
 from turnlog.projections.store.reach import Bell
-from turnlog.services.gateway import process as gateway
-from turnlog.services.projector import process as projector
+from turnlog.services.gateway import role as gateway
+from turnlog.services.projector import role as projector
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings, WorkerSettings
 from turnlog.services.runtime.tasks import stopped
 from turnlog.services.up.settings import UpSettings
-from turnlog.services.worker import process as worker
+from turnlog.services.worker import role as worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,9 @@ async def _roles(settings: UpSettings, server: NatsServer, ending: Ending) -> As
     bell = Bell()
     async with (
         projector.running(settings.for_role(ProjectorSettings, *places), ending, bell),
-        worker.running(settings.for_role(WorkerSettings, *places), ending),
         gateway.running(settings.for_role(GatewaySettings, *places), ending, bell) as http,
+        # The last to start and the first to stop, so that watchers see how turns end.
+        worker.running(settings.for_role(WorkerSettings, *places), ending),
     ):
         yield http
 

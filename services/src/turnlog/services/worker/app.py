@@ -20,11 +20,11 @@ from nats.js.api import ConsumerConfig
 from turnlog.events.codec import read
 from turnlog.events.errors import Corrupt, TurnlogError
 from turnlog.events.ids import SESSIONS, TURNS_TO_TAKE
+from turnlog.events.nats.workers import WORKERS
 from turnlog.events.turn import TurnReleased, TurnSubmitted
 from turnlog.services.runtime.tasks import stopped
 from turnlog.services.worker.answering import Answering
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
-from turnlog.services.worker.durable import DURABLE
 
 _log = structlog.get_logger("turnlog.worker")
 
@@ -61,7 +61,7 @@ def build(url: str, places: int, grace: float, answering: Answering) -> NatsBrok
     for _ in range(places):
         broker.subscriber(
             stream=JStream(SESSIONS, declare=False),
-            durable=DURABLE,
+            durable=WORKERS,
             config=ConsumerConfig(filter_subjects=list(TURNS_TO_TAKE)),
             pull_sub=PullSub(batch_size=1, timeout=PULL_SECONDS),
             ack_policy=AckPolicy.MANUAL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
@@ -16,9 +17,10 @@ from turnlog.projections.store import checkpoints
 from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.reach import Bell
 from turnlog.projections.store.schema import prepare
+from turnlog.services.cli.environment import read
 from turnlog.services.cli.logs import log_to
-from turnlog.services.gateway import process as gateway
-from turnlog.services.projector import process as projector
+from turnlog.services.gateway import role as gateway
+from turnlog.services.projector import role as projector
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
@@ -39,7 +41,8 @@ async def serving(data_dir: Path, tenant: str, *, rows: bool) -> AsyncGenerator[
     """
     log_to(sys.stderr, "console", least=logging.ERROR)
     ending = Ending()
-    settings = UpSettings(data_dir=data_dir, tenant=tenant, http="127.0.0.1:0")
+    here = {"data_dir": data_dir, "tenant": tenant, "http": "127.0.0.1:0"}
+    settings = read(UpSettings, os.environ, here)
     async with await NatsServer.start(NatsConfig(data_dir, monitor=True)) as server:
         places = (server.url, server.monitor_url)
         if rows:

@@ -37,11 +37,9 @@ async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[An
     """Answer turns while the body runs; litellm loads beside it."""
     async with connected(settings, "worker", ending.lost("nats")) as parts:
         model = LitellmModel(scripts=settings.scripts)
-        loading = asyncio.create_task(model.preload())
         answering = _answering(settings, parts, model)
         identity = await parts.log.identity(settings.tenant)
-        js = parts.connection.nc.jetstream()
-        durable = Durable(js, identity, parts.snapshots, settings.ack_wait)
+        durable = Durable(parts.connection, identity, parts.snapshots, settings.ack_wait)
         await durable.ensure()
         keeping = ending.watched(asyncio.create_task(durable.keep()), "durable")
         broker = app.build(
@@ -49,9 +47,14 @@ async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[An
         )
         try:
             async with app.working(broker, answering, settings.grace):
-                yield answering
+                # Not before work is accepted: importing it would slow down everything else.
+                loading = asyncio.create_task(model.preload())
+                try:
+                    yield answering
+                finally:
+                    await stopped(loading)
         finally:
-            await stopped(keeping, loading)
+            await stopped(keeping)
 
 
 def _answering(settings: WorkerSettings, parts: Parts, model: LitellmModel) -> Answering:
