@@ -1,6 +1,7 @@
 """The scripted model, carried by litellm like any other."""
 
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,38 @@ async def test_the_shipped_script_streams() -> None:
 def test_the_shipped_script_has_an_answer(question: str, word: str) -> None:
     reply = choose(Scripts().script("demo"), request("scripted/demo", question).messages)
     assert word in reply.text
+
+
+DOORMAN = """
+replies:
+  - {system: closed, match: enter, text: "Not tonight.", pace: 0}
+  - {match: enter, text: Welcome., pace: 0, tools: [{name: open, arguments: {door: 2}}, {name: bow}]}
+  - {match: "^$", text: "", pace: 0, tools: [{name: wait}]}
+"""
+
+
+@pytest.fixture
+def doorman(tmp_path: Path) -> LitellmModel:
+    (tmp_path / "doorman.yaml").write_text(DOORMAN)
+    return LitellmModel(scripts=tmp_path)
+
+
+async def test_it_asks_for_tools_once_its_text_is_said(doorman: LitellmModel) -> None:
+    answered = await ask(doorman, request("scripted/doorman", "May I enter?"))
+    asked = [(call.name, call.arguments) for call in answered.finished.tool_calls]
+    assert answered.text == "Welcome."
+    assert asked == [("open", '{"door": 2}'), ("bow", "{}")]
+    assert answered.finished.finish_reason == "tool_calls"
+
+
+async def test_it_may_ask_for_a_tool_and_say_nothing(doorman: LitellmModel) -> None:
+    answered = await ask(doorman, request("scripted/doorman", ""))
+    assert answered.text == ""
+    assert [call.name for call in answered.finished.tool_calls] == ["wait"]
+
+
+async def test_what_the_prompt_says_picks_a_reply_as_well(doorman: LitellmModel) -> None:
+    told = {"role": "system", "content": "The house is CLOSED."}
+    asked = request("scripted/doorman", "May I enter?")
+    answered = await ask(doorman, replace(asked, messages=(told, *asked.messages)))
+    assert answered.text == "Not tonight."

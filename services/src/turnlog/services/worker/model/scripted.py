@@ -1,24 +1,37 @@
 """A model that answers from a script, word by word, like a real one.
 
 It decides only by the request it gets, so the same request always has the same answer: a reply is
-picked by what the user said last, else by how many turns there have been. It can fail in every way
-a provider can. It knows nothing of litellm, which carries it.
+picked by what the user said last and by what the prompt says, else by how many turns there have
+been. It asks for tools whether they are offered or not, and can fail in every way a provider can.
+It knows nothing of litellm, which carries it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import cast
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
-from turnlog.services.worker.model.exchange import FinishReason
+from turnlog.services.worker.model.exchange import FinishReason, ToolCall
 from turnlog.services.worker.model.failures import FailureCode, ModelFailure
 
 _WORD = re.compile(r"\S+\s*|\s+")
 _SLOT = "{text}"
+
+
+class Wanted(BaseModel):
+    """A tool to ask for, once the text is said."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    """Which one, offered or not."""
+    arguments: dict[str, JsonValue] = {}
+    """What it is given."""
 
 
 class Reply(BaseModel):
@@ -29,7 +42,11 @@ class Reply(BaseModel):
     text: str
     """`{text}` in it stands for what the user said last."""
     match: str | None = None
-    """A pattern looked for, in any case, in what the user said last; None: it waits its turn."""
+    """A pattern looked for, in any case, in what the user said last."""
+    system: str | None = None
+    """The same in the system messages. A reply with neither pattern waits its turn."""
+    tools: tuple[Wanted, ...] = ()
+    """Tools asked for at the end."""
     finish: FinishReason = "stop"
     """Why the model stops."""
     fail: FailureCode | None = None
@@ -37,7 +54,7 @@ class Reply(BaseModel):
     pace: float = Field(default=0.02, ge=0)
     """Seconds before each word."""
 
-    @field_validator("match")
+    @field_validator("match", "system")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
         try:
@@ -53,13 +70,14 @@ class Script(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     replies: tuple[Reply, ...] = Field(min_length=1)
-    """Those with a match are tried in order; when none fits, the others take turns."""
+    """Those with patterns are tried in order; when none fits, the others take turns."""
 
 
 def choose(script: Script, messages: Sequence[Mapping[str, object]]) -> Reply:
-    said = [_text(message.get("content")) for message in messages if message.get("role") == "user"]
+    said = _said(messages, "user")
     last = said[-1] if said else ""
-    reply = _matching(script, last) or _in_turn(script, len(said))
+    told = "\n".join(_said(messages, "system"))
+    reply = _matching(script, last, told) or _in_turn(script, len(said))
     return reply.model_copy(update={"text": reply.text.replace(_SLOT, last)})
 
 
@@ -72,6 +90,14 @@ async def perform(reply: Reply) -> AsyncGenerator[str, None]:
         raise ModelFailure(reply.fail, "as scripted")
 
 
+def tool_calls(reply: Reply) -> tuple[ToolCall, ...]:
+    """Spell the tools a reply asks for as a provider does."""
+    return tuple(
+        ToolCall(f"scripted-{place}", wanted.name, json.dumps(wanted.arguments))
+        for place, wanted in enumerate(reply.tools, 1)
+    )
+
+
 def tokens(text: str) -> int:
     """A scripted model has a token a word."""
     return len(_WORD.findall(text))
@@ -81,15 +107,21 @@ def sent_tokens(messages: Sequence[Mapping[str, object]]) -> int:
     return sum(tokens(_text(message.get("content"))) for message in messages)
 
 
-def _matching(script: Script, last: str) -> Reply | None:
+def _said(messages: Sequence[Mapping[str, object]], role: str) -> list[str]:
+    return [_text(message.get("content")) for message in messages if message.get("role") == role]
+
+
+def _matching(script: Script, last: str, told: str) -> Reply | None:
     for reply in script.replies:
-        if reply.match is not None and re.search(reply.match, last, re.IGNORECASE):
+        patterns = ((reply.match, last), (reply.system, told))
+        given = [(pattern, text) for pattern, text in patterns if pattern is not None]
+        if given and all(re.search(pattern, text, re.IGNORECASE) for pattern, text in given):
             return reply
     return None
 
 
 def _in_turn(script: Script, turn: int) -> Reply:
-    waiting = [reply for reply in script.replies if reply.match is None]
+    waiting = [reply for reply in script.replies if reply.match is None and reply.system is None]
     if not waiting:
         raise ModelFailure("empty", "the script has no reply to this")
     return waiting[(max(turn, 1) - 1) % len(waiting)]
