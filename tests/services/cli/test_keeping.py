@@ -3,12 +3,12 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.parts.turnlog_up import turnlog_up
 from tests.services.cli.conftest import Played, Turnlog
 from turnlog.services.cli.doctor import machine
 from turnlog.services.runtime.library import SHIPPED
@@ -50,10 +50,19 @@ def test_a_directory_that_takes_no_files_is_named(tmp_path: Path) -> None:
 
 
 def test_a_clock_behind_what_was_written_is_named(tmp_path: Path) -> None:
-
     (tmp_path / "server.log").touch()
     os.utime(tmp_path / "server.log", (4e9, 4e9))
     assert machine.clock(tmp_path).verdict == "wary"
+
+
+def test_read_models_of_a_later_release_are_named(turnlog: Turnlog, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "read-models.db")) as database:
+        database.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        database.execute("INSERT INTO alembic_version VALUES ('9999')")
+        database.commit()
+    ran = turnlog("doctor", "--data-dir", tmp_path)
+    assert ran.code == 1
+    assert "schema 9999" in ran.out
 
 
 def test_a_shipped_blueprint_has_no_faults(turnlog: Turnlog) -> None:
@@ -81,21 +90,3 @@ def test_a_blueprint_that_is_not_there_is_a_fault(turnlog: Turnlog, tmp_path: Pa
     ran = turnlog("blueprint", "check", tmp_path / "none")
     assert ran.code == 1
     assert "put a blueprint.yaml there" in ran.out
-
-
-def test_read_models_are_rebuilt_beside_a_service_and_without_one(
-    turnlog: Turnlog, tmp_path: Path
-) -> None:
-    data_dir = tmp_path / "data"
-    here = ("--data-dir", data_dir)
-    with turnlog_up(data_dir) as up:
-        asked = {"blueprint": "assistant", "session": "s1"}
-        httpx.post(f"{up.http}/v1/sessions", json=asked).raise_for_status()
-        running = turnlog("rebuild", *here)
-    stopped = turnlog("rebuild", *here)
-    for ran in (running, stopped):
-        assert (ran.code, ran.out) == (0, "rebuilt up to stream sequence 1\n")
-    (data_dir / "read-models.db").unlink()
-    assert turnlog("rebuild", *here).code == 0
-    listed = turnlog("sessions", "-o", "json", *here).json["sessions"]
-    assert [each["session"] for each in listed] == ["s1"]

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.parts.turnlog_up import turnlog_up
+from tests.parts.turnlog_up import TURNLOG, turnlog_up
 from tests.services.cli.conftest import SAID, Played, Ran, Turnlog, play
 
 
@@ -141,6 +143,38 @@ def test_a_data_directory_that_is_not_there_is_not_made(turnlog: Turnlog, tmp_pa
     assert not (tmp_path / "none").exists()
 
 
+def test_what_the_system_refuses_is_an_error_like_any_other(
+    turnlog: Turnlog, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    ran = turnlog("up", "--data-dir", tmp_path / "file" / "data")
+    assert ran.code == 1
+    assert str(tmp_path / "file") in ran.err.replace("\n", "").replace(" ", "")
+    assert "turnlog doctor" in ran.err
+
+
+def test_settings_that_cannot_be_are_told_by_reading_commands_too(
+    turnlog: Turnlog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNLOG_KEEP_ALIVE", "never")
+    ran = turnlog("verify", "--data-dir", tmp_path)
+    assert ran.code == 2
+    assert "TURNLOG_KEEP_ALIVE" in ran.err
+
+
+def test_watching_shows_what_comes_and_not_only_what_was(played: Played) -> None:
+    command = [str(TURNLOG), "tail", "-o", "json", "--url", played.up.http]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert json.loads(watching.stdout.readline())["type"] == "turnlog.session-opened.v1"
+        asked = {"blueprint": "assistant", "session": "watched"}
+        httpx.post(f"{played.up.http}/v1/sessions", json=asked).raise_for_status()
+        seen = next(line for line in watching.stdout if '"watched"' in line)
+        assert json.loads(seen)["sequence"] == 1
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 130
+
+
 def test_a_service_that_does_not_answer_is_an_error_not_an_accident(turnlog: Turnlog) -> None:
     ran = turnlog("sessions", "--url", "http://127.0.0.1:9")
     assert ran.code == 1
@@ -176,6 +210,9 @@ def test_a_directory_that_nobody_serves_answers_as_its_service_did(
     for question, before, after in zip(QUESTIONS, served, opened, strict=True):
         assert (before.code, after.code) == (0, 0), (question, after.err)
         assert timeless(after) == timeless(before), question
+    (data_dir / "read-models.db").unlink()
+    assert turnlog("rebuild", "--data-dir", data_dir).code == 0
+    assert timeless(ask(session)[0]) == timeless(served[0])
 
 
 def timeless(ran: Ran) -> list[Any]:

@@ -12,11 +12,12 @@ from tests.parts.blueprint_strategies import Variant, variants
 from tests.parts.sessions import Request, played_on, requests
 from tests.parts.windows import assembled, blueprint_of, opened_by
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.kinds import KnownEvent, Unknown
+from turnlog.events.kinds import KINDS, KnownEvent, Unknown
 from turnlog.projections.testing import claiming, saying
 from turnlog.projections.window.call import Assembled
 from turnlog.services.cli.screens.bars import shares, token_bars, widths
 from turnlog.services.cli.screens.margin import beside
+from turnlog.services.cli.screens.palette import FAMILIES
 from turnlog.services.cli.screens.passages import passages
 from turnlog.services.cli.screens.prompt import part_table, prompt_texts
 from turnlog.services.cli.screens.sentence import sentence
@@ -139,3 +140,9 @@ def words(console: Console) -> list[str]:
 )
 def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, spelt: str) -> None:
     assert money(micro_dollars) == spelt
+
+
+def test_every_family_of_events_has_a_colour_of_its_own() -> None:
+    families = {kind.leaf.partition(".")[0] for kind in KINDS.values()}
+    assert families == set(FAMILIES)
+    assert len(set(FAMILIES.values())) == len(FAMILIES)

@@ -88,3 +88,23 @@ def test_a_session_that_was_tampered_with_is_verified_even_when_nobody_serves_it
     """The read models have set it aside, and the log is asked all the same."""
     listed = turnlog("sessions", "-o", "json", "--data-dir", tampered.data_dir).json["sessions"]
     assert {each["session"]: each["sequence"] for each in listed}["unchained"] == 8
+
+
+def test_a_page_of_sessions_says_how_to_see_more(turnlog: Turnlog, tampered: Tampered) -> None:
+    here = ("--data-dir", tampered.data_dir, "--limit", "2")
+    page = turnlog("sessions", *here).out
+    assert page.index("answered-twice") < page.index("unchained")
+    assert "sound" not in page
+    older = page.partition("older ones: ")[2].split()
+    assert "sound" in turnlog("sessions", *here, *older).out
+
+
+def test_read_models_are_rebuilt_beside_the_service_that_reads_them(
+    turnlog: Turnlog, tampered: Tampered
+) -> None:
+    listed = ("sessions", "-o", "json", "--data-dir", tampered.data_dir)
+    before = turnlog(*listed).json
+    ran = turnlog("rebuild", "--data-dir", tampered.data_dir)
+    assert (ran.code, ran.out) == (0, "rebuilt up to stream sequence 26\n")
+    assert "session=unchained" in ran.err, "what is set aside is said, and not among the answers"
+    assert turnlog(*listed).json == before

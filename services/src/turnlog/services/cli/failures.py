@@ -86,9 +86,13 @@ class Failure:
     """The option, argument or variable at fault."""
 
 
-def failure_of(error: TurnlogError) -> Failure:
+def failure_of(error: TurnlogError | OSError) -> Failure:
     """Say what an error means to whoever sits at the terminal."""
     match error:
+        case OSError():
+            where = str(error.filename or "the operating system")
+            fix = "`turnlog doctor` looks at what a service needs here"
+            return Failure(where, error.strerror or type(error).__name__, fix, Exit.ERROR)
         case Refused():
             return _refused(error)
         case Conflict(actual=actual):

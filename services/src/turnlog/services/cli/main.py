@@ -1,4 +1,8 @@
-"""The entry of the command line: build it, run it, and turn errors into exit codes."""
+"""The entry of the command line: build it, run it, and turn errors into exit codes.
+
+What the operating system refuses is told like any other error; a fault of the program is not
+caught, and keeps its traceback.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line with these arguments, or with those of this process."""
     try:
         build()(arguments)
-    except TurnlogError as error:
+    except (TurnlogError, OSError) as error:
         sys.exit(_told(error))
 
 
-def _told(error: TurnlogError) -> int:
+def _told(error: TurnlogError | OSError) -> int:
     # Imported when there is something to tell: help needs none of it.
     from turnlog.services.cli.console import remarks  # noqa: PLC0415
     from turnlog.services.cli.failures import failure_of, show  # noqa: PLC0415

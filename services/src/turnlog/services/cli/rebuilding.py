@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ from turnlog.events.errors import Unavailable
 from turnlog.projections.store.engine import open_store
 from turnlog.services.cli.console import answers
 from turnlog.services.cli.environment import read
+from turnlog.services.cli.logs import log_to
 from turnlog.services.cli.options import Asked
 from turnlog.services.cli.place import READY_FILE, Service, find
 from turnlog.services.cli.verifying import progress
@@ -26,6 +29,7 @@ from turnlog.services.up.settings import UpSettings
 
 async def rebuild_all(asked: Asked, environ: Mapping[str, str]) -> None:
     """Fold everything anew and switch to it; readers keep the old rows meanwhile."""
+    log_to(sys.stderr, "console", least=logging.ERROR)
     async with (
         _settings(asked, environ) as settings,
         connected(settings, "rebuild", Ending().lost("nats")) as parts,
@@ -58,7 +62,8 @@ async def _settings(asked: Asked, environ: Mapping[str, str]) -> AsyncGenerator[
     if "TURNLOG_NATS_URL" in environ:
         yield read(ProjectorSettings, environ)
         return
-    here = UpSettings(data_dir=asked.data_dir, tenant=asked.tenant)
+    given = {"data_dir": asked.data_dir, "tenant": asked.tenant}
+    here = read(UpSettings, environ, given)
     if isinstance(find(asked), Service):
         yield here.for_role(ProjectorSettings, _ready_nats(asked.data_dir), None)
         return

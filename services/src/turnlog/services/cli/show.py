@@ -15,7 +15,7 @@ from turnlog.services.cli.reader.reader import Query, Reader
 from turnlog.services.cli.screens.blueprints import blueprint_table
 from turnlog.services.cli.screens.history import conversation
 from turnlog.services.cli.screens.prompt import prompt_screen, window_screen
-from turnlog.services.cli.screens.sessions import session_table, summary
+from turnlog.services.cli.screens.sessions import session_list, summary
 from turnlog.services.gateway.payloads.closed import Answer
 
 Form = Literal["table", "json"]
@@ -24,7 +24,7 @@ Form = Literal["table", "json"]
 async def show_sessions(reader: Reader, query: Query, form: Form) -> None:
     """List sessions."""
     page = await reader.sessions(query)
-    _show(page, session_table(page), form)
+    _show(page, session_list(page), form)
 
 
 async def show_session(reader: Reader, session: str, form: Form) -> None:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from turnlog.services.cli.console import answers, print_json, remarks
-from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.reader.reader import Reader, Wanted
 from turnlog.services.cli.screens.verify import report
 from turnlog.services.cli.show import Form
 from turnlog.services.gateway.payloads.verify import VerifyView
@@ -30,7 +30,7 @@ async def verify(reader: Reader, session: str | None, form: Form) -> bool:
 async def _all_sessions(reader: Reader) -> list[str]:
     """Name every session that has an event on the log; read models may have missed one."""
     found: dict[str, None] = {}
-    async with aclosing(reader.events(None, live=False)) as events:
+    async with aclosing(reader.events(Wanted())) as events:
         async for recorded in events:
             found[recorded.session] = None
     return list(found)

@@ -7,36 +7,49 @@ import json
 import sys
 from contextlib import aclosing
 
+from rich.text import Text
+
+from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
 from turnlog.services.cli.console import answers, print_json
-from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.reader.reader import Reader, Unreadable, Wanted
 from turnlog.services.cli.replay.player import Player
 from turnlog.services.cli.replay.scenes import scenes
 from turnlog.services.cli.screens.events import event_line
+from turnlog.services.cli.screens.palette import BAD
+from turnlog.services.cli.screens.spelling import one_line
 from turnlog.services.cli.show import Form
 
 
-async def tail(
-    reader: Reader, session: str | None, types: str | None, after: int, form: Form, *, live: bool
-) -> None:
+async def tail(reader: Reader, wanted: Wanted, form: Form, *, live: bool) -> None:
     """Write one line an event, for as long as somebody watches."""
-    console = answers()
-    events = reader.events(session, after=after, types=types, live=live and reader.live)
+    events = reader.watch(wanted) if live and reader.live else reader.events(wanted)
     async with aclosing(events):
-        async for recorded in events:
+        async for event in events:
             if form == "json":
-                print_json(json.loads(recorded.stored))
+                print_json(
+                    json.loads(event.said if isinstance(event, Unreadable) else event.stored)
+                )
             else:
-                # A person's line ends at the edge; whoever reads by program gets it whole.
-                whole = not console.is_terminal
-                line = event_line(recorded, with_session=session is None)
-                console.print(line, no_wrap=True, overflow="ellipsis", soft_wrap=whole)
+                _write(event, with_session=wanted.session is None)
+
+
+def _write(event: Recorded | Unreadable, *, with_session: bool) -> None:
+    console = answers()
+    line = (
+        Text(one_line(f"unreadable {event.said}"), BAD)
+        if isinstance(event, Unreadable)
+        else event_line(event, with_session=with_session)
+    )
+    # A person's line ends at the edge; whoever reads by program gets it whole.
+    whole = not console.is_terminal
+    console.print(line, no_wrap=True, overflow="ellipsis", soft_wrap=whole)
 
 
 async def replay(reader: Reader, session: str, speed: float, *, step: bool) -> None:
     """Play a session as its user saw it."""
     console = answers()
-    events = [event async for event in reader.events(session, live=False)]
+    events = [event async for event in reader.events(Wanted(session))]
     if step and not sys.stdin.isatty():
         fix = "leave it out, or run it in a terminal"
         raise Refused("bad-option", "nobody is there to turn the page", field="--step", fix=fix)

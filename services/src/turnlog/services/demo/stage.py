@@ -14,7 +14,7 @@ from rich.text import Text
 
 from turnlog.services.cli.console import answers
 from turnlog.services.cli.failures import Exit
-from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.reader.reader import Reader, Wanted
 from turnlog.services.cli.screens.events import event_table
 from turnlog.services.cli.screens.history import SAID, WIDTH
 from turnlog.services.cli.screens.palette import FAMILIES, QUIET
@@ -53,7 +53,7 @@ class Stage:
     async def record(self, session: str) -> None:
         """Show what the log holds of a session; exit code 5 where it is not verified."""
         reader = Reader(self.client)
-        events = [event async for event in reader.events(session, live=False)]
+        events = [event async for event in reader.events(Wanted(session))]
         await self.scene("What the log holds", "every event in order; what follows is read from it")
         self.console.print(event_table(events))
         last = (await reader.calls(session)).calls[-1]

@@ -22,7 +22,8 @@ from turnlog.services.cli.options import (
 )
 
 
-def sessions(
+def sessions(  # noqa: PLR0913 - one for each option
+    *,
     query: Annotated[
         str | None,
         typer.Option(
@@ -38,6 +39,9 @@ def sessions(
     limit: Annotated[
         int, typer.Option(metavar="NUMBER", min=1, max=500, help="How many at the most.")
     ] = 50,
+    before: Annotated[
+        int | None, typer.Option(metavar="PLACE", help="The page that an earlier one named.")
+    ] = None,
     url: Url = None,
     data_dir: DataDir = HERE,
     tenant: Tenant = DEFAULT,
@@ -46,7 +50,13 @@ def sessions(
     """List sessions, newest first."""
     from turnlog.services.cli.show import show_sessions
 
-    wanted = {"q": query, "blueprint": blueprint, "redacted": redacted, "limit": limit}
+    wanted = {
+        "q": query,
+        "blueprint": blueprint,
+        "redacted": redacted,
+        "limit": limit,
+        "before": before,
+    }
     asked = Asked(url, data_dir, tenant)
     reading(asked, lambda reader: show_sessions(reader, wanted, output), rows=True)
 

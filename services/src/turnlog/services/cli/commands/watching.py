@@ -47,10 +47,11 @@ def tail(
     output: Output = "table",
 ) -> None:
     """Watch events, one a line: those there are, then those that come."""
+    from turnlog.services.cli.reader.reader import Wanted
     from turnlog.services.cli.watching import tail
 
-    asked = Asked(url, data_dir, tenant)
-    reading(asked, lambda reader: tail(reader, session, types, after, output, live=follow))
+    asked, wanted = Asked(url, data_dir, tenant), Wanted(session, after, types)
+    reading(asked, lambda reader: tail(reader, wanted, output, live=follow))
 
 
 def replay(

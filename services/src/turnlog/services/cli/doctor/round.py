@@ -29,7 +29,7 @@ async def examine(asked: Asked, environ: Mapping[str, str]) -> tuple[Finding, ..
         machine.disk(asked.data_dir),
         machine.port(settings.http, running),
         machine.clock(asked.data_dir),
-        server.schema(),
+        server.schema(asked.data_dir),
         machine.models(),
     )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import tempfile
+from contextlib import closing, suppress
 from pathlib import Path
 
 from turnlog.events.errors import TurnlogError
@@ -41,6 +43,23 @@ async def jetstream() -> tuple[Finding, ...]:
     )
 
 
-def schema() -> Finding:
-    """Tell which schema of read models this release writes."""
-    return good("read models", f"schema {REVISION}")
+def schema(data_dir: Path) -> Finding:
+    """Compare the schema of the read models with the one this release writes."""
+    file = data_dir / "read-models.db"
+    found = _revision(file) if file.exists() else None
+    if found is None:
+        return good("read models", f"none yet; this release makes schema {REVISION}")
+    if found > REVISION:
+        said = f"schema {found}, this release knows {REVISION}"
+        return bad("read models", said, "run the later release, or `turnlog rebuild` elsewhere")
+    return good("read models", f"schema {found}")
+
+
+def _revision(file: Path) -> str | None:
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database,
+    ):
+        row = database.execute("SELECT version_num FROM alembic_version").fetchone()
+        return None if row is None else str(row[0])
+    return None

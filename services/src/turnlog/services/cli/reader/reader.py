@@ -6,8 +6,8 @@ Events come as they stand on the log. Nothing in here changes anything.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -31,6 +31,25 @@ SECONDS: Final = 60.0
 """How long a service may be silent; event streams show a sign of life sooner than that."""
 Query = Mapping[str, str | int | bool | None]
 View = TypeVar("View", bound=Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events."""
+
+    session: str | None = None
+    """Of this session; else of all."""
+    after: int = 0
+    """Behind this sequence of the session, or this place in the stream of all."""
+    types: str | None = None
+    """Names parted by commas; else all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Something on the log that is no event, as JSON that says where and why."""
+
+    said: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,31 +105,29 @@ class Reader:
             fix = "use the command line of the service's own release"
             raise Refused("other-release", detail, fix=fix) from None
 
-    async def events(
-        self, session: str | None, *, after: int = 0, types: str | None = None, live: bool
-    ) -> AsyncGenerator[Recorded]:
-        """Give events in order, of one session or of all; ends at the last unless `live`."""
-        path = f"/v1/sessions/{session}/events" if session else "/v1/events"
-        form = "text/event-stream" if live else "application/x-ndjson"
-        query = {"after": after} | ({"types": types} if types else {})
-        request = self.client.build_request("GET", path, params=query, headers={"Accept": form})
-        with reaching(str(self.client.base_url)):
-            answer = await self.client.send(request, stream=True)
-            async with aclosing(_told(answer, live=live)) as told:
-                async for recorded in told:
-                    yield recorded
-
-
-async def _told(answer: httpx.Response, *, live: bool) -> AsyncGenerator[Recorded]:
-    try:
-        if not answer.is_success:
-            await answer.aread()
-        checked(answer)
-        if live:
-            async for frame in frames(answer.aiter_lines()):
-                yield codec.read(frame.data.encode(), 0)
-        else:
-            async for line in answer.aiter_lines():
+    async def events(self, wanted: Wanted) -> AsyncGenerator[Recorded]:
+        """Give the events there are, in order."""
+        async with self._lines(wanted, "application/x-ndjson") as lines:
+            async for line in lines:
                 yield codec.read(line.encode(), 0)
-    finally:
-        await answer.aclose()
+
+    async def watch(self, wanted: Wanted) -> AsyncGenerator[Recorded | Unreadable]:
+        """Give the events there are, then those that come; what is no event is told as well."""
+        async with self._lines(wanted, "text/event-stream") as lines:
+            async for frame in frames(lines):
+                if frame.name == "unreadable":
+                    yield Unreadable(frame.data)
+                else:
+                    yield codec.read(frame.data.encode(), 0)
+
+    @asynccontextmanager
+    async def _lines(self, wanted: Wanted, form: str) -> AsyncGenerator[AsyncIterator[str]]:
+        session = f"sessions/{wanted.session}/" if wanted.session else ""
+        query = {"after": wanted.after} | ({"types": wanted.types} if wanted.types else {})
+        headers = {"Accept": form}
+        with reaching(str(self.client.base_url)):
+            path = f"/v1/{session}events"
+            async with self.client.stream("GET", path, params=query, headers=headers) as answer:
+                if not answer.is_success:
+                    await answer.aread()
+                yield checked(answer).aiter_lines()

@@ -16,9 +16,11 @@ from turnlog.events.call import AttemptEnded, AttemptStarted, Timings
 from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Event
+from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import SessionClosed, SessionOpened
 from turnlog.events.turn import (
+    ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
@@ -78,7 +80,7 @@ def _line(event: Event, spoke: float) -> _Line | None:
         case SessionOpened(blueprint=blueprint):
             return _Line("note", f"the session opens by {blueprint.name} v{blueprint.version}")
         case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
-            return _Line("you", _text(text), turn=turn)
+            return _Line("you", _text(text), turn=turn) if text else None
         case AttemptStarted(attempt=attempt) if attempt > 1:
             return _Line("note", f"attempt {attempt} begins anew")
         case AttemptEnded(partial=partial) if partial:
@@ -91,6 +93,10 @@ def _line(event: Event, spoke: float) -> _Line | None:
             return _Line("note", f"turn {turn} has no reply: {reason}")
         case ReplyRedacted(turn=turn, replacement=replacement):
             return _Line("note", f"the reply of turn {turn} is withheld: {_text(replacement)}")
+        case ChoiceRecorded(choice=choice, label=label):
+            return _Line("note", f"the choice is {label or choice}")
+        case PhaseEntered(phase=phase):
+            return _Line("note", f"phase {phase} begins")
         case SessionClosed(reason=reason):
             return _Line("note", f"the session closes: {reason}")
         case _:

@@ -17,7 +17,9 @@ FAMILIES: Final[Mapping[str, str]] = {
     "prompt": "#af5fff",
     "turn": "#2fb36a",
     "call": "#d48a1f",
+    "tool": "#1fa8a0",
     "redaction": "#e5534b",
+    "phase": "#d75faf",
 }
 """Family to colour."""
 UNKNOWN: Final = "#8a8f98"

@@ -37,7 +37,7 @@ def _passages(messages: Sequence[ChatMessage], manifest: Manifest) -> Iterator[P
     standing = [part for part in manifest.parts if part.message is not None]
     ends = [part.message for part in standing[1:]] + [len(messages)]
     begins = 0
-    for part, end in zip(standing, ends, strict=True):
+    for part, end in zip(standing, ends, strict=False):  # of no parts there is no end either
         first = part.message or 0
         if isinstance(part.source, FromTurns):
             for place in range(first, end or 0):

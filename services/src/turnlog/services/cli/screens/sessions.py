@@ -34,8 +34,13 @@ def listing(*, whole_width: bool = False) -> Table:
     )
 
 
-def session_table(page: SessionPage) -> Table:
-    """List sessions, newest first."""
+def session_list(page: SessionPage) -> RenderableType:
+    """List sessions, newest first, and say how to see more."""
+    more = f"\nolder ones: --before {page.next}" if page.next else ""
+    return Group(_session_table(page), *([Text(more, QUIET)] if more else []))
+
+
+def _session_table(page: SessionPage) -> Table:
     table = listing(whole_width=True)
     table.add_column("session", no_wrap=True)
     table.add_column("opened", no_wrap=True, style=QUIET)
