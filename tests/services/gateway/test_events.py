@@ -49,6 +49,8 @@ async def test_events_are_filtered_by_name(stand: Stand) -> None:
     assert first["more"] is True
     rest = await stand.get(f"/v1/sessions/{session}/events", types=wanted, after=first["after"])
     assert names(rest["events"]) == ["turn-completed"]
+    early = await stand.get(f"/v1/sessions/{session}/events", types="turn-submitted")
+    assert early["after"] == early["sequence"] > early["events"][-1]["sequence"]
 
 
 async def test_every_name_that_is_written_can_be_asked_for(stand: Stand) -> None:
@@ -78,6 +80,7 @@ async def test_events_of_all_sessions_come_in_the_order_of_the_log(stand: Stand)
     while True:
         page = await stand.get("/v1/events", after=after, limit=4)
         assert page["unreadable"] == []
+        assert len(page["events"]) <= 4
         events += page["events"]
         after = page["after"]
         if not page["more"]:

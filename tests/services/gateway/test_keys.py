@@ -55,12 +55,14 @@ async def test_another_body_under_the_same_key_is_refused(idle: Stand) -> None:
     assert await heads(idle, session) == 2
 
 
-async def test_another_route_under_the_same_key_is_refused(idle: Stand) -> None:
-    session = await idle.open()
-    await post(idle, f"/v1/sessions/{session}/cancel", {}, "k-0")
-    await post(idle, f"/v1/sessions/{session}/turns", {"text": "Hi"}, "k-1")
-    answer = await post(idle, f"/v1/sessions/{session}/cancel", {}, "k-1")
+async def test_another_route_under_the_same_key_is_refused(stand: Stand) -> None:
+    session = await stand.open()
+    await stand.say(session, "Hi", "Hello.")
+    url = f"/v1/sessions/{session}/turns/1/exclusion"
+    assert (await stand.http.put(url, headers=keyed("k-1"))).status_code == 200
+    answer = await stand.http.delete(url, headers=keyed("k-1"))
     assert (answer.status_code, answer.json()["code"]) == (409, "key-reused")
+    assert (await stand.get(f"/v1/sessions/{session}/history"))["turns"][0]["excluded"] is True
 
 
 async def test_how_the_answer_is_wanted_is_no_part_of_the_request(stand: Stand) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.services.gateway.stand import Holding, InMemory, Stand, desk_on, fronted, standing
 from turnlog.events.envelope import Recorded
@@ -20,6 +23,7 @@ from turnlog.projections.store.reach import Bell
 from turnlog.projections.store.schema import prepare
 from turnlog.services.gateway.serving import serving
 from turnlog.services.runtime.settings import GatewaySettings
+from turnlog.services.runtime.telemetry import Tracing
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/openapi.json"
 
@@ -147,6 +151,26 @@ async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: Stand) -> 
         sent = [(b"traceparent", garbage.encode())]
         answer = await idle.http.post("/v1/sessions", json=form, headers=sent)
         assert answer.status_code == 201, garbage
+
+
+async def test_every_request_is_a_span_named_by_its_route_and_events_hang_below_it(
+    held: Holding, fresh_tenant: str, tmp_path: Path
+) -> None:
+    spans, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    traces = Tracing(provider.get_tracer("test"))
+    async with standing(held, fresh_tenant, tmp_path, working=False, traces=traces) as stand:
+        session = await stand.open()
+        await stand.submit(session)
+        await stand.http.get("/nowhere")
+    named = {span.name: span for span in spans.get_finished_spans()}
+    assert list(named) == ["POST /v1/sessions", "POST /v1/sessions/{session}/turns", "GET"]
+    last = await held.log.last(fresh_tenant, session)
+    assert last is not None
+    context = named["POST /v1/sessions/{session}/turns"].get_span_context()
+    assert context is not None
+    within = f"00-{context.trace_id:032x}-{context.span_id:016x}-"
+    assert (last.envelope.traceparent or "").startswith(within)
 
 
 async def test_unknown_routes_and_methods_are_answered_like_everything_else(idle: Stand) -> None:
