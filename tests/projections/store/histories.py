@@ -30,9 +30,11 @@ from turnlog.events.log.memory import MemoryLog
 from turnlog.events.log.outcomes import Appended
 from turnlog.events.log.ports import Log, Raw
 from turnlog.events.manifest import Counter, FromTurns, Manifest, Part
+from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import BlueprintRef, SessionClosed, SessionOpened
 from turnlog.events.turn import (
+    ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
@@ -66,6 +68,7 @@ def part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0
         component=component,
         source=run,
         message=message,
+        role=None if message is None else "system",
         characters=4 * tokens,
         tokens=tokens,
         treatment="dropped" if message is None else "kept",
@@ -81,7 +84,7 @@ def assembled(turn: int, call: str, *parts: Part) -> ContextAssembled:
         counter=Counter(name="chars/4", exact=False),
         between="\n\n",
         budget=1000,
-        tokens=sum(p.tokens for p in parts if p.message is not None),
+        tokens=sum(p.tokens for p in parts if p.kept),
         parts=parts,
         digest=digest_of(call),
     )
@@ -166,8 +169,9 @@ def _assembled(turn: int, call: str, parts: Sequence[Part]) -> ContextAssembled:
     return assembled(turn, call, *parts)
 
 
-_turns = st.integers(1, 3)
-_attempts = st.integers(1, 3)
+# Few of each, so that one row is met again and again.
+_turns = st.integers(1, 2)
+_attempts = st.integers(1, 2)
 _words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("nul \0 nul")
 _calls = st.tuples(_turns, st.integers(1, 2)).map(lambda pair: f"{pair[0]}.{pair[1]}")
 _content: st.SearchStrategy[Content] = st.one_of(
@@ -233,6 +237,15 @@ _events: st.SearchStrategy[KnownEvent] = st.one_of(
         _calls,
         st.lists(_parts, max_size=4),
     ),
+    st.builds(
+        PhaseEntered,
+        phase=_words,
+        before=st.none() | _words,
+        signal=st.none() | _words,
+        forced=st.booleans(),
+        turn=st.none() | _turns,
+    ),
+    st.builds(ChoiceRecorded, phase=_words, choice=_words),
     st.just(SessionClosed(reason="done")),
 )
 
@@ -249,13 +262,13 @@ class Step:
 _commands = st.none() | st.builds(codec.Command, key=st.sampled_from("abc"), hash=st.just(DIGEST))
 _steps = st.builds(
     Step,
-    session=st.sampled_from(["s1", "s2", "s3"]),
+    session=st.sampled_from(["s1", "s2"]),
     events=st.lists(_events, min_size=1, max_size=4).map(tuple)
     | st.sampled_from([b"junk", b'{"specversion": "1.0"}']),
     command=_commands,
 )
 histories = st.lists(_steps, max_size=30)
-"""Steps of three sessions, mixed."""
+"""Steps of two sessions, mixed."""
 
 
 @dataclass

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from pathlib import Path
 
 import pytest
+from sqlalchemy import event
 
-from tests.projections.store.folding import another, fold, live, rows_of
+from tests.projections.store.folding import LOG, another, fold, live, rows_of
 from tests.projections.store.histories import Story, completed, everything, opened, submitted
 from turnlog.events.content import digest_of
 from turnlog.events.log.memory import MemoryLog
-from turnlog.projections.store import checkpoints
+from turnlog.projections.store import checkpoints, queries
 from turnlog.projections.store.advance import advance
 from turnlog.projections.store.builds import clear_unseen
 from turnlog.projections.store.checkpoints import Checkpoint
-from turnlog.projections.store.engine import Store
+from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.fold import arrived
+from turnlog.projections.store.schema import prepare
 
 
 async def read(store: Store) -> Checkpoint | None:
@@ -87,6 +91,17 @@ async def test_what_is_given_up_before_the_commit_leaves_no_trace(
     assert after.position == 3
 
 
+async def test_all_that_is_read_together_is_of_one_moment(store: Store, log: MemoryLog) -> None:
+    raws = await everything(log)
+    at, _ = await fold(store, await live(store), raws[:2])
+    async with store.reading() as connection:
+        before = await queries.turns(connection, "t", "s", limit=None)
+        await fold(store, at, raws[2:])
+        assert await queries.turns(connection, "t", "s", limit=None) == before
+    async with store.reading() as connection:
+        assert await queries.turns(connection, "t", "s", limit=None) != before
+
+
 async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
     store: Store, log: MemoryLog
 ) -> None:
@@ -125,3 +140,31 @@ async def test_clearing_away_takes_what_readers_do_not_see_and_nothing_else(
     assert await rows_of(store, seen.build) == rows
     assert not any((await rows_of(store, unseen.build)).values())
     assert await read(store) == seen
+
+
+async def test_writer_cancelled_in_a_statement_holds_no_lock_of_sqlite(tmp_path: Path) -> None:
+    store, other = (open_store(f"sqlite:///{tmp_path / 'rows.db'}") for _ in range(2))
+    await prepare(store)
+
+    async def begin_and_count() -> None:
+        async with store.writing() as connection:
+            await checkpoints.begin(connection, LOG, seen=False)
+
+    task = asyncio.create_task(begin_and_count())
+
+    def cancel(*arguments: object) -> None:
+        if "max(" in str(arguments[2]):
+            task.cancel()
+
+    event.listen(store.engine.sync_engine, "before_cursor_execute", cancel)
+    # What the traceback refers to must not be freed by chance, or the lock goes with it.
+    gc.disable()
+    try:
+        (cancelled,) = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(cancelled, asyncio.CancelledError)
+        async with other.writing() as connection:
+            assert await checkpoints.unseen(connection) == []
+    finally:
+        gc.enable()
+    await store.close()
+    await other.close()

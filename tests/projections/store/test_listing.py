@@ -57,11 +57,12 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
 async def test_search_looks_into_title_and_id_in_whatever_case(
     store: Store, log: MemoryLog
 ) -> None:
-    await Story(log, "a").tell(opened(), submitted(1, "Éclair au CHOCOLAT"))
+    await Story(log, "a").tell(opened(), submitted(1, "Éclair au CHOCOLAT, Hauptstraße 1"))
     await Story(log, "b-chocolate").tell(opened(), submitted(1, "something else"))
     await Story(log, "c").tell(opened(), submitted(1, "first"), submitted(2, "chocolat"))
     assert await found(store, log, Wanted(q="chocolat")) == ["b-chocolate", "a"]
     assert await found(store, log, Wanted(q="éCLAIR")) == ["a"]
+    assert await found(store, log, Wanted(q="STRASSE")) == ["a"]
 
 
 @pytest.mark.parametrize("q", ["100%", "a_b", "\\", "'"])

@@ -146,6 +146,18 @@ async def test_redacted_reply_is_gone_from_the_rows_and_its_replacement_stands_t
     assert (await session(store, story)).redacted
 
 
+async def test_redaction_folded_together_with_the_reply_keeps_when_the_turn_was_settled(
+    store: Store, story: Story
+) -> None:
+    await story.tell(opened(), submitted(1, "one"))
+    await story.tell(completed(1, "the withheld words"))
+    await story.tell(
+        ReplyRedacted(turn=1, reason="r", rule="operator", replacement=Plain(text="-"))
+    )
+    (turn,) = await turns(store, story)
+    assert (turn.reply, turn.settled_at) == ("-", "2026-01-01T00:00:02.000000Z")
+
+
 async def test_reply_withheld_before_it_was_said_settles_its_turn(
     store: Store, story: Story
 ) -> None:

@@ -17,7 +17,7 @@ from turnlog.projections.store.schema import prepare
 
 # A database is shared by all examples of a test: each has builds of its own in it.
 _shared = settings(
-    max_examples=40,
+    max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

@@ -2,7 +2,7 @@
 
 A build is filled like the live one and switched to in one transaction; what readers saw before
 is then cleared away a few sessions at a time, so that no other writer waits long. A build that
-was given up half-way is cleared away by whoever comes next.
+was given up half-way harms nobody and is cleared away by the next rebuild.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from turnlog.projections.store import checkpoints
 from turnlog.projections.store.engine import Store
 from turnlog.projections.store.tables import ROWS, SESSIONS
 
-_FEW: Final = 200
-"""Sessions cleared away in one transaction."""
+_FEW: Final = 50
+"""Sessions cleared away in one transaction, however many turns they have."""
 
 
 async def clear_unseen(store: Store, *, below: int | None = None) -> None:

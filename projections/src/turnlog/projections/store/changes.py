@@ -7,8 +7,9 @@ touch the same row, and they can be written table by table in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -74,30 +75,37 @@ async def write(connection: AsyncConnection, build: int, changes: Iterable[Chang
         await connection.execute(statement, [_parameters(build, change) for change in alike])
 
 
-def _likeness(change: Change) -> tuple[str, str, Sequence[str]]:
-    names = sorted(change.values) if isinstance(change, Patch) else ()
+def _likeness(change: Change) -> tuple[str, str, tuple[str, ...]]:
+    names = tuple(sorted(change.values)) if isinstance(change, Patch) else ()
     return change.table.name, type(change).__name__, names
 
 
 def _statement(change: Change, dialect: str) -> Executable:
     if isinstance(change, Patch):
-        return _patch(change.table, change.values)
+        return _patch(change.table, _likeness(change)[2])
+    return _put(change.table, dialect)
+
+
+# There are a few dozen statements, and building one takes longer than running it.
+@cache
+def _put(table: Table, dialect: str) -> Executable:
     # Two dialects spell an upsert alike, by two classes that have nothing in common.
     insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
-    row = insert(change.table)
-    keys = _keys(change.table)
-    names = [column.name for column in change.table.c if column.name not in keys]
+    row = insert(table)
+    keys = _keys(table)
+    names = [column.name for column in table.c if column.name not in keys]
     rest = {name: row.excluded[name] for name in names}
     return row.on_conflict_do_update(index_elements=keys, set_=rest)
 
 
-def _keys(table: Table) -> list[str]:
-    return [column.name for column in table.primary_key.columns]
-
-
-def _patch(table: Table, names: Iterable[str]) -> Executable:
+@cache
+def _patch(table: Table, names: tuple[str, ...]) -> Executable:
     where = and_(*(table.c[key] == bindparam(f"at_{key}") for key in _keys(table)))
     return update(table).where(where).values({name: _new(table.c[name]) for name in names})
+
+
+def _keys(table: Table) -> list[str]:
+    return [column.name for column in table.primary_key.columns]
 
 
 def _new(column: Column[Any]) -> ColumnElement[Any]:

@@ -36,8 +36,10 @@ class Store:
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncConnection]:
-        """Give a connection whose statements are read together."""
+        """Give a connection whose statements all see the same moment."""
         async with _reachable(), self.engine.connect() as connection:
+            if self.engine.dialect.name == "postgresql":
+                await connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @asynccontextmanager

@@ -17,7 +17,6 @@ import structlog
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.nats.backoff import back_off
 from turnlog.projections.store import checkpoints
-from turnlog.projections.store.builds import clear_unseen
 from turnlog.projections.store.checkpoints import VERSION, Checkpoint
 from turnlog.projections.store.reach import Bell
 from turnlog.projections.store.schema import prepare
@@ -59,7 +58,6 @@ class Projector:
             # Readers keep the rows of the earlier release until those of this one are there.
             await rebuild(self.folding, _rebuilding, anew=False)
             return
-        await clear_unseen(self.folding.store, below=at.build)
         async with aclosing(self.folding.along(at, live=True)) as steps:
             async for step in steps:
                 if step is not None:
