@@ -1,7 +1,10 @@
 // A prompt taken apart again: which stretch of which message each part accounts for. The manifest
 // says in order how long each part is, in code points, so the texts can be attributed from that.
 
-const stands = (part) => part.message !== undefined && part.message !== null;
+import { counted } from "/page/words.js";
+
+const isKept = (part) => (part.role ?? null) !== null;
+const stands = (part) => (part.message ?? null) !== null;
 const isRun = (part) => part.source?.view !== undefined;
 
 export function passages(messages, manifest) {
@@ -21,11 +24,14 @@ export function passages(messages, manifest) {
   return found;
 }
 
-export const leftOut = (manifest) => manifest.parts.filter((part) => !stands(part) || part.treatment !== "kept");
+export const leftOut = (manifest) => manifest.parts.filter((part) => !isKept(part) || part.treatment !== "kept");
+
+// A tool is offered beside the messages: its part has a role and stands in none of them.
+export const offered = (manifest) => manifest.parts.filter((part) => part.role === "tools");
 
 export function byComponent(manifest) {
   const shares = new Map();
-  for (const part of manifest.parts.filter(stands)) {
+  for (const part of manifest.parts.filter(isKept)) {
     const share = shares.get(part.component) ?? { component: part.component, layer: part.layer, tokens: 0 };
     shares.set(part.component, { ...share, tokens: share.tokens + part.tokens });
   }
@@ -46,5 +52,5 @@ export function sourceOf(source) {
   if (source.path !== undefined) return source.path;
   if (source.field !== undefined) return `event ${source.sequence}, ${source.field}`;
   if (source.view !== undefined) return source.first === source.last ? `turn ${source.first}` : `turns ${source.first} to ${source.last}`;
-  return "the blueprint";
+  return source.of?.length ? `the blueprint, with ${counted(source.of.length, "value")}` : "the blueprint";
 }

@@ -4,7 +4,7 @@
 import { toCall, toEvent } from "/page/address.js";
 import { make, show } from "/page/dom.js";
 import { get, ofSession } from "/page/http.js";
-import { byComponent, colours, leftOut, passages, sourceOf } from "/page/passages.js";
+import { byComponent, colours, leftOut, offered, passages, sourceOf } from "/page/passages.js";
 import { counted, figure, percent } from "/page/words.js";
 
 export function promptPane(session) {
@@ -47,7 +47,7 @@ export function promptPane(session) {
     const hues = colours(manifest);
     return [
       proof(prompt, session), bar(manifest, hues), cut(manifest, hues), texts(prompt.messages, manifest, hues),
-      settings(prompt),
+      tools(prompt, hues), parameters(prompt),
     ];
   }
 
@@ -83,13 +83,22 @@ function texts(messages, manifest, hues) {
   const found = passages(messages, manifest);
   return messages.map((message, place) => make("section", { class: "message" },
     make("h3", {}, String(place + 1), make("span", { class: "role" }, message.role)),
-    found[place].map(({ part, text }) => make("div", { class: `passage ${hues[part.layer]}` },
-      make("div", { class: "margin" }, make("strong", {}, part.layer), place === part.message ? origin(part) : null),
-      make("div", { class: "text" }, text)))));
+    // Where it comes from is told once a part: a run of history goes on over many messages
+    found[place].map(({ part, text }) => passage(part, text, hues, place === part.message))));
 }
 
-// Told once a part: a run of history goes on over many messages
-const origin = (part) => [make("span", {}, sourceOf(part.source)), make("span", {}, counted(part.tokens, "token"))];
+function passage(part, text, hues, first) {
+  const origin = first ? [make("span", { title: part.source?.of?.join(", ") }, sourceOf(part.source)), make("span", {}, counted(part.tokens, "token"))] : null;
+  return make("div", { class: `passage ${hues[part.layer]}` },
+    make("div", { class: "margin" }, make("strong", {}, part.layer), origin), make("div", { class: "text" }, text));
+}
+
+function tools(prompt, hues) {
+  if (!prompt.tools.length) return null;
+  const parts = offered(prompt.manifest);
+  return make("section", { class: "message" }, make("h3", {}, "beside", make("span", { class: "role" }, "tools")),
+    prompt.tools.map((tool, place) => passage(parts[place], JSON.stringify(tool, null, 2), hues, true)));
+}
 
 function cut(manifest, hues) {
   const parts = leftOut(manifest);
@@ -102,8 +111,7 @@ function cut(manifest, hues) {
       make("td", { class: "faint" }, part.source ? sourceOf(part.source) : ""))))));
 }
 
-function settings(prompt) {
-  const given = { ...prompt.parameters, ...(prompt.tools.length ? { tools: prompt.tools } : {}) };
-  if (!Object.keys(given).length) return null;
-  return make("section", { class: "settings" }, make("h2", {}, "parameters and tools"), make("pre", {}, JSON.stringify(given, null, 2)));
+function parameters(prompt) {
+  if (!Object.keys(prompt.parameters).length) return null;
+  return make("section", { class: "settings" }, make("h2", {}, "parameters"), make("pre", {}, JSON.stringify(prompt.parameters, null, 2)));
 }

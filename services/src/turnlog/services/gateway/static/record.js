@@ -10,8 +10,9 @@ const PAGE = 200;
 // The names a stream may send; one that this page does not know yet is not listened for
 const NAMES = [
   "session-opened", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
-  "turn-completed", "turn-failed", "turn-cancelled", "turn-excluded", "turn-restored", "attempt-started",
-  "context-assembled", "attempt-ended", "call-completed", "reply-redacted",
+  "choice-recorded", "turn-completed", "turn-failed", "turn-cancelled", "turn-excluded", "turn-restored",
+  "attempt-started", "context-assembled", "attempt-ended", "call-completed", "tool-called", "tool-returned",
+  "reply-redacted", "phase-entered",
 ];
 
 export function record(session) {

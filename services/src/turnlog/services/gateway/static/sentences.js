@@ -3,8 +3,8 @@
 import { counted, figure, money, oneLine, quoted, seconds, short } from "/page/words.js";
 
 const FAMILIES = {
-  session: "session", prompts: "prompt", turn: "turn", attempt: "call", context: "call", call: "call",
-  reply: "redaction",
+  session: "session", prompts: "prompt", turn: "turn", choice: "turn", attempt: "call", context: "call", call: "call",
+  tool: "tool", reply: "redaction", phase: "phase",
 };
 
 export const nameOf = (type) => type.replace(/^turnlog\./, "").replace(/\.v\d+$/, "");
@@ -32,14 +32,21 @@ const SENTENCES = {
   "attempt-started": (data) => `call ${data.call} · attempt ${data.attempt} · ${data.worker}`,
   "context-assembled": (data) => {
     const { tokens, parts, digest } = data.manifest;
-    const standing = parts.filter((part) => (part.message ?? null) !== null).length;
-    return `call ${data.call} · ${data.model} · ${counted(tokens, "token")} in ${counted(standing, "part")} · ${short(digest)}`;
+    const kept = parts.filter((part) => (part.role ?? null) !== null).length;
+    return `call ${data.call} · ${data.model} · ${counted(tokens, "token")} in ${counted(kept, "part")} · ${short(digest)}`;
   },
   "attempt-ended": (data) => {
     const outcome = data.fault ? `${data.outcome} (${data.fault.code})` : data.outcome;
     return [`call ${data.call}`, outcome, ...spent(data)].join(" · ");
   },
   "call-completed": (data) => `call ${data.call} · ${data.finish} · ${counted(data.characters, "character")}`,
+  "choice-recorded": (data) => `${data.phase}: ${data.choice}${data.label ? ` “${data.label}”` : ""}`,
+  "tool-called": (data) => `call ${data.call} · ${data.tool} ${oneLine(data.arguments)}`,
+  "tool-returned": (data) => `call ${data.call} · ${data.tool} ${data.outcome}${data.detail ? `: ${oneLine(data.detail)}` : ""}`,
+  "phase-entered": (data) => {
+    const way = data.before ? `${data.before} → ${data.phase}` : data.phase;
+    return `${way}${data.signal ? ` · ${data.signal}` : ""}${data.forced ? ", forced" : ""}`;
+  },
   "reply-redacted": (data) => `turn ${data.turn} by ${data.rule}: ${data.reason}`,
 };
 
