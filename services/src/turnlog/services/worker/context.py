@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from typing import Final
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.codec import rfc3339
@@ -28,6 +29,10 @@ from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.library import Library
 from turnlog.services.runtime.plugins import source_named
 from turnlog.services.runtime.sessions import By, Sessions
+
+
+_PINNED: Final = (FileLayer, SourceLayer)
+"""Layers whose text is fixed at the first call, also when there is none."""
 
 
 class Superseded(Exception):
@@ -71,11 +76,10 @@ class Contexts:
         provider: str,
         by: By,
     ) -> None:
-        if provider in state.prompts:
+        layers = blueprint.layers.values()
+        if provider in state.prompts or not any(isinstance(each, _PINNED) for each in layers):
             return
         found = await self._found(state, blueprint, provider)
-        if not found:
-            return
         stored = await asyncio.gather(
             *(self.blobs.put(state.tenant, text.encode()) for _, text in found.values())
         )
@@ -115,7 +119,7 @@ class Contexts:
 
         async def choose(state: SessionState | None) -> FixContext | None:
             nonlocal prepared
-            opened = state and current(state, attempt)
+            opened = current(state, attempt) if state else None
             if state is None or opened is None:
                 raise Superseded
             at = await self._recorded_at(tenant, opened)
