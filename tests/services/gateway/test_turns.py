@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from tests.services.gateway.stand import Stand
+from tests.services.gateway.raw_http import wire
+from tests.services.gateway.stand import InMemory, Stand, standing
 from turnlog.events.content import Plain
+from turnlog.events.envelope import Recorded
+from turnlog.events.log.memory import MemoryLog
 from turnlog.events.turn import TurnSubmitted
 from turnlog.services.worker.model.failures import ModelFailure
 
@@ -75,6 +82,38 @@ async def test_who_waits_is_answered_when_the_gateway_ends(idle: Stand) -> None:
                 break
         answer = await waiting
     assert answer.status_code == 202
+
+
+@dataclass
+class WatchedLog(MemoryLog):
+    """A log that tells when somebody begins to watch it, and when they stop."""
+
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def watch(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[Recorded]:
+        """See `Log.watch`."""
+        self.began.set()
+        try:
+            async with aclosing(super().watch(tenant, session, after)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self.ended.set()
+
+
+async def test_nobody_is_waited_for_who_has_gone(fresh_tenant: str, tmp_path: Path) -> None:
+    log = WatchedLog()
+    async with standing(InMemory(log), fresh_tenant, tmp_path, working=False) as stand:
+        session = await stand.open()
+        body = b'{"text":"Hi"}'
+        async with wire(stand.address) as line:
+            headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+            await line.begin("POST", f"/v1/sessions/{session}/turns?wait=300", headers)
+            await line.send(body)
+            await asyncio.wait_for(log.began.wait(), 30)
+            assert not log.ended.is_set()
+        await asyncio.wait_for(log.ended.wait(), 30)
 
 
 async def test_a_turn_can_be_watched_in_the_answer_to_its_submit(stand: Stand) -> None:

@@ -57,7 +57,9 @@ async def submit_turn(
     if wanted == SSE:
         after = last_event_id(request)
         return await turn_stream(desk, asked.tenant, session, submitted.turn, after)
-    came = await outcome(desk, asked.tenant, submitted, wait) if wait else None
+    if wait is None:
+        return _accepted(submitted)
+    came = await outcome(desk, asked.tenant, submitted, wait, request.receive)
     return _told(submitted, came) if came else _accepted(submitted)
 
 

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from starlette.types import Receive
+
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
@@ -23,17 +25,27 @@ class Outcome:
     sequence: int
 
 
-async def outcome(desk: Desk, tenant: str, submitted: Submitted, seconds: float) -> Outcome | None:
-    """Wait until a turn is settled; none when it is not in time, or when the gateway ends."""
+async def outcome(
+    desk: Desk, tenant: str, submitted: Submitted, seconds: float, receive: Receive
+) -> Outcome | None:
+    """Wait until a turn is settled.
+
+    None when it is not in time, when the gateway ends, or when the client no longer listens.
+    """
     watching = asyncio.create_task(_settled(desk, tenant, submitted))
     stopping = asyncio.create_task(desk.stopping.wait())
+    gone = asyncio.create_task(_gone(receive))
+    tasks = (watching, stopping, gone)
     try:
-        await asyncio.wait(
-            {watching, stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
-        )
+        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return watching.result() if watching.done() else None
     finally:
-        await stopped(watching, stopping)
+        await stopped(*tasks)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _settled(desk: Desk, tenant: str, submitted: Submitted) -> Outcome:
