@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.services.cli.commands import keeping, reading, starting, watching
+from turnlog.services.cli.commands import explaining, keeping, reading, starting, watching
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ SECTIONS: Final = (
             Command("history", reading.history),
             Command("window", reading.window),
             Command("prompt", reading.prompt),
+            Command("why", explaining.why),
             Command("tail", watching.tail),
             Command("replay", watching.replay),
         ),

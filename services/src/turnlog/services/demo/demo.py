@@ -12,13 +12,17 @@ import socket
 import sys
 import tempfile
 from collections.abc import Coroutine, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from rich.text import Text
+
+from turnlog.services.cli.console import answers
 from turnlog.services.cli.environment import read
 from turnlog.services.cli.logs import log_to
 from turnlog.services.cli.reader.opened import client
+from turnlog.services.cli.screens.palette import QUIET
 from turnlog.services.cli.talk.conversation import Conversation, opened
 from turnlog.services.demo.invitation import invitation
 from turnlog.services.demo.stage import Stage
@@ -47,7 +51,9 @@ async def play(data_dir: Path | None, http: str | None, model: str | None, *, st
         settings = read(UpSettings, os.environ, given)
         ending = Ending()
         ending.listen()
-        async with up(settings, ending) as addresses:
+        async with AsyncExitStack() as running:
+            with answers().status(Text("starting everything", QUIET)):
+                addresses = await running.enter_async_context(up(settings, ending))
             await _unless_ended(_show(addresses, settings.model, stay=stay), ending)
             if stay:
                 await ending.wait()

@@ -25,10 +25,14 @@ def invitation(http: str, data_dir: Path, session: str, program: str) -> Rendera
 
 def _next(http: str, session: str, program: str) -> tuple[str, ...]:
     turnlog = shlex.quote(program)
-    turn = """-H 'Content-Type: application/json' -d '{"text": "What do you see of us?"}'"""
-    stream = "-H 'Accept: text/event-stream'"
+    indent = " \\\n      "
+    curl = (
+        f"curl -N {http}/v1/sessions/{session}/turns",
+        "-H 'Accept: text/event-stream' -H 'Content-Type: application/json'",
+        """-d '{"text": "What do you see of us?"}'""",
+    )
     return (
-        f"curl -N {http}/v1/sessions/{session}/turns {stream} \\\n      {turn}",
+        indent.join(curl),
         f"{turnlog} chat {session} --url {http}",
         f"{turnlog} prompt {session} 2.1 --url {http}",
     )

@@ -48,7 +48,7 @@ class Stage:
             self.console.print("\n" if place else "", end="")
             await self._type(text)
             turn = await conversation.submit(text)
-            await Showing(self.console).show(conversation, turn)
+            await Showing(self.console).show(conversation.watch(turn))
 
     async def record(self, session: str) -> None:
         """Show what the log holds of a session; exit code 5 where it is not verified."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -69,28 +69,33 @@ def summary(session: SessionView, history: HistoryView, calls: CallList) -> Rend
 
 
 def facts(session: SessionView) -> Table:
-    """Show what a session is."""
+    """Show what a session is, and where it stands."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=QUIET, justify="right")
     grid.add_column(overflow="fold")
-    blueprint = Text(f"{session.blueprint} v{session.version}").append(
-        f"  {short(session.digest)}", QUIET
-    )
-    given = ", ".join(f"{name}={value}" for name, value in session.attributes.items())
-    grid.add_row("session", Text(session.session, "bold"))
-    grid.add_row("blueprint", blueprint)
-    grid.add_row("profile", session.profile)
-    grid.add_row("attributes", harmless(given))
-    grid.add_row("state", _state(session))
-    grid.add_row("events", str(session.sequence))
+    for name, fact in _facts(session):
+        grid.add_row(name, fact)
     return grid
 
 
+def _facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
+    yield "session", Text(session.session, "bold")
+    blueprint = Text(f"{session.blueprint} v{session.version}")
+    yield "blueprint", blueprint.append(f"  {short(session.digest)}", QUIET)
+    yield "profile", session.profile
+    given = ", ".join(f"{name}={value}" for name, value in session.attributes.items())
+    yield "attributes", harmless(given)
+    if session.phase is not None:
+        yield "phase", f"{session.phase} · {counted(session.exchanges, 'exchange')}"
+    if session.choices:
+        yield "choices", ", ".join(f"{each.phase}: {each.choice}" for each in session.choices)
+    yield "state", _state(session)
+    yield "events", f"{session.sequence:,}"
+
+
 def _state(session: SessionView) -> Text:
-    state = Text("closed", WARY) if session.closed else Text("open", GOOD)
-    state.append(
-        f" · {counted(session.turns, 'turn')}, {session.completed} with a reply", "default"
-    )
+    state = Text().append(*(("closed", WARY) if session.closed else ("open", GOOD)))
+    state.append(f" · {counted(session.turns, 'turn')}, {session.completed} with a reply")
     if session.open:
         state.append(f" · turn {session.open.turn} is being answered", WARY)
     return state

@@ -91,7 +91,7 @@ class Chat:
         )
         try:
             with unechoed():
-                await Showing(self.console).show(self.conversation, turn)
+                await Showing(self.console).show(self.conversation.watch(turn))
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*cancelling)

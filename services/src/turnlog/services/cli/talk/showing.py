@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -12,9 +14,7 @@ from rich.text import Text
 from turnlog.services.cli.reader.frames import Frame
 from turnlog.services.cli.screens.history import REPLY, WIDTH
 from turnlog.services.cli.screens.palette import BAD, QUIET, WARY
-from turnlog.services.cli.talk.conversation import Conversation
 from turnlog.services.cli.talk.typist import Typist
-from turnlog.services.gateway.payloads.turns import Submitted
 
 
 @dataclass
@@ -27,26 +27,24 @@ class Showing:
     def __post_init__(self) -> None:
         self._typist = self._fresh()
 
-    async def show(self, conversation: Conversation, turn: Submitted) -> None:
+    async def show(self, frames: AsyncGenerator[Frame]) -> None:
         """Show a turn until its end."""
         waiting = self.console.status(Text("waiting for the first word", QUIET), spinner="dots")
         waiting.start()
-        async with aclosing(conversation.watch(turn)) as frames:
+        async with aclosing(frames):
             async for frame in frames:
                 waiting.stop()
-                self._take(frame)
+                self._take(frame.name, json.loads(frame.data))
 
-    def _take(self, frame: Frame) -> None:
-        data = json.loads(frame.data)
-        match frame.name:
+    def _take(self, name: str, data: Mapping[str, Any]) -> None:
+        match name:
             case "token":
                 self._typist.say(data["text"])
             case "attempt-reset":
                 self._typist.end("what was said so far is void", WARY)
                 self._typist = self._fresh()
             case "done":
-                finish = data["finish"]
-                self._typist.end("" if finish == "stop" else f"ended by {finish}", WARY)
+                self._typist.end(_remark(data), WARY)
             case "redact":
                 self._typist.end(f"withheld: {data['replacement']}", BAD)
             case "failed":
@@ -58,3 +56,11 @@ class Showing:
 
     def _fresh(self) -> Typist:
         return Typist(self.console, "reply", REPLY, WIDTH)
+
+
+def _remark(done: Mapping[str, Any]) -> str:
+    """Say what is not as usual about an end: a reply cut short, or a phase that is over."""
+    if following := done.get("next_phase"):
+        return f"phase {following} begins"
+    finish = done.get("finish", "stop")
+    return "" if finish == "stop" else f"ended by {finish}"

@@ -1,0 +1,38 @@
+"""Commands that explain: why something was said, and, for the audit, what was not to be seen."""
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from turnlog.services.cli.commands.late import reading
+from turnlog.services.cli.options import (
+    DEFAULT,
+    HERE,
+    Asked,
+    DataDir,
+    Output,
+    Session,
+    Tenant,
+    Url,
+)
+
+Turn = Annotated[int, typer.Argument(metavar="TURN", min=1, help="The turn, counted from 1.")]
+
+
+def why(
+    session: Session,
+    turn: Turn,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Say why a turn was answered as it was: each layer of its prompt, and what put it there."""
+    from turnlog.services.cli.explaining import explain
+
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: explain(reader, session, turn, output))

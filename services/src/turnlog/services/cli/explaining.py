@@ -1,0 +1,52 @@
+"""Why a turn was answered as it was: the events, and the prompt they lead to, read and joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue, TypeAdapter
+
+from turnlog.projections.why import Why, why
+from turnlog.services.cli.console import answers, print_json
+from turnlog.services.cli.reader.reader import Reader, Wanted
+from turnlog.services.cli.screens.why import why_screen
+from turnlog.services.cli.show import Form
+from turnlog.services.gateway.payloads.prompts import PromptView
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A turn's reply with the exact prompt it came from."""
+
+    why: Why
+    prompt: PromptView
+
+
+_EXPLAINED: Final = TypeAdapter(Explained)
+
+
+async def explained(reader: Reader, session: str, turn: int) -> Explained:
+    """Read everything about one turn's reply."""
+    events = [event async for event in reader.events(Wanted(session))]
+    found = why(events, turn)
+    return Explained(found, await reader.prompt(session, found.call))
+
+
+async def explain(reader: Reader, session: str, turn: int, form: Form) -> None:
+    """Show why a turn was answered as it was."""
+    found = await explained(reader, session, turn)
+    if form == "json":
+        print_json(plain(found))
+    else:
+        answers().print(why_screen(found.why, found.prompt))
+
+
+def plain(found: Explained) -> JsonValue:
+    """Give an explanation as programs take it; each part stands with its events."""
+    told: dict[str, JsonValue] = _EXPLAINED.dump_python(found, mode="json")
+    prompt = told["prompt"]
+    left = {"session", "turn", "call", "sequence"}
+    rest = {k: v for k, v in prompt.items() if k not in left} if isinstance(prompt, dict) else {}
+    own = told["why"]
+    return {**own, **rest} if isinstance(own, dict) else rest

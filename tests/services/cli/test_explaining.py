@@ -1,0 +1,142 @@
+"""Why something was said, asked of a tutor's session with a choice, a redaction and a debrief."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.parts.turnlog_up import turnlog_up
+from tests.services.cli.conftest import Played, Turnlog
+
+SAID = (
+    "What is that headline about?",
+    "Who wrote it? I could ask them.",
+    "Then why should I believe it?",
+    "You rush me, and I cannot ask your professor. I would look for a second source.",
+)
+NOTE = "Your previous response was withheld by the safety check."
+WITHHELD = "prof.foxglove@truth-now.example"
+
+
+@pytest.fixture(scope="module")
+def tutored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """A lesson: its second reply is withheld, its fourth turn ends the dialogue."""
+    place = tmp_path_factory.mktemp("tutored") / "data"
+    with (
+        turnlog_up(place, "--model", "scripted/trickster") as up,
+        httpx.Client(base_url=up.http, timeout=100) as client,
+    ):
+        yield Played(up, lesson(client))
+
+
+def lesson(client: httpx.Client) -> str:
+    """Hold the lesson to its end."""
+    given = {"task": "share-before-reading", "locale": "en"}
+    asked = {"blueprint": "trickster", "attributes": given}
+    session = str(client.post("/v1/sessions", json=asked).raise_for_status().json()["session"])
+    here = f"/v1/sessions/{session}"
+    client.post(f"{here}/choices", json={"choice": "share"}).raise_for_status()
+    for text in SAID:
+        client.post(f"{here}/turns?wait=90", json={"text": text}).raise_for_status()
+    client.get(f"{here}/turns/5/stream", headers={"Accept": "text/event-stream"}).raise_for_status()
+    return session
+
+
+def explained(turnlog: Turnlog, tutored: Played, turn: int) -> Any:  # noqa: ANN401 - JSON
+    return turnlog("why", tutored.session, str(turn), "-o", "json", *tutored.here).json
+
+
+def by_layer(told: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    return {each["part"]["layer"]: each for each in told["parts"]}
+
+
+def test_why_shows_every_layer_and_under_it_where_it_came_from(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    ran = turnlog("why", tutored.session, "3", *tutored.here)
+    assert ran.code == 0
+    layers = ("persona", "task", "safety_config", "student_path", "redaction_note", "history")
+    places = [ran.out.index(f"{layer} ▌") for layer in layers]
+    assert places == sorted(places)
+    for known in (
+        SAID[2],
+        "default/persona.md",
+        "blob sha256:",
+        "session.phase of event 4",
+        "when reply_redacted: event 17 reply-redacted",
+        "turns 1 to 2",
+        "said in event 18 turn-submitted",
+        "signal: understood, partial, max_reached",
+        "provider  absent  nothing to say",
+        "✓ read back from the log, byte for byte",
+    ):
+        assert known in ran.out
+
+
+def test_why_names_the_events_behind_each_part(turnlog: Turnlog, tutored: Played) -> None:
+    layers = by_layer(explained(turnlog, tutored, 3))
+    (pinned,) = layers["persona"]["by"]
+    assert (pinned["sequence"], pinned["event"]) == (7, "prompts-snapshotted")
+    (chosen,) = layers["student_path"]["filled"]
+    assert [cause["event"] for cause in chosen["by"]] == ["choice-recorded"]
+    assert layers["input"]["by"][0]["actor"] == "client"
+    assert layers["redaction_note"]["because"]["event"] == "reply-redacted"
+
+
+def test_why_gives_a_program_the_very_prompt_and_its_proof(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    told = explained(turnlog, tutored, 3)
+    prompt = turnlog("prompt", tutored.session, told["call"], "-o", "json", *tutored.here).json
+    assert told["messages"] == prompt["messages"]
+    assert (told["digest"], told["verified"]) == (prompt["digest"], True)
+
+
+def test_why_says_by_which_rule_a_reply_was_withheld_and_who_was_told(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    ran = turnlog("why", tutored.session, "2", *tutored.here)
+    assert "✗ withheld by contact-details: it matches a pattern" in ran.out
+    assert "(The Trickster thinks better of it.)" in ran.out
+    assert "call 3.1 was told of it by redaction_note" in ran.out
+    assert WITHHELD not in ran.out + str(explained(turnlog, tutored, 2))
+
+
+def test_the_note_stands_in_the_next_call_and_in_no_other(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    noted = {
+        turn: NOTE in str(explained(turnlog, tutored, turn)["messages"]) for turn in range(1, 6)
+    }
+    assert noted == {1: False, 2: False, 3: True, 4: False, 5: False}
+
+
+def test_why_says_what_a_turn_led_to(turnlog: Turnlog, tutored: Played) -> None:
+    told = explained(turnlog, tutored, 4)
+    assert [each["what"] for each in told["consequences"]] == [
+        'it asked for transition_phase {"signal": "understood"}',
+        "transition_phase was accepted",
+        "talk → debrief by understood",
+        "turn 5 started by itself in phase debrief",
+    ]
+    assert (told["standing"]["phase"], told["standing"]["exchanges"]) == ("talk", 3)
+
+
+def test_why_of_a_turn_nobody_asked_for_says_what_started_it(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    told = explained(turnlog, tutored, 5)
+    assert told["said"] is None
+    assert told["started"]["event"] == "phase-entered"
+
+
+@pytest.mark.parametrize("turn", ["6", "99"])
+def test_why_of_a_turn_that_is_not_there_says_so(
+    turnlog: Turnlog, tutored: Played, turn: str
+) -> None:
+    ran = turnlog("why", tutored.session, turn, *tutored.here)
+    assert ran.code == 3
+    assert f"there is no turn {turn}" in ran.err

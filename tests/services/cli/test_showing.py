@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from io import StringIO
+
+import pytest
+from pydantic import JsonValue
+from rich.console import Console
+
+from turnlog.services.cli.reader.frames import Frame, frames
+from turnlog.services.cli.talk.showing import Showing
+
+Said = tuple[str, dict[str, JsonValue]]
+HELLO: Said = ("token", {"text": "Hello. "})
+
+
+async def stream(*said: Said) -> AsyncGenerator[Frame]:
+    for name, data in said:
+        yield Frame(name, json.dumps(data), "1.1.0")
+
+
+async def shown(*said: Said) -> list[str]:
+    console = Console(width=60, file=StringIO(), highlight=False)
+    await Showing(console).show(stream(*said))
+    file = console.file
+    assert isinstance(file, StringIO)
+    return [" ".join(line.replace("▌", "").split()) for line in file.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("end", "line"),
+    [
+        (("done", {"finish": "stop"}), "reply Hello."),
+        (("done", {"finish": "length"}), "reply Hello. ended by length"),
+        (("done", {"next_phase": "debrief"}), "reply Hello. phase debrief begins"),
+        (("done", {"debrief_complete": True}), "reply Hello."),
+        (("redact", {"replacement": "(No.)"}), "reply Hello. withheld: (No.)"),
+        (("failed", {"code": "rate_limited"}), "reply Hello. failed: rate_limited"),
+        (("cancelled", {"reason": "interrupted"}), "reply Hello. interrupted"),
+    ],
+)
+async def test_however_a_reply_ends_it_is_said(end: Said, line: str) -> None:
+    assert await shown(HELLO, ("something-of-a-later-release", {"a": 1}), end) == [line]
+
+
+async def test_what_an_attempt_that_was_given_up_had_said_is_marked_as_void() -> None:
+    again: Said = ("attempt-reset", {"attempt": 2})
+    done: Said = ("done", {"finish": "stop"})
+    assert await shown(HELLO, again, ("token", {"text": "Hi."}), done) == [
+        "reply Hello. what was said so far is void",
+        "reply Hi.",
+    ]
+
+
+async def test_signs_of_life_and_broken_lines_of_a_stream_are_understood() -> None:
+    async def lines() -> AsyncGenerator[str]:
+        for line in ("retry: 1000", "", ": alive", "", "id: 1.1.2", "event: token"):
+            yield line
+        for line in ('data: {"text":', 'data: "Hi"}', "", "data: cut off"):
+            yield line
+
+    found = [frame async for frame in frames(lines())]
+    assert found == [Frame("token", '{"text":\n"Hi"}', "1.1.2")]
