@@ -1,0 +1,80 @@
+"""Consequences: what a turn led to, beside its reply.
+
+A tool it asked for, a phase it ended, a turn that then started by itself, a note that a later
+call was given. Each is told with the event it is known from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.envelope import Recorded
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.turn import TurnSubmitted
+from turnlog.projections.origins import Cause, cause
+
+_NOTE: Final = "when reply_redacted"
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """Something a turn led to."""
+
+    by: Cause
+    """The event it is known from."""
+    what: str
+    """The same for people."""
+
+
+def consequences(events: Sequence[Recorded], turn: int) -> Iterator[Consequence]:
+    """Give what a turn led to, in order."""
+    for before, recorded in pairwise(events):
+        if what := _direct(recorded, turn) or _started(before, recorded, turn):
+            yield Consequence(cause(recorded), what)
+    if noted := _noted(events, turn):
+        yield noted
+
+
+def _direct(recorded: Recorded, turn: int) -> str:
+    match recorded.event:
+        case ToolCalled() as event if event.turn == turn:
+            return f"it asked for {event.tool} {event.arguments}"
+        case ToolReturned() as event if event.turn == turn:
+            return f"{event.tool} was {event.outcome}" + (
+                f": {event.detail}" if event.detail else ""
+            )
+        case PhaseEntered() as event if event.turn == turn:
+            forced = ", since the phase had reached its most exchanges" if event.forced else ""
+            return f"{event.before} → {event.phase} by {event.signal}{forced}"
+        case _:
+            return ""
+
+
+def _started(before: Recorded, recorded: Recorded, turn: int) -> str:
+    match before.event, recorded.event:
+        case PhaseEntered() as entered, TurnSubmitted() as event if entered.turn == turn:
+            return f"turn {event.turn} started by itself in phase {entered.phase}"
+        case _:
+            return ""
+
+
+def _noted(events: Sequence[Recorded], turn: int) -> Consequence | None:
+    """Find the call that was told of a reply withheld: the first one fixed after it."""
+    withheld = 0
+    for recorded in events:
+        match recorded.event:
+            case ReplyRedacted() as event:
+                withheld = event.turn
+            case ContextAssembled(call=call, manifest=manifest) if withheld == turn:
+                told = [each.layer for each in manifest.parts if each.rule == _NOTE and each.kept]
+                what = f"call {call} was told of it by {', '.join(told)}"
+                return Consequence(cause(recorded), what) if told else None
+            case _:
+                pass
+    return None

@@ -1,0 +1,149 @@
+"""Why a turn was answered as it was: what its call was told, by whom, and what came of it.
+
+It is computed from the session's events alone. Whether the prompt reads back as it was sent is
+not decided here; that is for whoever can fetch its texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.content import Content
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Refused
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.projections.consequences import Consequence, consequences
+from turnlog.projections.history import Status, Turn, history
+from turnlog.projections.origins import Cause, PartOrigin, cause, origin
+from turnlog.projections.session.evolve import fold
+from turnlog.projections.verify import calls_in
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a session stood in its state machine when a call was made."""
+
+    phase: str
+    since: Cause
+    """The event that entered the phase."""
+    signal: str | None
+    """What led to it."""
+    exchanges: int
+    """Turns completed in it before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """A reply that was withheld, and by what."""
+
+    by: Cause
+    rule: str
+    reason: str
+    replacement: Content
+    kept: bool
+    """Whether the withheld text is a blob of its own, which the audit role alone reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """All there is to say about one turn's reply."""
+
+    session: str
+    turn: int
+    status: Status
+    said: Content | None
+    """What was put to the session; none where the turn started by itself."""
+    asked: Cause
+    """The event that submitted the turn."""
+    started: Cause | None
+    """The entry of a phase that speaks by itself, where that started the turn."""
+    call: str
+    """The call that was answered, or the last one made."""
+    superseded: tuple[str, ...]
+    """Calls of the turn that it stands in for."""
+    fixed: Cause
+    """The event that fixed its prompt."""
+    standing: Standing | None
+    """None where the session has no phases."""
+    parts: tuple[PartOrigin, ...]
+    """In the order of the prompt, those left out included."""
+    reply: Content | None
+    """What was answered, or what stands in its place."""
+    finish: str | None
+    withheld: Withheld | None
+    consequences: tuple[Consequence, ...]
+
+
+def why(events: Sequence[Recorded], turn: int) -> Why:
+    """Explain a turn; raises `Refused` where there is none, or where no prompt was made for it."""
+    told = {each.turn: each for each in history(events)}
+    if turn not in told:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    fixed, call = _call(events, told[turn])
+    known = [each for each in events if each.sequence <= call.manifest.sequence]
+    asked = next(each for each in events if each.sequence == told[turn].sequence)
+    return Why(
+        session=fixed.session,
+        turn=turn,
+        status=told[turn].status,
+        said=told[turn].text,
+        asked=cause(asked),
+        started=_started(events, told[turn]),
+        call=call.call,
+        superseded=_superseded(events, call),
+        fixed=cause(fixed),
+        standing=_standing(known),
+        parts=tuple(origin(part, known) for part in call.manifest.parts),
+        reply=told[turn].reply,
+        finish=told[turn].finish,
+        withheld=_withheld(events, turn),
+        consequences=tuple(consequences(events, turn)),
+    )
+
+
+def _calls(events: Sequence[Recorded], turn: int) -> list[tuple[Recorded, ContextAssembled]]:
+    return [(each, call) for each, call in calls_in(events) if call.turn == turn]
+
+
+def _call(events: Sequence[Recorded], turn: Turn) -> tuple[Recorded, ContextAssembled]:
+    made = _calls(events, turn.turn)
+    if not made:
+        detail = f"turn {turn.turn} is {turn.status}, and no prompt was made for it"
+        raise Refused("unknown-call", detail, field="turn", fix="name a turn that was answered")
+    answered = [pair for pair in made if pair[1].call == turn.call]
+    return (answered or made)[-1]
+
+
+def _superseded(events: Sequence[Recorded], last: ContextAssembled) -> tuple[str, ...]:
+    return tuple(call.call for _, call in _calls(events, last.turn) if call.call != last.call)
+
+
+def _started(events: Sequence[Recorded], turn: Turn) -> Cause | None:
+    entries = [each for each in events if each.sequence == turn.sequence - 1]
+    if turn.text is None and entries and isinstance(entries[0].event, PhaseEntered):
+        return cause(entries[0])
+    return None
+
+
+def _standing(known: Sequence[Recorded]) -> Standing | None:
+    state = fold(known)
+    entries = [(each, each.event) for each in known if isinstance(each.event, PhaseEntered)]
+    if state is None or not entries:
+        return None
+    recorded, entered = entries[-1]
+    return Standing(entered.phase, cause(recorded), entered.signal, state.exchanges)
+
+
+def _withheld(events: Sequence[Recorded], turn: int) -> Withheld | None:
+    for recorded in events:
+        match recorded.event:
+            case ReplyRedacted() as event if event.turn == turn:
+                kept = event.withheld is not None
+                by = cause(recorded)
+                return Withheld(by, event.rule, event.reason, event.replacement, kept)
+            case _:
+                pass
+    return None
