@@ -22,6 +22,7 @@ from turnlog.services.gateway import (
     events,
     health,
     history,
+    listing,
     page,
     prompts,
     sessions,
@@ -36,6 +37,7 @@ from turnlog.services.gateway.tracing import Traced
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.router,
+    listing.router,
     turns.router,
     streams.router,
     commands.router,
