@@ -8,10 +8,14 @@ from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, Con
 from turnlog.events.content import Erased, Plain, Sealed, digest_of
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.manifest import Counter, Manifest
+from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import BlueprintRef, SessionClosed, SessionOpened
+from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
+    ChoiceRecorded,
+    Exchange,
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
@@ -31,7 +35,11 @@ CONTENTS = st.one_of(
     st.just(Sealed(sealed="AAAA", key="k", digest=DIGEST, characters=7)),
     st.just(Erased(erased=True, digest=DIGEST, characters=7)),
 )
+PHASES = st.sampled_from(["intro", "debrief"])
 CALLS = st.sampled_from(["1.1", "2.1", "nonsense"])
+EXCHANGES = st.builds(
+    Exchange, phase=PHASES, kind=st.sampled_from(["freeform", "debrief"]), count=st.integers(0, 3)
+)
 MANIFEST = Manifest(
     kind="reply",
     at="2026-01-01T00:00:00Z",
@@ -63,7 +71,12 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     TurnQueued: st.builds(TurnQueued, turn=TURNS, text=st.none() | CONTENTS),
     TurnReleased: st.builds(TurnReleased, turn=TURNS),
     TurnCompleted: st.builds(
-        TurnCompleted, turn=TURNS, call=CALLS, text=CONTENTS, finish=st.just("stop")
+        TurnCompleted,
+        turn=TURNS,
+        call=CALLS,
+        text=CONTENTS,
+        finish=st.just("stop"),
+        exchange=st.none() | EXCHANGES,
     ),
     TurnFailed: st.builds(
         TurnFailed, turn=TURNS, code=st.just("x"), detail=st.just("x"), retryable=st.booleans()
@@ -102,6 +115,33 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         finish=st.just("stop"),
         digest=st.just(DIGEST),
         characters=st.just(3),
+    ),
+    ToolCalled: st.builds(
+        ToolCalled,
+        turn=TURNS,
+        call=CALLS,
+        id=st.just("t1"),
+        tool=st.sampled_from(["transition_phase", "nonsense"]),
+        arguments=st.sampled_from(["{}", "not JSON"]),
+    ),
+    ToolReturned: st.builds(
+        ToolReturned,
+        turn=TURNS,
+        call=CALLS,
+        id=st.just("t1"),
+        tool=st.just("transition_phase"),
+        outcome=st.sampled_from(["accepted", "refused"]),
+    ),
+    ChoiceRecorded: st.builds(
+        ChoiceRecorded, phase=PHASES, choice=st.just("a"), label=st.none() | st.just("took a")
+    ),
+    PhaseEntered: st.builds(
+        PhaseEntered,
+        phase=PHASES,
+        before=st.none() | PHASES,
+        signal=st.none() | st.just("understood"),
+        forced=st.booleans(),
+        turn=st.none() | TURNS,
     ),
     ReplyRedacted: st.builds(
         ReplyRedacted,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 
 from hypothesis import assume, given, settings
@@ -32,8 +32,10 @@ class Case:
     """A session with an open turn, and what its next call came to."""
 
     variant: Variant
-    session: Given
-    found: Assembled | Refused
+    session: Given = field(repr=False)
+    found: Assembled | Refused = field(repr=False)
+    asked: tuple[Request, ...] = ()
+    """What led there, as a failing example is told."""
 
     @property
     def assembled(self) -> Assembled:
@@ -70,12 +72,13 @@ def opened(variant: Variant) -> Given:
 
 
 @st.composite
-def cases(draw: st.DrawFn, asked: st.SearchStrategy[list[Request]] | None = None) -> Case:
+def cases(draw: st.DrawFn) -> Case:
     variant = draw(variants())
-    session = played_on(opened(variant), draw(asked or requests()))
+    played = draw(requests())
+    session = played_on(opened(variant), played)
     if session.opened.open is None:
         session = session.later(saying(draw(st.text("ab", max_size=20))))
-    return case_of(variant, session)
+    return replace(case_of(variant, session), asked=tuple(played))
 
 
 @given(cases())

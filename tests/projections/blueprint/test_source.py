@@ -162,6 +162,11 @@ def test_a_budget_that_its_own_texts_overflow_is_refused() -> None:
     )
 
 
+def test_a_budget_that_its_own_texts_just_fill_is_taken() -> None:
+    text = changed('{text: "Be {tone}."}', f"{{text: {'x' * 400}, keep: always}}")
+    assert read(text).budget["window"].tokens == 100
+
+
 def test_no_key_or_address_of_a_model_gets_into_a_blueprint() -> None:
     (said,) = said_of(changed("    budget: window", "    parameters: {api_key: sk-1}"))
     assert said.startswith("16: calls.reply.parameters.api_key: there is no parameter `api_key`")

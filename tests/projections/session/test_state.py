@@ -136,13 +136,13 @@ def test_a_closed_session_has_nothing_open_and_nothing_waiting() -> None:
 
 
 def test_turns_out_of_reach_of_any_window_become_runs_of_numbers() -> None:
-    session = given(opening(reach=1), *(step for _ in range(4) for step in exchange("a", "b")))
+    session = given(opening(reach=2), *(step for _ in range(4) for step in exchange("a", "b")))
     assert session.opened.earlier == (Run(1, 3, "completed", excluded=False, redacted=False),)
     assert [ref.turn for ref in session.opened.turns] == [4]
 
 
 def test_a_run_parts_around_a_turn_that_differs_and_closes_again() -> None:
-    session = given(opening(reach=1), *(step for _ in range(4) for step in exchange("a", "b")))
+    session = given(opening(reach=2), *(step for _ in range(4) for step in exchange("a", "b")))
     excluded = session.later(ExcludeTurn(2))
     assert [(run.first, run.last, run.excluded) for run in excluded.opened.earlier] == [
         (1, 1, False),

@@ -4,18 +4,28 @@ from dataclasses import replace
 
 import pytest
 
-from tests.parts.windows import CALL, assembled, assembled_from, blueprint_of, fetched, opened_by
+from tests.parts.windows import (
+    CALL,
+    assembled,
+    assembled_from,
+    blobs_of,
+    blueprint_of,
+    fetched,
+    opened_by,
+)
 from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.manifest import FromTurns
+from turnlog.events.turn import TurnSubmitted
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
 from turnlog.projections.session.evolve import fold_whole
 from turnlog.projections.session.state import MOST_RECENT
-from turnlog.projections.testing import Given, exchange, saying
+from turnlog.projections.testing import Given, answering, claiming, exchange, saying
 from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Needs, Texts, provider_of
+from turnlog.projections.window.call import Assembled, Needs, Texts, provider_of
 from turnlog.projections.window.material import Material
+from turnlog.projections.window.readback import read_back
 
 TEXT = """\
 blueprint: guide
@@ -204,3 +214,27 @@ def test_a_view_of_the_whole_history_shows_every_turn_of_it() -> None:
     session = talked(*[("a", "b")] * (MOST_RECENT + 2), blueprint=WHOLE)
     found = assembled(session, WHOLE, FILES)
     assert len(found.request.messages) == 2 * (MOST_RECENT + 2) + 2
+
+
+def test_the_first_turn_lasts_until_one_is_answered() -> None:
+    greeting = blueprint_of(TEXT.replace('"The city is {city}."', "Greet them., when: first_turn"))
+    failed = opened_by(greeting, FILES).later(saying("Hm"), CancelTurn(), saying("Hi"))
+    assert "Greet them." in system_of(assembled(failed, greeting, FILES))
+    answered = talked(("Hi", "Hello"), blueprint=greeting)
+    assert "Greet them." not in system_of(assembled(answered, greeting, FILES))
+
+
+def system_of(found: Assembled) -> str:
+    return found.request.messages[0].content
+
+
+def test_a_turn_that_began_by_itself_is_one_message_of_the_history() -> None:
+    session = opened_by(BLUEPRINT, FILES, city="Riga").later(
+        TurnSubmitted(turn=1), claiming(), answering("Hello"),
+        *exchange("a", "b"), *exchange("c", "d"), ExcludeTurn(2), saying("Go on"),
+    )  # fmt: skip
+    found = assembled(session, BLUEPRINT, FILES)
+    runs = [p for p in found.manifest.parts if isinstance(p.source, FromTurns) and p.role]
+    assert [(part.role, part.message) for part in runs] == [("assistant", 1), ("user", 2)]
+    assert found.request.messages[2].content == "c"
+    assert read_back(found.manifest, session.events, blobs_of(FILES)) == found.request.messages
