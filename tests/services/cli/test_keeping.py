@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import sqlite3
 from contextlib import closing
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts.turnlog_up import turnlog_up
 from tests.services.cli.conftest import Played, Turnlog
 from turnlog.services.cli.doctor import machine
 from turnlog.services.runtime.library import SHIPPED
@@ -90,3 +92,15 @@ def test_a_blueprint_that_is_not_there_is_a_fault(turnlog: Turnlog, tmp_path: Pa
     ran = turnlog("blueprint", "check", tmp_path / "none")
     assert ran.code == 1
     assert "put a blueprint.yaml there" in ran.out
+
+
+def test_a_service_whose_terminal_is_closed_ends_in_good_order_and_leaves_no_server(
+    tmp_path: Path,
+) -> None:
+    with turnlog_up(tmp_path / "data") as up:
+        server = int((up.data_dir / "server.pid").read_text())
+        up.process.send_signal(signal.SIGHUP)
+        assert up.process.wait(60) == 0
+        assert not (up.data_dir / "ready.json").exists()
+        with pytest.raises(ProcessLookupError):
+            os.kill(server, 0)

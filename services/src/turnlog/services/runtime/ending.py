@@ -27,9 +27,9 @@ class Ending:
     _failure: TurnlogError | None = None
 
     def listen(self) -> None:
-        """End on SIGTERM and SIGINT."""
+        """End on SIGTERM, on Ctrl-C, and when the terminal is closed."""
         loop = asyncio.get_running_loop()
-        for told in (signal.SIGTERM, signal.SIGINT):
+        for told in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(told, self._ended.set)
 
     def lost(self, part: str) -> Callable[[], None]:
