@@ -5,6 +5,7 @@ import pytest
 from turnlog.events.content import Plain, digest_of
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.turn import TurnCompleted
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -14,6 +15,7 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
 )
 from turnlog.projections.session.state import OpenTurn, Run, Said, TurnRef
+from turnlog.projections.session.turns import status_of
 from turnlog.projections.testing import (
     SPENT,
     Given,
@@ -159,3 +161,13 @@ def test_an_answer_may_still_come_for_a_turn_behind_one_that_was_cancelled() -> 
         (1, "completed"),
         (2, "cancelled"),
     ]
+
+
+def test_a_run_never_spans_a_turn_that_is_not_settled() -> None:
+    answered = [
+        TurnCompleted(turn=turn, call=f"{turn}.1", text=Plain(text="Hello"), finish="stop")
+        for turn in (1, 3, 5)
+    ]
+    state = given(opening(reach=1), *answered).opened
+    assert [(run.first, run.last) for run in state.earlier] == [(1, 1), (3, 3)]
+    assert status_of(state, 2) is None

@@ -25,7 +25,7 @@ class ModelRequest:
     messages: tuple[Mapping[str, object], ...]
     tools: tuple[Mapping[str, object], ...] = ()
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Names out of `parameters.ALLOWED`; addresses and keys are never among them."""
+    """Names out of `PARAMETERS` of the blueprint; addresses and keys are never among them."""
 
 
 @dataclass(frozen=True, slots=True)
