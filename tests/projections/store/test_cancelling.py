@@ -1,0 +1,40 @@
+"""Cancelling whoever is at the database, in whatever moment and more than once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+from sqlalchemy import text
+
+from turnlog.projections.store.engine import Store, open_store
+
+LONG = text(
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+    " SELECT sum(i) FROM n"
+)
+
+
+async def busy(store: Store) -> None:
+    while True:
+        async with store.writing() as connection:
+            await connection.execute(LONG)
+
+
+async def test_a_writer_that_is_cancelled_again_and_again_leaves_nothing_behind(
+    tmp_path: Path,
+) -> None:
+    store, chance = open_store(f"sqlite:///{tmp_path / 'rows.db'}"), random.Random(7)  # noqa: S311
+    before = asyncio.all_tasks()
+    for _ in range(150):
+        left = {asyncio.create_task(busy(store))}
+        await asyncio.wait(left, timeout=chance.uniform(0, 0.02))
+        while left:
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=chance.choice([0, 0.0001, 0.001, 0.003]))
+    await store.close()
+    if after := asyncio.all_tasks() - before:
+        _, never_ending = await asyncio.wait(after, timeout=5)
+        assert never_ending == set()
