@@ -7,13 +7,13 @@ why it ended; closing the generator closes the provider's connection.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
 
+from turnlog.services.runtime.aside import aside
 from turnlog.services.worker.model.ending import ending
 from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
 from turnlog.services.worker.model.litellm_library import (
@@ -72,7 +72,7 @@ class LitellmModel:
 
     async def _library(self) -> Library:
         if self._loaded is None:
-            self._loaded = await asyncio.to_thread(load)
+            self._loaded = await aside(load)
         return self._loaded
 
     def _arguments(self, request: ModelRequest) -> dict[str, object]:

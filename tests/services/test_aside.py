@@ -1,0 +1,46 @@
+"""Work aside gives its result, raises its error, and never holds up the end of a process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from turnlog.services.runtime.aside import aside
+
+LEAVES = """
+import asyncio, threading
+from turnlog.services.runtime.aside import aside
+
+async def main():
+    begun = threading.Event()
+
+    def work():
+        begun.set()
+        threading.Event().wait()
+
+    waiting = asyncio.create_task(aside(work))
+    while not begun.is_set():
+        await asyncio.sleep(0.01)
+    waiting.cancel()
+
+asyncio.run(main())
+"""
+
+
+async def test_the_result_of_work_aside_comes_back() -> None:
+    assert await aside(threading.current_thread) is not threading.current_thread()
+
+
+async def test_what_work_aside_raises_is_raised_to_whoever_waits() -> None:
+    def work() -> None:
+        raise LookupError("nothing there")
+
+    with pytest.raises(LookupError, match="nothing there"):
+        await aside(work)
+
+
+def test_a_process_ends_while_work_aside_never_does() -> None:
+    subprocess.run([sys.executable, "-c", LEAVES], check=True, timeout=60)
