@@ -22,8 +22,8 @@ OFFLINE = {name: value for name, value in os.environ.items() if not name.startsw
 
 @contextmanager
 def demo(*options: str, **environ: str) -> Generator[subprocess.Popen[str]]:
-    """Play the demo as a process of its own, on any free port."""
-    command = [str(TURNLOG), "demo", "--http", "127.0.0.1:0", *options]
+    """Play a demo as a process of its own, on any free port."""
+    command = [str(TURNLOG), "demo", *options, "--http", "127.0.0.1:0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=OFFLINE | environ
     ) as process:
@@ -33,26 +33,55 @@ def demo(*options: str, **environ: str) -> Generator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_the_demo_plays_a_conversation_and_proves_what_the_log_holds_of_it(tmp_path: Path) -> None:
+def test_the_demo_plays_a_lesson_and_says_why_the_trickster_spoke_so(tmp_path: Path) -> None:
     with demo("--exit", "--data-dir", str(tmp_path / "data")) as process:
         shown, _ = process.communicate(timeout=HANGS)
     assert process.returncode == 0, shown
-    said = " ".join(re.sub("[▌ ]+", " ", shown).split())
-    assert "you Hello! Who am I talking to? reply Hello! My words come from a script;" in said
+    said = evened(shown)
+    assert "choose share, without reading you What is that headline about? reply You will" in said
+    assert "one of the busiest there are! withheld (The Trickster thinks better of it.)" in said
+    assert "phase debrief begins reply No more play: let me show you my hand." in said
+    assert "prof.foxglove" not in shown, "it was never shown, and stands in no record"
+    for name in ("choice-recorded", "reply-redacted", "tool-called", "debrief → end · next"):
+        assert name in shown
+    why = shown.partition("why turn 3 was answered so")[2]
+    assert "redaction_note ▌ Your previous response was withheld by the safety check." in why
+    assert "when reply_redacted: event 17 reply-redacted" in why
+    assert "✓ read back from the log, byte for byte" in why
+    assert "verified · 1 session, 39 events, 5 prompts" in shown
+    plain_and_well(shown, tmp_path / "data")
+
+
+def test_the_other_demo_plays_a_conversation_and_proves_it(tmp_path: Path) -> None:
+    with demo("assistant", "--exit", "--data-dir", str(tmp_path / "data")) as process:
+        shown, _ = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, shown
+    begins = "you Hello! Who am I talking to? reply Hello! My words come from a script;"
+    assert begins in evened(shown)
     for name in ("session-opened", "prompts-snapshotted", "context-assembled", "turn-completed"):
         assert name in shown
     assert "prompt of call 3.1" in shown
     assert "system_prompt" in shown
-    assert "█" in shown
     assert "✓ read back from the log, byte for byte" in shown
     assert "verified · 1 session, 20 events, 3 prompts" in shown
-    assert "✗" not in shown
-    assert "\x1b" not in shown, "nobody watches, so nothing is coloured"
-    assert "Traceback" not in (tmp_path / "data" / "turnlog.log").read_text()
+    plain_and_well(shown, tmp_path / "data")
 
 
-def test_the_demo_stays_up_and_what_it_proposes_works() -> None:
-    with demo() as process:
+def evened(shown: str) -> str:
+    """Give a screen as one line, without its strokes."""
+    return " ".join(re.sub("[▌ ]+", " ", shown).split())
+
+
+def plain_and_well(shown: str, data_dir: Path) -> None:
+    """Nothing went wrong, and nothing is coloured where nobody watches."""
+    assert "█" in shown
+    assert "\x1b" not in shown
+    assert "Traceback" not in (data_dir / "turnlog.log").read_text()
+    assert all(len(line) <= 100 for line in shown.splitlines())
+
+
+def test_a_demo_stays_up_and_what_it_proposes_works() -> None:
+    with demo("assistant") as process:
         shown = until(process, "Ctrl-C ends everything.")
         page = re.search(r"http://127\.0\.0\.1:\d+", shown)
         assert page is not None
@@ -68,18 +97,31 @@ def test_the_demo_stays_up_and_what_it_proposes_works() -> None:
         httpx.get(f"{page[0]}/healthz")
 
 
-def test_the_demo_asks_a_real_model_where_there_is_one() -> None:
+def test_the_lesson_can_be_gone_on_with_explained_and_audited() -> None:
+    with demo() as process:
+        chat, why, withheld = proposed(until(process, "Ctrl-C ends everything."))
+        assert "list closes when the clock strikes" in ran(chat, "What did I win?\n").replace(
+            "\n           ▌ ", " "
+        )
+        assert "started  by itself" in ran(why)
+        assert "prof.foxglove@truth-now.example" in ran(withheld)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(HANGS) == 0
+
+
+@pytest.mark.parametrize(("name", "replies"), [("assistant", 3), ("trickster", 5)])
+def test_a_demo_asks_a_real_model_where_there_is_one(name: str, replies: int) -> None:
     server = [sys.executable, "-m", "tests.parts.openai_server", "--reply", "I am on the wire."]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as model:
         assert model.stdout is not None
         address = model.stdout.readline().split()[-1]
         given = {"OPENAI_API_BASE": address, "OPENAI_API_KEY": "none"}
-        with demo("--exit", "--model", "openai/any", **given) as process:
+        with demo(name, "--exit", "--model", "openai/any", **given) as process:
             shown, _ = process.communicate(timeout=HANGS)
         model.kill()
     assert process.returncode == 0, shown
     assert "· openai/any" in shown
-    assert shown.count("I am on the wire.") >= 3
+    assert shown.count("I am on the wire.") >= replies
 
 
 def until(process: subprocess.Popen[str], last: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -140,3 +142,53 @@ def test_why_of_a_turn_that_is_not_there_says_so(
     ran = turnlog("why", tutored.session, turn, *tutored.here)
     assert ran.code == 3
     assert f"there is no turn {turn}" in ran.err
+
+
+def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    ran = turnlog("withheld", tutored.session, "2", *tutored.here)
+    assert ran.code == 0
+    assert WITHHELD in ran.out
+    assert "by contact-details: it matches a pattern" in ran.out
+    log = json.loads((tutored.up.data_dir / "ready.json").read_bytes())["nats"]
+    elsewhere = turnlog("withheld", tutored.session, "2", "--nats", log, "-o", "json").json
+    assert elsewhere["text"].endswith(f"Write to her at {WITHHELD} and say that I sent you.")
+    assert (elsewhere["sequence"], elsewhere["rule"]) == (17, "contact-details")
+
+
+def test_an_auditor_reads_it_where_no_service_runs(turnlog: Turnlog, tmp_path: Path) -> None:
+    with (
+        turnlog_up(tmp_path / "data", "--model", "scripted/trickster") as up,
+        httpx.Client(base_url=up.http, timeout=100) as client,
+    ):
+        session = lesson(client)
+    here = ("--data-dir", str(tmp_path / "data"))
+    assert WITHHELD in turnlog("withheld", session, "2", *here).out
+    assert "turns 1 to 2" in turnlog("why", session, "3", *here).out
+
+
+def test_nothing_else_shows_a_withheld_text(turnlog: Turnlog, tutored: Played) -> None:
+    shown = [
+        turnlog(*command, tutored.session, *words, *tutored.here).out
+        for command in (("show",), ("history",), ("window",), ("tail", "--no-follow"), ("verify",))
+        for words in ((), ("-o", "json"))
+    ]
+    assert all(SAID[0] in each or "verified" in each for each in shown)
+    assert [each for each in shown if WITHHELD in each] == []
+
+
+@pytest.mark.parametrize(
+    ("session", "turn", "says"),
+    [(None, "3", "nothing was withheld from turn 3"), ("nowhere", "1", "no such session")],
+)
+def test_where_nothing_was_withheld_it_says_so(
+    turnlog: Turnlog, tutored: Played, session: str | None, turn: str, says: str
+) -> None:
+    ran = turnlog("withheld", session or tutored.session, turn, *tutored.here)
+    assert ran.code == 3
+    assert says in ran.err
+
+
+def test_help_says_who_may_read_a_withheld_text(turnlog: Turnlog) -> None:
+    assert "for whoever holds the data directory" in turnlog("withheld", "--help").out

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from io import StringIO
 
@@ -35,13 +36,44 @@ async def shown(*said: Said) -> list[str]:
         (("done", {"finish": "length"}), "reply Hello. ended by length"),
         (("done", {"next_phase": "debrief"}), "reply Hello. phase debrief begins"),
         (("done", {"debrief_complete": True}), "reply Hello."),
-        (("redact", {"replacement": "(No.)"}), "reply Hello. withheld: (No.)"),
         (("failed", {"code": "rate_limited"}), "reply Hello. failed: rate_limited"),
         (("cancelled", {"reason": "interrupted"}), "reply Hello. interrupted"),
     ],
 )
 async def test_however_a_reply_ends_it_is_said(end: Said, line: str) -> None:
     assert await shown(HELLO, ("something-of-a-later-release", {"a": 1}), end) == [line]
+
+
+async def test_a_replacement_stands_where_a_reply_was_withheld() -> None:
+    redact: Said = ("redact", {"replacement": "(No.)"})
+    assert await shown(redact) == ["withheld (No.)"]
+    assert await shown(HELLO, redact) == ["reply Hello.", "withheld (No.)"]
+
+
+async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> None:
+    console = Console(width=40, file=StringIO(), force_terminal=True, highlight=False)
+    three_lines = {"text": "One two three four five six seven eight nine ten eleven twelve. "}
+    redact: Said = ("redact", {"replacement": "(No.)"})
+    await Showing(console).show(stream(("token", three_lines), redact))
+    file = console.file
+    assert isinstance(file, StringIO)
+    assert screen(file.getvalue()) == ["  withheld ▌ (No.)"]
+
+
+def screen(written: str) -> list[str]:
+    """Give what is left on a terminal that understands erasing a line and going up."""
+    lines, row = [""], 0
+    for code, text in re.findall(r"\x1b\[([0-9;?]*[A-Za-z])|([\n\r]|[^\n\r\x1b]+)", written):
+        if text == "\n":
+            row += 1
+            lines[row:] = lines[row:] or [""]
+        elif text == "\r" or code == "2K":
+            lines[row] = ""
+        elif code == "1A":
+            row -= 1
+        else:
+            lines[row] += text
+    return [line.rstrip() for line in lines if line.strip()]
 
 
 async def test_what_an_attempt_that_was_given_up_had_said_is_marked_as_void() -> None:

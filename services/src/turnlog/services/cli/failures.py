@@ -45,6 +45,7 @@ USAGE: Final = frozenset(
 )
 NOT_FOUND: Final = frozenset(
     {
+        "no-withheld-text",
         "not-there-yet",
         "unknown-blueprint",
         "unknown-call",

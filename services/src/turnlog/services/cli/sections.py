@@ -57,6 +57,7 @@ SECTIONS: Final = (
         "Prove",
         (
             Command("verify", watching.verify),
+            Command("withheld", explaining.withheld),
             Command("rebuild", watching.rebuild),
         ),
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import socket
 import sys
 import tempfile
@@ -23,9 +24,9 @@ from turnlog.services.cli.environment import read
 from turnlog.services.cli.logs import log_to
 from turnlog.services.cli.reader.opened import client
 from turnlog.services.cli.screens.palette import QUIET
-from turnlog.services.cli.talk.conversation import Conversation, opened
 from turnlog.services.demo.invitation import invitation
-from turnlog.services.demo.stage import Stage
+from turnlog.services.demo.plays import Name, Play, play_named
+from turnlog.services.demo.stage import Stage, Where
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.tasks import stopped
 from turnlog.services.up.settings import UpSettings
@@ -33,20 +34,22 @@ from turnlog.services.up.up import Addresses, up
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 8700
-BLUEPRINT: Final = "assistant"
 PROVIDED: Final = ("OPENAI_API_KEY", "OPENAI_API_BASE")
 """With one of these set there is a model to ask, and no need of a script."""
 OPENAI: Final = "openai/gpt-4.1-mini"
 
 
-async def play(data_dir: Path | None, http: str | None, model: str | None, *, stay: bool) -> None:
-    """Play the demo, and stay up behind it until told to end."""
+async def play(
+    name: Name, data_dir: Path | None, http: str | None, model: str | None, *, stay: bool
+) -> None:
+    """Play a demo, and stay up behind it until told to end."""
+    playing = play_named(name)
     with _place(data_dir) as place, (place / "turnlog.log").open("a") as log:
         log_to(log, "console")
         given = {
             "data_dir": place,
             "http": http or _address(),
-            "model": model or _model(os.environ),
+            "model": model or _model(os.environ) or playing.script,
         }
         settings = read(UpSettings, os.environ, given)
         ending = Ending()
@@ -54,22 +57,19 @@ async def play(data_dir: Path | None, http: str | None, model: str | None, *, st
         async with AsyncExitStack() as running:
             with answers().status(Text("starting everything", QUIET)):
                 addresses = await running.enter_async_context(up(settings, ending))
-            await _unless_ended(_show(addresses, settings.model, stay=stay), ending)
+            await _unless_ended(_show(playing, addresses, settings.model, stay=stay), ending)
             if stay:
                 await ending.wait()
 
 
-async def _show(addresses: Addresses, model: str, *, stay: bool) -> None:
+async def _show(play: Play, addresses: Addresses, model: str, *, stay: bool) -> None:
+    where = Where(addresses.http, addresses.data_dir, shlex.quote(sys.argv[0]))
     async with client(addresses.http) as reached:
-        stage = Stage(reached)
-        session = (await opened(reached, BLUEPRINT, {})).session
-        await stage.scene("A conversation", f"session {session} · {model}")
-        await stage.conversation(Conversation(reached, session))
-        await stage.record(session)
+        stage = Stage(reached, where)
+        session, commands = await play.perform(stage, model)
         if stay:
             await stage.scene("Your turn", "everything stays up")
-            where = (addresses.http, addresses.data_dir)
-            stage.console.print(invitation(*where, session, sys.argv[0]), soft_wrap=True)
+            stage.console.print(invitation(where, session, commands), soft_wrap=True)
 
 
 @contextmanager

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
+from collections.abc import Iterable
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from turnlog.services.cli.screens.palette import QUIET
+from turnlog.services.demo.stage import Where
 
 
-def invitation(http: str, data_dir: Path, session: str, program: str) -> RenderableType:
-    """Say where everything is and what can be asked of it; `program` is how this one was called."""
+def invitation(where: Where, session: str, commands: Iterable[str]) -> RenderableType:
+    """Say where everything is and what can be asked of it."""
     places = Table.grid(padding=(0, 2))
     places.add_column(style=QUIET, justify="right")
-    places.add_row("page", Text(f"{http}/", "bold"))
-    places.add_row("HTTP", f"{http}/v1/sessions/{session}")
-    places.add_row("data", str(data_dir))
-    commands = [Text().append("  $ ", QUIET).append(each) for each in _next(http, session, program)]
-    return Group(places, Text(), *commands, Text("\nCtrl-C ends everything.", QUIET))
-
-
-def _next(http: str, session: str, program: str) -> tuple[str, ...]:
-    turnlog = shlex.quote(program)
-    indent = " \\\n      "
-    curl = (
-        f"curl -N {http}/v1/sessions/{session}/turns",
-        "-H 'Accept: text/event-stream' -H 'Content-Type: application/json'",
-        """-d '{"text": "What do you see of us?"}'""",
-    )
-    return (
-        indent.join(curl),
-        f"{turnlog} chat {session} --url {http}",
-        f"{turnlog} prompt {session} 2.1 --url {http}",
-    )
+    places.add_row("page", Text(f"{where.http}/", "bold"))
+    places.add_row("HTTP", f"{where.http}/v1/sessions/{session}")
+    places.add_row("data", str(where.data_dir))
+    proposed = [Text().append("  $ ", QUIET).append(command) for command in commands]
+    return Group(places, Text(), *proposed, Text("\nCtrl-C ends everything.", QUIET))

@@ -1,9 +1,13 @@
-"""What the demo shows: a conversation, then the events it left, a prompt, and the proof."""
+"""The stage: where a demo plays its scenes, and what every one of them shows at its end.
+
+Nothing is shown that was not read back over HTTP. There is no waiting where nobody watches.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 import httpx
@@ -18,17 +22,12 @@ from turnlog.services.cli.reader.reader import Reader, Wanted
 from turnlog.services.cli.screens.events import event_table
 from turnlog.services.cli.screens.history import SAID, WIDTH
 from turnlog.services.cli.screens.palette import FAMILIES, QUIET
-from turnlog.services.cli.screens.prompt import prompt_screen
 from turnlog.services.cli.screens.verify import report
 from turnlog.services.cli.talk.conversation import Conversation
 from turnlog.services.cli.talk.showing import Showing
 from turnlog.services.cli.talk.typist import Typist
+from turnlog.services.gateway.payloads.turns import Submitted
 
-TURNS: Final = (
-    "Hello! Who am I talking to?",
-    "What does the log hold of us?",
-    "And how can that be proven?",
-)
 _STROKE: Final = 0.02
 """Seconds a key takes."""
 _BREATH: Final = 0.8
@@ -36,31 +35,44 @@ _BREATH: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
+class Where:
+    """Where everything is, and how the command line was called."""
+
+    http: str
+    data_dir: Path
+    turnlog: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """Where the demo plays; there is no waiting where nobody watches."""
+    """Where a demo plays."""
 
     client: httpx.AsyncClient
+    where: Where
     console: Console = field(default_factory=answers)
 
-    async def conversation(self, conversation: Conversation) -> None:
-        """Put the turns, and show each reply as it comes."""
-        for place, text in enumerate(TURNS):
-            self.console.print("\n" if place else "", end="")
-            await self._type(text)
-            turn = await conversation.submit(text)
-            await Showing(self.console).show(conversation.watch(turn))
+    async def turn(self, conversation: Conversation, text: str) -> Submitted:
+        """Put a turn, and show its reply as it comes."""
+        await self.type("you", SAID, text)
+        turn = await conversation.submit(text)
+        await self.show(conversation, turn)
+        return turn
 
-    async def record(self, session: str) -> None:
-        """Show what the log holds of a session; exit code 5 where it is not verified."""
+    async def show(self, conversation: Conversation, turn: Submitted) -> None:
+        """Show the reply of a turn as it comes."""
+        await Showing(self.console).show(conversation.watch(turn))
+
+    async def events(self, session: str) -> None:
+        """Show what the log holds of a session."""
         reader = Reader(self.client)
         events = [event async for event in reader.events(Wanted(session))]
         await self.scene("What the log holds", "every event in order; what follows is read from it")
         self.console.print(event_table(events))
-        last = (await reader.calls(session)).calls[-1]
-        await self.scene("What the model was sent", "each layer, and where it came from")
-        self.console.print(prompt_screen(await reader.prompt(session, last.call)))
+
+    async def proof(self, session: str) -> None:
+        """Show whether the record holds; exit code 5 where it does not."""
         await self.scene("Whether that is true", "the same checks as `turnlog verify`")
-        verified = await reader.verify(session)
+        verified = await Reader(self.client).verify(session)
         self.console.print(report([verified]))
         if not verified.verified:
             raise typer.Exit(Exit.VERIFICATION_FAILED)
@@ -72,8 +84,9 @@ class Stage:
         self.console.print()
         self.console.print(Rule(heading, align="left", style=QUIET))
 
-    async def _type(self, text: str) -> None:
-        typist = Typist(self.console, "you", SAID, WIDTH)
+    async def type(self, label: str, colour: str, text: str) -> None:
+        """Type a line at the pace of a person."""
+        typist = Typist(self.console, label, colour, WIDTH)
         for word in text.split():
             await self._pause(_STROKE * len(word))
             typist.say(f"{word} ")

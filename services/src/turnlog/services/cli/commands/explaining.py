@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading
+from turnlog.services.cli.commands.late import reading, running
 from turnlog.services.cli.options import (
     DEFAULT,
     HERE,
@@ -36,3 +36,26 @@ def why(
 
     asked = Asked(url, data_dir, tenant)
     reading(asked, lambda reader: explain(reader, session, turn, output))
+
+
+def withheld(
+    session: Session,
+    turn: Turn,
+    nats: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", envvar="TURNLOG_NATS_URL", help="The log itself, where it is elsewhere."
+        ),
+    ] = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Show an auditor the text that a rule withheld; read from the log, never over HTTP.
+
+    It is for whoever holds the data directory, or a NATS user that may read every session. No
+    page, no route and no other command shows such a text.
+    """
+    from turnlog.services.cli.auditing import show_withheld
+
+    running(show_withheld(Asked(None, data_dir, tenant), nats, session, turn, output))

@@ -67,13 +67,17 @@ def run(role: Role) -> None:
 
 
 def demo(
+    name: Annotated[
+        Literal["trickster", "assistant"],
+        typer.Argument(metavar="[NAME]", help="Which one: trickster, the tutor, or assistant."),
+    ] = "trickster",
+    *,
     data_dir: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where its data lies; else a folder that is removed."),
     ] = None,
     http: Http = None,
     model: Model = None,
-    *,
     exit_after: Annotated[
         bool, typer.Option("--exit", help="End after the show instead of staying up.")
     ] = False,
@@ -81,7 +85,7 @@ def demo(
     """Start everything, play a conversation, and show what the log holds of it."""
     from turnlog.services.demo.demo import play
 
-    running(play(data_dir, http, model, stay=not exit_after))
+    running(play(name, data_dir, http, model, stay=not exit_after))
 
 
 def chat(

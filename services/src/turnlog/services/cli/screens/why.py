@@ -38,21 +38,20 @@ def why_screen(why: Why, prompt: PromptView) -> RenderableType:
 
 def _outcome(why: Why, prompt: PromptView) -> Iterator[RenderableType]:
     title = Text().append(f"why turn {why.turn} was answered so", "bold")
-    where = f"  {why.session} · call {why.call} · {prompt.model} · {prompt.manifest.kind}"
-    yield title.append(where, QUIET)
+    yield title.append(f"  {why.session}", QUIET)
     if why.said is not None:
         yield beside("asked", _text(why.said), SAID, _WIDTH)
     colour = BAD if why.withheld else REPLY
     yield beside("reply", _text(why.reply) if why.reply else why.status, colour, _WIDTH)
     yield Text()
-    yield _facts(why)
+    yield _facts(why, prompt)
 
 
 def _text(content: Content) -> str:
     return content.text if isinstance(content, Plain) else _HIDDEN
 
 
-def _facts(why: Why) -> Table:
+def _facts(why: Why, prompt: PromptView) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=QUIET, justify="right", width=_WIDTH + 1)
     grid.add_column(overflow="fold")
@@ -60,6 +59,8 @@ def _facts(why: Why) -> Table:
         grid.add_row("started", Text("by itself  ").append_text(caused(why.started)))
     else:
         grid.add_row("turn", caused(why.asked))
+    call = Text(f"{why.call} · {prompt.manifest.kind} · {prompt.model}  ")
+    grid.add_row("call", call.append_text(caused(why.fixed)))
     if why.standing:
         grid.add_row("phase", _standing(why.standing))
     grid.add_row("safety", _verdict(why.withheld))

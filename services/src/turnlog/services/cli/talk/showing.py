@@ -46,13 +46,19 @@ class Showing:
             case "done":
                 self._typist.end(_remark(data), WARY)
             case "redact":
-                self._typist.end(f"withheld: {data['replacement']}", BAD)
+                self._withhold(data["replacement"])
             case "failed":
                 self._typist.end(f"failed: {data['code']}", BAD)
             case "cancelled":
                 self._typist.end(data["reason"], WARY)
             case _:
                 pass
+
+    def _withhold(self, replacement: str) -> None:
+        self._typist.take_back()
+        instead = Typist(self.console, "withheld", BAD, WIDTH)
+        instead.say(replacement)
+        instead.end()
 
     def _fresh(self) -> Typist:
         return Typist(self.console, "reply", REPLY, WIDTH)

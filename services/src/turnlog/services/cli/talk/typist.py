@@ -12,6 +12,8 @@ from typing import Final
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
 from rich.text import Text
 
 from turnlog.services.cli.screens.spelling import harmless, one_line
@@ -33,6 +35,8 @@ class Typist:
     _held: str = field(default="", init=False)
     _column: int = field(default=-1, init=False)
     """Columns of text on the line; below 0 before there is a line."""
+    _above: int = field(default=0, init=False)
+    """Lines typed before this one."""
 
     def say(self, text: str) -> None:
         """Type a piece; a word at its end is held back, since it may go on."""
@@ -51,12 +55,24 @@ class Typist:
             self._write(one_line(remark), colour)
         self.console.print()
 
+    def take_back(self) -> None:
+        """Leave nothing of what was typed on a terminal; elsewhere what is written stays."""
+        self._held = ""
+        if self._column < 0:
+            return
+        if not self.console.is_terminal:
+            self.end()
+            return
+        line = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CARRIAGE_RETURN,))
+        up = ((ControlType.CURSOR_UP, 1), *line)
+        self.console.control(Control(*line, *(up * self._above)))
+        self._column, self._above = -1, 0
+
     def _type(self, piece: str) -> None:
         if self._column < 0:
             self._line(self.label)
         if piece == "\n":
-            self.console.print()
-            self._line("")
+            self._next_line()
             return
         room = self.console.width - self.width - _EDGE
         if self._column + cell_len(piece) <= room:
@@ -64,9 +80,13 @@ class Typist:
             return
         for place, line in enumerate(chop_cells(piece.lstrip(), room)):
             if place or self._column:
-                self.console.print()
-                self._line("")
+                self._next_line()
             self._write(line, "")
+
+    def _next_line(self) -> None:
+        self.console.print()
+        self._above += 1
+        self._line("")
 
     def _line(self, label: str) -> None:
         self._write(f" {label.rjust(self.width)} ", f"bold {self.colour}")

@@ -1,0 +1,33 @@
+"""The demos there are, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from turnlog.services.demo import assistant, trickster
+from turnlog.services.demo.stage import Stage
+
+Name = Literal["trickster", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """One demo."""
+
+    script: str
+    """The model that says its words where there is no other."""
+    perform: Callable[[Stage, str], Awaitable[tuple[str, tuple[str, ...]]]]
+    """Plays it with a model; gives its session, and three commands to go on with."""
+
+
+def play_named(name: Name) -> Play:
+    """Give a demo."""
+    match name:
+        case "trickster":
+            return Play(trickster.SCRIPT, trickster.perform)
+        case "assistant":
+            return Play(assistant.SCRIPT, assistant.perform)
+        case _ as never:
+            assert_never(never)
