@@ -52,7 +52,9 @@ async def test_a_replacement_stands_where_a_reply_was_withheld() -> None:
 
 async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> None:
     console = Console(width=40, file=StringIO(), force_terminal=True, highlight=False)
-    three_lines = {"text": "One two three four five six seven eight nine ten eleven twelve. "}
+    three_lines: dict[str, JsonValue] = {
+        "text": "One two three four five six seven eight nine ten eleven twelve. "
+    }
     redact: Said = ("redact", {"replacement": "(No.)"})
     await Showing(console).show(stream(("token", three_lines), redact))
     file = console.file
