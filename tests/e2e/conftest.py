@@ -1,4 +1,4 @@
-"""What the tests of a file share: a provider, and a service in one process or in several."""
+"""What tests share: one process for all of them, or several for those of a file."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ from tests.parts.postgres import PostgresServer
 from tests.parts.processes import Machine, machine
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def provider() -> AsyncIterator[OpenAIServer]:
     async with OpenAIServer() as server:
         yield server
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def up(provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
+    """Everything in one process, loaded once for all tests that do not end it."""
+    async with (
+        machine(tmp_path_factory.mktemp("up"), telling(provider)) as host,
+        everything(host) as running,
+    ):
+        yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def host(
     provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Machine]:
-    async with machine(tmp_path_factory.mktemp("up"), telling(provider)) as running:
+    """A machine whose processes a test starts and ends itself."""
+    async with machine(tmp_path_factory.mktemp("host"), telling(provider)) as running:
         yield running
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def up(host: Machine) -> AsyncIterator[Up]:
-    async with everything(host) as running:
-        yield running
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def separate(
     provider: OpenAIServer,
     postgres_server: PostgresServer,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.service import Service, serviced
-from tests.parts.processes import NOTHING, Machine, written
+from tests.parts.processes import NOTHING, Machine, ended, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +20,19 @@ class Up:
     process: Process
     service: Service
     ready_file: Path
-    nats: str
 
 
 @asynccontextmanager
 async def everything(
     host: Machine, *, said: Path | None = None, told: Mapping[str, str] = NOTHING
 ) -> AsyncGenerator[Up]:
-    """Start everything on a machine's folder and wait until it accepts work."""
+    """Start everything in a machine's folder, wait until it accepts work, and end it."""
     words = ("up", "--data-dir", str(host.folder / "data"), "--http", "127.0.0.1:0")
     process = await host.start(*words, said=said, told=told)
     ready_file = host.folder / "data/ready.json"
     addresses = json.loads(await written(ready_file, process))
-    async with serviced(addresses["http"], addresses["nats"]) as service:
-        yield Up(process, service, ready_file, addresses["nats"])
+    try:
+        async with serviced(addresses["http"], addresses["nats"]) as service:
+            yield Up(process, service, ready_file)
+    finally:
+        assert await ended(process) == 0

@@ -20,6 +20,9 @@ from turnlog.services.runtime.nats_server import NatsServer
 
 BLUEPRINTS = Path(__file__).parents[1] / "parts/blueprints"
 MODEL = "openai/gpt-4o-mini"
+DOOR = Path(__file__).parents[1] / "parts/door"
+WITHOUT_LITELLM = {"PYTHONPATH": str(DOOR)}
+"""A process that is told this ends when it imports litellm."""
 ACK_WAIT = 2.0
 GRACE = 3.0
 
@@ -34,11 +37,16 @@ class Roles:
     provider: OpenAIServer
     service: Service
     gateway: Process
+    projector: Process
 
     async def start_gateway(self) -> None:
         """Start a gateway where the last one was, and wait until it is ready."""
-        self.gateway = await self.machine.start("run", "gateway")
-        await self.service.ready()
+        self.gateway = await self.machine.start("run", "gateway", told=WITHOUT_LITELLM)
+        await self.service.ready(self.gateway)
+
+    async def start_projector(self) -> None:
+        """Start a projector in place of the last one."""
+        self.projector = await self.machine.start("run", "projector", told=WITHOUT_LITELLM)
 
     async def start_worker(self) -> Process:
         """Start one more worker; it takes turns once it has loaded."""
@@ -83,8 +91,9 @@ async def roles(
             serviced(f"http://127.0.0.1:{port}", server.url) as service,
             machine(folder, telling(provider) | places) as host,
         ):
-            await host.start("run", "projector")
-            gateway = await host.start("run", "gateway")
-            await service.ready()
-            yield Roles(host, server, postgres.url(database), provider, service, gateway)
+            projector = await host.start("run", "projector", told=WITHOUT_LITELLM)
+            gateway = await host.start("run", "gateway", told=WITHOUT_LITELLM)
+            await service.ready(gateway)
+            url = postgres.url(database)
+            yield Roles(host, server, url, provider, service, gateway, projector)
     await postgres.execute(f"DROP DATABASE {database} WITH (FORCE)")

@@ -6,6 +6,7 @@ What a test waits for is an event on the log or on a stream, never a moment.
 from __future__ import annotations
 
 import asyncio
+from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -35,14 +36,15 @@ class Service:
     http: httpx.AsyncClient
     nats: JetStream
 
-    async def ready(self) -> None:
+    async def ready(self, gateway: Process) -> None:
         """Wait until the gateway can do its work."""
         async with asyncio.timeout(WITHIN):
-            while True:
+            while gateway.returncode is None:
                 with suppress(httpx.TransportError):
                     if (await self.http.get("/readyz")).is_success:
                         return
                 await asyncio.sleep(LOOK_EVERY)
+        raise AssertionError(f"the gateway ended with {gateway.returncode}")
 
     async def open(self, blueprint: str = "assistant") -> str:
         """Open a session; gives its id."""

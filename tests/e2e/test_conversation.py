@@ -12,7 +12,7 @@ from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from turnlog.events.turn import TurnCancelled
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_what_arrives_at_the_provider_is_the_recorded_prompt(

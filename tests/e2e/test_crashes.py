@@ -24,13 +24,13 @@ from tests.services.gateway.watching import Heard
 from turnlog.events.call import AttemptEnded, AttemptStarted
 from turnlog.events.turn import TurnCompleted, TurnSubmitted
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
 
 WORKERS = 2
 LOST = ("lost", "unknown", None)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def working(separate: Roles) -> AsyncIterator[Roles]:
     await loaded(separate, {(await separate.start_worker()).pid for _ in range(WORKERS)})
     yield separate
@@ -174,7 +174,7 @@ async def test_nats_killed_and_started_again_loses_no_turn(working: Roles) -> No
         await first_token(watched.events())
         await working.restart_nats()
     turn.gate.set()
-    await working.service.ready()
+    await working.service.ready(working.gateway)
     assert (await working.service.say(await working.service.open()))["status"] == "completed"
     await working.service.until(turn.session, TurnCompleted)
     assert len(await working.service.of_kind(turn.session, TurnCompleted)) == 1

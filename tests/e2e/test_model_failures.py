@@ -15,7 +15,7 @@ from tests.parts.openai_behaviours import Answer, Behaviour, Break, Refusal
 from tests.parts.openai_server import OpenAIServer
 from turnlog.events.call import AttemptEnded
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WHOLE = Answer(("An ", "answer."))
 FILTERED = Refusal(400, type="invalid_request_error", code="content_filter")

@@ -16,7 +16,7 @@ from turnlog.events.kinds import name_of
 from turnlog.events.nats.workers import WORKERS
 from turnlog.events.turn import TurnCompleted
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MANY = 60
 

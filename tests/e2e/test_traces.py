@@ -12,10 +12,10 @@ from tests.e2e.collector import Collector, collecting
 from tests.e2e.everything import everything
 from tests.parts.openai_behaviours import Answer, Refusal
 from tests.parts.openai_server import OpenAIServer
-from tests.parts.processes import Machine, exit_code
+from tests.parts.processes import Machine
 from turnlog.events.envelope import Recorded
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
@@ -32,7 +32,7 @@ class Traced:
     events: list[Recorded]
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def traced(host: Machine, provider: OpenAIServer) -> AsyncIterator[Traced]:
     with collecting() as collector:
         async with everything(host, told={"TURNLOG_OTLP_ENDPOINT": collector.url}) as up:
@@ -47,8 +47,6 @@ async def traced(host: Machine, provider: OpenAIServer) -> AsyncIterator[Traced]
             events = await up.service.events(session)
             # Its rows are there, and so is the span of the projector
             await up.service.calls(session)
-        up.process.terminate()
-        assert await exit_code(up.process) == 0
         yield Traced(collector, session, events)
 
 

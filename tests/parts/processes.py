@@ -56,10 +56,7 @@ class Machine:
     async def end(self) -> None:
         """Tell those still running to end, and see that they do so in good order."""
         running = [process for process in self._started if process.returncode is None]
-        for process in running:
-            process.send_signal(signal.SIGCONT)
-            process.terminate()
-        codes = [await exit_code(process) for process in running]
+        codes = await asyncio.gather(*(ended(process) for process in running))
         assert not any(codes), codes
 
 
@@ -71,6 +68,15 @@ async def machine(folder: Path, variables: Mapping[str, str]) -> AsyncGenerator[
         yield given
     finally:
         await given.end()
+
+
+async def ended(process: Process) -> int:
+    """Tell a process to end, if it has not, and give its exit code."""
+    if process.returncode is None:
+        # One that was stopped would not hear it
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+    return await exit_code(process)
 
 
 async def exit_code(process: Process) -> int:

@@ -1,0 +1,29 @@
+"""A service that starts: it accepts work before litellm is there, and answers once it is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from tests.e2e.everything import everything
+from tests.e2e.roles import DOOR
+from tests.parts.processes import Machine
+from turnlog.events.call import AttemptStarted
+from turnlog.events.turn import TurnCompleted
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_work_is_accepted_while_litellm_loads(host: Machine) -> None:
+    fifo = host.folder / "door"
+    os.mkfifo(fifo)
+    async with everything(host, told={"PYTHONPATH": str(DOOR), "DOOR": str(fifo)}) as up:
+        assert (await up.service.get("/readyz"))["ready"]
+        session = await up.service.open()
+        await up.service.submit(session)
+        await up.service.until(session, AttemptStarted)
+        # litellm is waited for behind this door, and nobody has opened it yet
+        await asyncio.to_thread(fifo.write_bytes, b"")
+        assert (await up.service.until(session, TurnCompleted)).turn == 1
