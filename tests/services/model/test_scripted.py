@@ -138,7 +138,10 @@ def test_the_shipped_script_has_an_answer(question: str, word: str) -> None:
 DOORMAN = """
 replies:
   - {system: closed, match: enter, text: "Not tonight.", pace: 0}
-  - {match: enter, text: Welcome., pace: 0, tools: [{name: open, arguments: {door: 2}}, {name: bow}]}
+  - match: enter
+    text: Welcome.
+    pace: 0
+    tools: [{name: open, arguments: {door: 2}}, {name: bow}]
   - {match: "^$", text: "", pace: 0, tools: [{name: wait}]}
 """
 

@@ -30,7 +30,6 @@ from turnlog.services.runtime.library import Library
 from turnlog.services.runtime.plugins import source_named
 from turnlog.services.runtime.sessions import By, Sessions
 
-
 _PINNED: Final = (FileLayer, SourceLayer)
 """Layers whose text is fixed at the first call, also when there is none."""
 
