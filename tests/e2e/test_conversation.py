@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.e2e.everything import Up
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
+from tests.services.gateway.watching import Watcher
 from turnlog.events.turn import TurnCancelled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -54,6 +56,26 @@ async def test_what_a_call_took_is_recorded_as_the_provider_counted_it(
     assert call["micro_dollars"] == 1000 * 0.15 + 100 * 0.60
     (attempt,) = call["attempts"]
     assert (attempt["outcome"], attempt["price"], attempt["fault"]) == ("answered", "exact", None)
+
+
+async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
+    up: Up, provider: OpenAIServer
+) -> None:
+    chance = random.Random(7)  # noqa: S311 - chance, not a secret
+    session = await up.service.open()
+    words = tuple(f"word {number} " for number in range(200))
+    provider.will(Answer(words, pace=0.002))
+    await up.service.submit(session)
+    assert up.service.http.base_url.port
+    watcher = Watcher(up.service.http.base_url.port, f"/v1/sessions/{session}/turns/1/stream")
+    connections = 0
+    while watcher.end is None:
+        await watcher.watch(chance.randint(1, 1500))
+        connections += 1
+    assert connections > 1
+    assert watcher.end.name == "done"
+    history = await up.service.get(f"/v1/sessions/{session}/history")
+    assert watcher.text == history["turns"][0]["reply"] == "".join(words)
 
 
 async def test_the_key_is_sent_to_the_provider_and_recorded_nowhere(
