@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from pydantic import JsonValue, ValidationError
 
 from turnlog.projections.blueprint.document import document
-from turnlog.projections.blueprint.faults import FaultyBlueprint, Remark, located
-from turnlog.projections.blueprint.phases import PHASES, PhaseGraph, remarks_on
+from turnlog.projections.blueprint.faults import FaultyBlueprint, Remark, instead_of, located
+from turnlog.projections.blueprint.phases import PHASES, Phase, PhaseGraph, remarks_on
 from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.strict import Name
 from turnlog.projections.blueprint.wording import remarks_on as remarks_on_words
 
 Cartridge = dict[str, JsonValue]
@@ -49,9 +50,17 @@ def _phases(value: Cartridge, blueprint: Blueprint) -> Iterator[Remark]:
     try:
         phases = PHASES.validate_json(json.dumps(states), strict=True)
     except ValidationError as error:
-        for remark in remarks_on_words(error):
+        for remark in remarks_on_words(error, dict[Name, Phase]):
             yield Remark(("phases", *remark.path), remark.what, remark.fix)
         return
     graph = PhaseGraph(str(drawn.get("start")), phases, blueprint.phases)
     for path, what in remarks_on(graph):
-        yield Remark(("phases", *path), what, f"the phases are: {', '.join(phases)}")
+        named = _written(drawn, path)
+        fix = instead_of(named, phases) if isinstance(named, str) else "change one of the two"
+        yield Remark(("phases", *path), what, fix)
+
+
+def _written(value: JsonValue, path: tuple[str, ...]) -> JsonValue:
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value

@@ -28,11 +28,11 @@ _KINDS: Final = {
 }
 
 
-def remarks_on(error: ValidationError) -> Iterator[Remark]:
-    """Give a remark for everything a document was found to be lacking."""
+def remarks_on(error: ValidationError, kind: object = Blueprint) -> Iterator[Remark]:
+    """Give a remark for everything a document, which should be of a kind, is lacking."""
     for found in error.errors(include_url=False):
         path = tuple(step for step in found["loc"] if not _is_mark(step))
-        what, fix = _worded(found, path)
+        what, fix = _worded(found, path, kind)
         yield Remark(path, what, fix)
 
 
@@ -40,12 +40,12 @@ def _is_mark(step: str | int) -> bool:
     return step == _KEY or (isinstance(step, str) and step.startswith("("))
 
 
-def _worded(found: ErrorDetails, path: Path) -> tuple[str, str]:
+def _worded(found: ErrorDetails, path: Path, kind: object) -> tuple[str, str]:
     word = str(path[-1]) if path else "blueprint"
     message = found["msg"].removeprefix("Input should ").removeprefix("Value error, ")
     match found["type"]:
         case "extra_forbidden":
-            return f"`{word}` means nothing here", instead_of(word, words_at(found["loc"][:-1]))
+            return f"`{word}` means nothing here", instead_of(word, words_at(found["loc"][:-1], kind))
         case "missing":
             return f"`{word}` is missing", f"add `{word}:`"
         case "literal_error":
@@ -54,8 +54,8 @@ def _worded(found: ErrorDetails, path: Path) -> tuple[str, str]:
         case "string_pattern_mismatch":
             name = found["input"]
             return f"`{name}` is not a name", "use a-z first, then a-z 0-9 _ -, at most 64 of them"
-        case kind if kind in _KINDS:
-            return f"it must {message}", _KINDS[kind]
+        case plain if plain in _KINDS:
+            return f"it must {message}", _KINDS[plain]
         case "layer_source" | "message_kind" | "rule_kind":
             return message, _one_of(_NAMED.findall(message), found["input"])
         case "too_short" | "string_too_short":
@@ -73,9 +73,8 @@ def _one_of(known: list[str], written: object) -> str:
     return next((f"write `{near}`" for near in meant), f"add one of: {', '.join(known)}")
 
 
-def words_at(loc: tuple[str | int, ...]) -> tuple[str, ...]:
-    """Name the words a blueprint may have at a place, as pydantic spells places."""
-    kind: object = Blueprint
+def words_at(loc: tuple[str | int, ...], kind: object = Blueprint) -> tuple[str, ...]:
+    """Name the words a document may have at a place, as pydantic spells places."""
     for step in loc:
         kind = _inside(kind, step)
     return (

@@ -9,12 +9,12 @@ from pathlib import Path
 from turnlog.services.cli.console import answers, print_json
 from turnlog.services.cli.screens.blueprints import fault_list
 from turnlog.services.cli.show import Form
-from turnlog.services.runtime.library import check as faults_of
+from turnlog.services.runtime.examining import examine
 
 
 def check(folders: Sequence[Path], form: Form) -> bool:
     """Show the faults of each folder, and tell whether there are none."""
-    found = {str(folder): faults_of(folder.absolute()) for folder in folders}
+    found = {str(folder): examine(folder.absolute()) for folder in folders}
     if form == "json":
         print_json(
             {folder: [asdict(fault) for fault in faults] for folder, faults in found.items()}

@@ -58,6 +58,7 @@ CONFLICTS: Final = frozenset(
     {
         "already-redacted",
         "data-dir-in-use",
+        "folder-exists",
         "key-reused",
         "no-reply",
         "nothing-to-cancel",

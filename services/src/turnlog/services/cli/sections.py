@@ -66,6 +66,7 @@ SECTIONS: Final = (
         (
             Command("doctor", keeping.doctor),
             Command("config show", keeping.config_show),
+            Command("blueprint new", keeping.blueprint_new),
             Command("blueprint check", keeping.blueprint_check),
             Command("blueprint list", keeping.blueprint_list),
         ),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -38,7 +38,7 @@ def blueprint_check(
     ],
     output: Output = "table",
 ) -> None:
-    """Name everything that is wrong with a blueprint on disk.
+    """Name everything that is wrong with a blueprint on disk, its cartridges included.
 
     Each thing with its line and the way out; exit code 1 where there is any.
     """
@@ -47,6 +47,22 @@ def blueprint_check(
 
     if not check(folders, output):
         raise typer.Exit(Exit.ERROR)
+
+
+def blueprint_new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")],
+    pattern: Annotated[
+        Literal["assistant", "trickster"],
+        typer.Option("--from", help="The shipped one to begin with."),
+    ] = "assistant",
+    folder: Annotated[
+        Path, typer.Option("--in", metavar="DIR", help="Where its folder is made.")
+    ] = Path(),
+) -> None:
+    """Begin a blueprint of your own: a folder that can be used as it is."""
+    from turnlog.services.cli.beginning import begin
+
+    begin(name, pattern, folder)
 
 
 def blueprint_list(

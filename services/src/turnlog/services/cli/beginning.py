@@ -1,0 +1,44 @@
+"""Beginning a blueprint: a copy of a shipped one under a name of its own, ready to be changed.
+
+Nothing that is there is ever written over, and what was made is checked before it is praised.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Final
+
+from rich.text import Text
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.source import BLUEPRINT_FILE
+from turnlog.services.cli.console import answers
+from turnlog.services.cli.screens.blueprints import fault_list
+from turnlog.services.cli.screens.palette import QUIET
+from turnlog.services.runtime.examining import examine
+from turnlog.services.runtime.library import SHIPPED
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_NAMED: Final = re.compile(r"^blueprint: .*$", re.MULTILINE)
+
+
+def begin(name: str, pattern: str, parent: Path) -> None:
+    """Make a folder by a shipped blueprint, and say what to do with it."""
+    if not _NAME.fullmatch(name):
+        fix = "use a-z first, then a-z 0-9 _ -, at most 64 of them"
+        raise Refused("bad-id", f"{name[:80]!r} is not a name", field="NAME", fix=fix)
+    folder = parent / name
+    if folder.exists():
+        raise Refused("folder-exists", f"{folder} is there already", fix="choose another name")
+    shutil.copytree(SHIPPED / pattern, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    file = folder / BLUEPRINT_FILE
+    file.write_text(_NAMED.sub(f"blueprint: {name}", file.read_text(), count=1))
+    answers().print(fault_list(str(folder), examine(folder.absolute())))
+    answers().print(Text(f"  {_next(parent, name)}", QUIET))
+
+
+def _next(parent: Path, name: str) -> str:
+    check, use = f"turnlog blueprint check {parent / name}", f"turnlog up --blueprints {parent}"
+    return f"change it, `{check}`, `{use}`"

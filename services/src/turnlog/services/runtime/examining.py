@@ -1,0 +1,83 @@
+"""Examining a blueprint's whole folder, before any session is opened by it.
+
+What a session would find out one at a time is looked for at once: the blueprint itself, every
+cartridge beside it, and every name that a package must register.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from turnlog.events.errors import Refused, TurnlogError
+from turnlog.projections.blueprint.cartridge import read_cartridge_source
+from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark
+from turnlog.projections.blueprint.faults import Path as Place
+from turnlog.projections.blueprint.layer import SourceLayer
+from turnlog.projections.blueprint.safety import CheckRule
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
+from turnlog.services.runtime.library import read_folder
+from turnlog.services.runtime.plugins import check_named, source_named
+from turnlog.services.runtime.prompt_files import data_text
+
+_SLOT: Final = re.compile(r"\{[^}]*\}")
+
+
+def examine(folder: Path) -> tuple[Fault, ...]:
+    """Give everything that is wrong with a blueprint's folder; nothing when it can be used."""
+    try:
+        blueprint = read_folder(folder)
+    except FaultyBlueprint as faulty:
+        return faulty.faults
+    file = f"{folder.name}/{BLUEPRINT_FILE}"
+    source = read_source((folder / BLUEPRINT_FILE).read_bytes().decode(), file)
+    remarks = (*_plugins(blueprint), *_none(folder, blueprint))
+    return (*map(source.fault, remarks), *_cartridges(folder, blueprint))
+
+
+def cartridges_in(folder: Path, blueprint: Blueprint) -> tuple[str, ...]:
+    """Name every cartridge there is, relative to the folder."""
+    if blueprint.cartridge is None:
+        return ()
+    found = folder.glob(_SLOT.sub("*", blueprint.cartridge.file))
+    return tuple(sorted(str(file.relative_to(folder)) for file in found))
+
+
+def _none(folder: Path, blueprint: Blueprint) -> Iterator[Remark]:
+    spec = blueprint.cartridge
+    if spec is not None and not cartridges_in(folder, blueprint):
+        yield Remark(("cartridge", "file"), f"no file is like `{spec.file}`", "add one")
+
+
+def _cartridges(folder: Path, blueprint: Blueprint) -> Iterator[Fault]:
+    for place in cartridges_in(folder, blueprint):
+        file = f"{folder.name}/{place}"
+        try:
+            read_cartridge_source(data_text(folder, place, "cartridge"), file, blueprint)
+        except FaultyBlueprint as faulty:
+            yield from faulty.faults
+        except TurnlogError as error:
+            fix = error.fix if isinstance(error, Refused) else "make it smaller"
+            yield Fault(file, 1, "", str(error), fix)
+
+
+def _plugins(blueprint: Blueprint) -> Iterator[Remark]:
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, SourceLayer):
+            yield from _loads(source_named, layer.source, ("layers", name, "source"))
+    for number, rule in enumerate(blueprint.policies.safety.rules):
+        if isinstance(rule, CheckRule):
+            path = ("policies", "safety", "rules", number, "check")
+            yield from _loads(check_named, rule.check, path)
+
+
+def _loads(load: Callable[[str], object], name: str, path: Place) -> Iterator[Remark]:
+    try:
+        load(name)
+    except Refused as refused:
+        yield Remark(path, refused.detail, refused.fix)
+    except (ImportError, AttributeError) as error:
+        yield Remark(path, f"{name} cannot be loaded: {error}", "mend the package it comes from")
