@@ -220,8 +220,8 @@ def _phases(blueprint: Blueprint) -> Remarks:
         return
     if blueprint.cartridge is None:
         yield Remark(("phases", "from"), "there is no cartridge", "add `cartridge`")
-    for kind, call in spec.calls.items():
-        yield from _unknown(("phases", "calls", kind), "call", call, blueprint.calls)
+    for kind, made in spec.calls.items():
+        yield from _unknown(("phases", "calls", kind), "call", made, blueprint.calls)
 
 
 def _paths(blueprint: Blueprint) -> Remarks:
