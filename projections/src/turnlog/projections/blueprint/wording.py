@@ -45,8 +45,8 @@ def _worded(found: ErrorDetails, path: Path, kind: object) -> tuple[str, str]:
     message = found["msg"].removeprefix("Input should ").removeprefix("Value error, ")
     match found["type"]:
         case "extra_forbidden":
-            known = words_at(found["loc"][:-1], kind)
-            return f"`{word}` means nothing here", instead_of(word, known)
+            words = words_at(found["loc"][:-1], kind)
+            return f"`{word}` means nothing here", instead_of(word, words)
         case "missing":
             return f"`{word}` is missing", f"add `{word}:`"
         case "literal_error":
