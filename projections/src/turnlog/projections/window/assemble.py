@@ -98,10 +98,11 @@ def assemble(material: Material, state: SessionState, call: Call, texts: Texts) 
     budget = blueprint.budget[spec.budget] if spec.budget else None
     counter = budget.counter if budget else _UNBUDGETED
     drafted = tuple(_slot(material, state, call, texts, slot, counter) for slot in spec.messages)
-    plan = fitted(drafted, budget)
-    messages, parts = _rendered(plan, counter)
     tools = offered_tools(material, state) if spec.tools else ()
     offers = tuple(_tool_part(tool, counter) for tool in tools)
+    beside = sum(part.tokens for part in offers)
+    plan = fitted(drafted, budget, beside)
+    messages, parts = _rendered(plan, counter)
     request = Request(call.model, messages, tools, dict(spec.parameters))
     manifest = Manifest(
         kind=call.kind,
@@ -111,7 +112,7 @@ def assemble(material: Material, state: SessionState, call: Call, texts: Texts) 
         counter=counter_name(counter),
         between=BETWEEN,
         budget=budget.tokens if budget else None,
-        tokens=plan_tokens(plan, counter) + sum(part.tokens for part in offers),
+        tokens=plan_tokens(plan, counter) + beside,
         parts=(*parts, *offers),
         digest=request.digest,
     )

@@ -20,17 +20,20 @@ from turnlog.projections.window.plan import (
 )
 
 
-def fitted(plan: Plan, budget: Budget | None) -> Plan:
-    """Cut a plan down to its budget; raises `Refused` `over-budget` when that cannot be."""
+def fitted(plan: Plan, budget: Budget | None, tools: int = 0) -> Plan:
+    """Cut a plan down to its budget, beside the tokens of tools that are offered with it.
+
+    Raises `Refused` `over-budget` when that cannot be.
+    """
     if budget is None:
         return plan
-    tokens = plan_tokens(plan, budget.counter)
+    tokens = plan_tokens(plan, budget.counter) + tools
     for step in budget.ladder:
         if tokens > budget.tokens:
             plan = _taken(plan, step, over=tokens - budget.tokens)
-            tokens = plan_tokens(plan, budget.counter)
+            tokens = plan_tokens(plan, budget.counter) + tools
     if tokens > budget.tokens:
-        raise _over(plan, budget, tokens)
+        raise _over(plan, budget, tokens, tools)
     return plan
 
 
@@ -54,8 +57,9 @@ def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
     return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
 
 
-def _over(plan: Plan, budget: Budget, tokens: int) -> Refused:
+def _over(plan: Plan, budget: Budget, tokens: int, tools: int) -> Refused:
     sizes = [size for slot in plan for size in _sizes(slot, budget.counter)]
+    sizes += [f"tools {tools}"] if tools else []
     return Refused(
         "over-budget",
         f"{tokens} tokens do not fit {budget.tokens}: {', '.join(sizes)}",
