@@ -28,7 +28,7 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     SubmitTurn,
 )
-from turnlog.projections.session.phasing import begun, takes_turns
+from turnlog.projections.session.phasing import begun, still_open, takes_turns
 from turnlog.projections.session.state import Run, SessionState, TurnRef
 from turnlog.projections.session.turns import status_of
 
@@ -53,8 +53,7 @@ def open_session(state: SessionState | None, command: OpenSession) -> Events:
 
 
 def submit(state: SessionState, command: SubmitTurn) -> Events:
-    if state.closed:
-        raise Refused("session-closed", "the session is closed", fix="open another session")
+    still_open(state)
     takes_turns(state, command.phases)
     turn = state.submitted + 1
     said = {

@@ -211,7 +211,8 @@ def _redacted(state: SessionState, recorded: Recorded, event: ReplyRedacted) -> 
     replacement = _said(recorded, "replacement", event.replacement)
     if state.open and state.open.turn == event.turn:
         state = _settled(state, event.turn, "completed", replacement)
-    latest = event.turn == max((ref.turn for ref in state.turns), default=0)
+    replied = (ref.turn for ref in state.turns if ref.status == "completed")
+    latest = event.turn == max(replied, default=0)
     marked = with_turn(state, event.turn, redacted=True, reply=replacement)
     return replace(marked, note=Note(event.turn)) if latest else marked
 

@@ -37,6 +37,12 @@ class Step:
     forced: bool = False
 
 
+def still_open(state: SessionState) -> None:
+    """Refuse what a closed session takes no more."""
+    if state.closed:
+        raise Refused("session-closed", "the session is closed", fix="open another session")
+
+
 def takes_turns(state: SessionState, graph: PhaseGraph | None) -> None:
     """Refuse a turn where the phase takes none."""
     phase = graph.phases.get(state.phase or "") if graph else None
@@ -68,6 +74,7 @@ def entered(state: SessionState, graph: PhaseGraph, step: Step, turn: int | None
 
 def choose(state: SessionState, command: RecordChoice) -> Events:
     """Make a choice of a static phase."""
+    still_open(state)
     phase = command.phases.phases.get(state.phase or "")
     if phase is None or command.choice not in phase.choices:
         offered = ", ".join(phase.choices) if phase else ""
@@ -87,6 +94,7 @@ def choose(state: SessionState, command: RecordChoice) -> Events:
 
 def signal(state: SessionState, command: SendSignal) -> Events:
     """End a phase by a signal from outside, under the same rules as a model's."""
+    still_open(state)
     if state.open is not None:
         raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
     offered = command.phases.offered(state.phase, state.exchanges)
