@@ -23,6 +23,7 @@ from turnlog.services.gateway.payloads.sessions import (
     OpenTurnView,
     SessionView,
 )
+from turnlog.services.runtime.plugins import check_plugins
 
 router = APIRouter()
 
@@ -52,12 +53,13 @@ async def open_session(asked: AskedBy, desk: AtDesk, form: OpenForm, response: R
 
 async def _chosen(desk: Desk, tenant: str, form: OpenForm) -> OpenSession:
     blueprint = desk.library.get(form.blueprint)
+    check_plugins(blueprint)
     profile = _profile(blueprint, form.profile)
     attributes = checked_values(blueprint.attributes, form.attributes, "attributes")
     cartridge = desk.library.cartridge(blueprint, attributes)
     material = Material(blueprint, cartridge or {})
     for level in material.unknown_context:
-        _log.warning("context-unknown", level=level, blueprint=blueprint.blueprint)
+        _log.warning("context-unknown", context=level, blueprint=blueprint.blueprint)
     return OpenSession(
         await desk.blueprints.pin(tenant, blueprint),
         profile,

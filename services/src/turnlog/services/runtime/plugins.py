@@ -6,6 +6,7 @@ A name that nobody registers is refused before a session opens by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import metadata
 from typing import Final, Protocol, cast
 
@@ -13,6 +14,9 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.faults import instead_of
+from turnlog.projections.blueprint.layer import SourceLayer
+from turnlog.projections.blueprint.safety import CheckRule
+from turnlog.projections.blueprint.schema import Blueprint
 
 SOURCES: Final = "turnlog.sources"
 CHECKS: Final = "turnlog.checks"
@@ -39,10 +43,30 @@ def source_named(name: str) -> Source:
     return cast("Source", _loaded(SOURCES, name))
 
 
+def check_plugins(blueprint: Blueprint) -> None:
+    """See that every source and check a blueprint names is there; raises `Refused`."""
+    for layer in blueprint.layers.values():
+        if isinstance(layer, SourceLayer):
+            _entry(SOURCES, layer.source)
+    for rule in blueprint.policies.safety.rules:
+        if isinstance(rule, CheckRule):
+            _entry(CHECKS, rule.check)
+
+
 def _loaded(group: str, name: str) -> object:
-    found = {entry.name: entry for entry in metadata.entry_points(group=group)}
+    return _entry(group, name).load()
+
+
+def _entry(group: str, name: str) -> metadata.EntryPoint:
+    found = _registered(group)
     if name not in found:
         kind = group.removeprefix("turnlog.").removesuffix("s")
         detail = f"no package registers a {kind} {name[:80]!r}"
         raise Refused(f"unknown-{kind}", detail, field=kind, fix=instead_of(name, found))
-    return found[name].load()
+    return found[name]
+
+
+# Looking for packages reads the disk, and those of a process stay what they are
+@cache
+def _registered(group: str) -> Mapping[str, metadata.EntryPoint]:
+    return {entry.name: entry for entry in metadata.entry_points(group=group)}
