@@ -1,0 +1,189 @@
+"""Anything that may happen in a lesson: what people and models do, and workers that die.
+
+A request that a rule refuses is passed over, so every list of requests is a session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.tutor.classroom import FORBIDDEN
+from tests.tutor.lessons import graph, shipped
+from tests.tutor.playhouse import SESSION, Playhouse, impatient
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    Command,
+    ExcludeTurn,
+    RecordChoice,
+    RedactReply,
+    RestoreTurn,
+    SendSignal,
+)
+from turnlog.projections.window.material import Material
+from turnlog.services.worker.model.failures import ModelFailure
+
+What = Literal["say", "choose", "signal", "redact", "exclude", "restore", "cancel"]
+SIGNALS: Final = ("understood", "partial", "max_reached", "victory", "")
+REPLIES: Final = ("Sure.", "", "Hm. And then? ", FORBIDDEN, f"Sure. {FORBIDDEN}", "x" * 90)
+FORBIDDEN_HERE: Final = "trick@example.org"
+PHASES: Final[dict[str, JsonValue]] = {
+    "start": "choose",
+    "choose": {
+        "kind": "static",
+        "choices": {
+            "share": {"context_label": "Shared it", "next": "talk"},
+            "read": {"next": "short"},
+            "leave": {"next": "choose"},
+        },
+    },
+    "talk": {
+        "kind": "freeform",
+        "min_exchanges": 1,
+        "max_exchanges": 4,
+        "ai_transitions": {
+            "on_success": "debrief", "on_partial": "short", "on_max_exchanges": "choose",
+        },
+    },
+    "short": {
+        "kind": "freeform",
+        "max_exchanges": 1,
+        "ai_transitions": {"on_success": "talk", "on_max_exchanges": "debrief"},
+    },
+    "debrief": {"kind": "debrief", "next": "choose"},
+}  # fmt: skip
+"""A state machine that goes round, so that no session is over before much has happened in it."""
+CARTRIDGE: Final[dict[str, JsonValue]] = {
+    "phases": PHASES,
+    "safety": {"content_boundaries": ["weapons"], "intensity_ceiling": "low"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something that is asked of a session by people; `number` is made to fit what is there."""
+
+    what: What
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """A worker takes the open turn; after some steps something else is asked, or it dies.
+
+    Where no turn is open, something is said first, and where nothing can be said, chosen.
+    """
+
+    reply: str
+    signals: tuple[str, ...] = ()
+    failures: int = 0
+    steps: int = 0
+    meanwhile: Request | None = None
+    dies: bool = False
+
+
+Action = Request | Answering
+
+REQUESTS = st.builds(
+    Request,
+    st.sampled_from(["say", "say", "choose", "signal", "redact", "exclude", "restore", "cancel"]),
+    st.integers(0, 20),
+)
+EXCHANGES = st.builds(Answering, st.sampled_from(REPLIES))
+SIGNALLED = st.builds(
+    Answering,
+    st.sampled_from(REPLIES),
+    st.lists(st.sampled_from(SIGNALS), min_size=1, max_size=2).map(tuple),
+)
+DISTURBED = st.builds(
+    Answering,
+    st.sampled_from(REPLIES),
+    st.lists(st.sampled_from(SIGNALS), max_size=1).map(tuple),
+    st.sampled_from([0, 0, 1, 3]),
+    st.integers(0, 60),
+    st.none() | REQUESTS,
+    st.booleans(),
+)
+ACTIONS: st.SearchStrategy[list[Action]] = st.lists(
+    st.one_of(EXCHANGES, EXCHANGES, SIGNALLED, DISTURBED, DISTURBED, REQUESTS),
+    min_size=12,
+    max_size=24,
+)
+
+
+def tight(blueprint: Blueprint) -> Blueprint:
+    """Give the same blueprint with room for few turns, so that much is cut."""
+    written = impatient(blueprint).model_dump(mode="json", by_alias=True, exclude_unset=True)
+    written["budget"]["window"]["tokens"] = 700
+    return Blueprint.model_validate(written)
+
+
+TIGHT: Final = Material(tight(shipped("lucky-draw").blueprint), CARTRIDGE)
+
+
+async def played(actions: list[Action]) -> Playhouse:
+    """Open a session and do all of it."""
+    play = Playhouse(TIGHT)
+    await play.open()
+    for action in actions:
+        if isinstance(action, Request):
+            await _ask(play, action)
+        else:
+            await _answer(play, action)
+    return play
+
+
+async def _ask(play: Playhouse, request: Request) -> None:
+    state = await play.house.state(SESSION)
+    turn = 1 + request.number % max(1, state.submitted)
+    try:
+        if request.what == "say":
+            await play.submit(f"Said {request.number}, {'so ' * request.number}")
+        else:
+            await play.act(_command(play, request, turn))
+    except Refused:
+        return
+
+
+def _command(play: Playhouse, request: Request, turn: int) -> Command:
+    phases = graph(play.material)
+    choices = ("share", "read", "leave", "burn")
+    match request.what:
+        case "choose":
+            return RecordChoice(choices[request.number % len(choices)], phases)
+        case "signal":
+            return SendSignal(SIGNALS[request.number % len(SIGNALS)], phases)
+        case "redact":
+            return RedactReply(turn, "wrong", "operator", "(Withheld.)")
+        case "exclude":
+            return ExcludeTurn(turn)
+        case "restore":
+            return RestoreTurn(turn)
+        case "cancel":
+            return CancelTurn()
+        case "say":
+            raise AssertionError(request.what)
+
+
+async def _answer(play: Playhouse, action: Answering) -> None:
+    for what in ("choose", "say"):
+        if (await play.house.state(SESSION)).open is None:
+            await _ask(play, Request(what, len(action.reply) + len(action.signals)))
+    if (await play.house.state(SESSION)).open is None:
+        return
+    failures = [[ModelFailure("server_error", "down")]] * action.failures
+    play.house.model.scripts = [*failures, [play.wishing(*action.signals), action.reply]]
+    working = play.answering()
+    for _ in range(action.steps):
+        await asyncio.sleep(0)
+    if action.meanwhile:
+        await _ask(play, action.meanwhile)
+    if action.dies:
+        working.cancel()
+    await asyncio.gather(working, return_exceptions=action.dies)

@@ -1,0 +1,26 @@
+"""What the tests of a file share: a provider, and a classroom."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.parts.openai_server import OpenAIServer
+from tests.tutor.classroom import Classroom, lesson, school
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider() -> AsyncIterator[OpenAIServer]:
+    async with OpenAIServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def room(
+    provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Classroom]:
+    folder = tmp_path_factory.mktemp("school")
+    async with school(folder, provider) as host, lesson(host, provider) as classroom:
+        yield classroom

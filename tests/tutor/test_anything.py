@@ -1,0 +1,262 @@
+"""Whatever happens in a lesson, in any order, phases and prompts keep their rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+
+from tests.tutor.anything import ACTIONS, FORBIDDEN_HERE, TIGHT, Action, played
+from tests.tutor.lessons import graph
+from tests.tutor.playhouse import Playhouse, noted
+from turnlog.events.call import ContextAssembled
+from turnlog.events.envelope import Recorded
+from turnlog.events.manifest import FromTurns, Part
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.turn import TurnCompleted
+from turnlog.projections.history import Turn, history
+from turnlog.projections.session.evolve import fold, fold_whole
+from turnlog.projections.verify import blobs_needed, proven, verify
+from turnlog.projections.window.assemble import assemble, needs
+from turnlog.projections.window.call import Call, Texts, provider_of
+from turnlog.projections.window.history import run_digest
+from turnlog.projections.window.request import ChatMessage, Request
+
+lessons = settings(max_examples=15)
+GRAPH = graph(TIGHT)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call as it was recorded, what was known then, and its prompt as it reads back."""
+
+    call: ContextAssembled
+    before: tuple[Recorded, ...]
+    request: Request
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.call.manifest.parts
+
+    @property
+    def turns(self) -> dict[int, Turn]:
+        return {turn.turn: turn for turn in history(self.before)}
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A session that is over, with all there is to know of it."""
+
+    events: tuple[Recorded, ...]
+    blobs: dict[str, str]
+    sent: tuple[str, ...]
+    """Digests of what reached the model."""
+
+    @property
+    def calls(self) -> Iterator[Made]:
+        for place, recorded in enumerate(self.events):
+            if isinstance(recorded.event, ContextAssembled):
+                before = self.events[:place]
+                request = proven(recorded.event, before, self.blobs)
+                yield Made(recorded.event, before, request)
+
+
+async def all_of(play: Playhouse) -> Played:
+    events = tuple(play.house.events())
+    wanted = blobs_needed(events)
+    blobs = {digest: (await play.house.blobs.get("t", digest)).decode() for digest in wanted}
+    sent = tuple(_digest(play, number) for number in range(len(play.house.model.requests)))
+    return Played(events, blobs, sent)
+
+
+def _digest(play: Playhouse, number: int) -> str:
+    asked = play.house.model.requests[number]
+    messages = tuple(
+        ChatMessage(said["role"], said["content"])  # type: ignore[arg-type]
+        for said in asked.messages
+    )
+    return Request(asked.model, messages, asked.tools, asked.parameters).digest  # type: ignore[arg-type]
+
+
+def session_of(actions: list[Action]) -> Played:
+    async def all_played() -> Played:
+        return await all_of(await played(actions))
+
+    return asyncio.run(all_played())
+
+
+@lessons
+@given(ACTIONS)
+def test_a_session_moves_only_along_the_edges_of_its_cartridge(actions: list[Action]) -> None:
+    phase, exchanges = None, 0
+    for recorded in session_of(actions).events:
+        match recorded.event:
+            case TurnCompleted():
+                exchanges += 1
+            case ReplyRedacted(withheld=str()):
+                exchanges += 1
+            case PhaseEntered() as entered:
+                assert entered.before == phase
+                assert leads(entered, exchanges)
+                phase, exchanges = entered.phase, 0
+            case _:
+                pass
+
+
+def leads(entered: PhaseEntered, exchanges: int) -> bool:
+    """Tell whether the cartridge draws this edge, and whether it was open by then."""
+    if entered.before is None:
+        return entered.phase == GRAPH.start
+    left = GRAPH.phases[entered.before]
+    match entered.signal:
+        case "choice":
+            return entered.phase in {choice.next for choice in left.choices.values()}
+        case "next":
+            return left.kind == "debrief" and entered.phase == left.next
+        case _ if entered.forced:
+            due = left.max_exchanges is not None and exchanges >= left.max_exchanges
+            return due and entered.phase == left.ai_transitions.on_max_exchanges
+        case _:
+            # The exchange that brings a signal is not one that came before it
+            came = exchanges - (entered.turn is not None)
+            target = GRAPH.leads(entered.before, entered.signal or "")
+            return came >= left.min_exchanges and entered.phase == target
+
+
+@lessons
+@given(ACTIONS)
+def test_every_call_reads_back_and_is_assembled_again_to_what_was_recorded_and_sent(
+    actions: list[Action],
+) -> None:
+    session = session_of(actions)
+    assert verify(session.events, session.blobs).findings == ()
+    recorded = [made.call.manifest.digest for made in session.calls]
+    assert set(session.sent) <= set(recorded)
+    for made in session.calls:
+        assert made.request.digest == made.call.manifest.digest == again(made, session.blobs)
+
+
+def again(made: Made, blobs: dict[str, str]) -> str:
+    """Assemble a call from the state at its sequence; gives the digest."""
+    state = fold_whole(made.before)
+    assert state is not None
+    assert made.call.manifest.sequence == state.head.sequence
+    manifest = made.call.manifest
+    call = Call(manifest.kind, made.call.model, provider_of(made.call.model), manifest.at)
+    places = {event.stream_sequence: event.event for event in made.before}
+    wanted = needs(TIGHT, state, call)
+    said = {each: getattr(places[each.place], each.field).text for each in wanted.said}
+    return assemble(TIGHT, state, call, Texts(blobs, said)).manifest.digest
+
+
+@lessons
+@given(ACTIONS)
+def test_every_prompt_keeps_the_rules_of_a_window(actions: list[Action]) -> None:
+    session = session_of(actions)
+    for made in session.calls:
+        always_kept(made)
+        within_its_budget(made)
+        shows_only_what_may_be_shown(made)
+        offers_what_the_phase_does(made)
+    for earlier, later in zip(calls := list(session.calls), calls[1:], strict=False):
+        begins_as_the_last_one_of_its_kind(earlier, later)
+
+
+def always_kept(made: Made) -> None:
+    kept = {part.layer for part in made.parts if part.kept}
+    frame = "reveal" if made.call.manifest.kind == "debrief" else "task"
+    assert {frame, "safety_config", "language", "persona", "behaviour", "safety"} <= kept
+
+
+def within_its_budget(made: Made) -> None:
+    manifest = made.call.manifest
+    assert manifest.tokens == sum(part.tokens for part in made.parts)
+    if manifest.kind == "debrief":
+        assert manifest.budget is None
+    else:
+        assert manifest.budget == 700 >= manifest.tokens
+
+
+def shows_only_what_may_be_shown(made: Made) -> None:
+    runs = [part.source for part in made.parts if isinstance(part.source, FromTurns) and part.kept]
+    shown = {number for run in runs for number in range(run.first, run.last + 1)}
+    usable = {n for n, turn in made.turns.items() if turn.status == "completed"}
+    usable -= {n for n, turn in made.turns.items() if turn.excluded}
+    assert shown <= usable
+    if made.call.manifest.kind == "debrief":
+        assert shown == usable
+    assert FORBIDDEN_HERE not in str(made.request.wire())
+
+
+def offers_what_the_phase_does(made: Made) -> None:
+    state = fold(made.before)
+    assert state is not None
+    offered = GRAPH.offered(state.phase, state.exchanges)
+    tools = made.request.tools
+    assert bool(tools) == bool(offered)
+    assert all(f'"{name}"' in str(tools).replace("'", '"') for name in offered)
+
+
+def begins_as_the_last_one_of_its_kind(earlier: Made, later: Made) -> None:
+    """See that what is the same by the manifests is the same in the prompts, up to a change."""
+    if earlier.call.manifest.kind != later.call.manifest.kind:
+        return
+    pairs = zip(earlier.parts, later.parts, strict=False)
+    messages = later.request.messages
+    changed = (n for n, (old, new) in enumerate(pairs) if not goes_on(old, new, messages))
+    first = next(changed, min(len(earlier.parts), len(later.parts)))
+    behind = [part.message for part in (*earlier.parts[first:], *later.parts[first:])]
+    same = min((message for message in behind if message is not None), default=len(messages))
+    assert messages[:same] == earlier.request.messages[:same]
+
+
+def goes_on(old: Part, new: Part, messages: tuple[ChatMessage, ...]) -> bool:
+    """Tell whether a part is the same, or the same run with later turns at its end."""
+    if not (isinstance(old.source, FromTurns) and isinstance(new.source, FromTurns)):
+        return old == new
+    if old.message is None or old.message != new.message or old.source.first != new.source.first:
+        return old == new
+    starts = (messages[old.message :][:length] for length in range(len(messages) + 1))
+    return any(run_digest(start) == old.digest for start in starts)
+
+
+@lessons
+@given(ACTIONS)
+def test_a_note_stands_in_all_calls_of_the_turn_after_a_withheld_reply_and_in_no_other(
+    actions: list[Action],
+) -> None:
+    latest, untold, told = 0, False, 0
+    for recorded in session_of(actions).events:
+        match recorded.event:
+            case TurnCompleted(turn=turn):
+                latest = turn
+            case ReplyRedacted(turn=turn, withheld=withheld):
+                latest = turn if withheld else latest
+                if turn == latest:
+                    untold, told = True, 0
+            case ContextAssembled(turn=turn) as call:
+                assert noted(call) == (untold or turn == told)
+                untold, told = False, turn if noted(call) else 0
+            case _:
+                pass
+
+
+@lessons
+@given(ACTIONS)
+def test_every_tool_that_is_called_returns_and_none_is_accepted_that_was_not_offered(
+    actions: list[Action],
+) -> None:
+    session = session_of(actions)
+    offered = {made.call.call: str(made.request.tools) for made in session.calls}
+    events = [recorded.event for recorded in session.events]
+    for place, event in enumerate(events):
+        if isinstance(event, ToolCalled):
+            returned = events[place + 1]
+            assert isinstance(returned, ToolReturned)
+            assert (returned.call, returned.id) == (event.call, event.id)
+            if returned.outcome == "accepted":
+                assert event.arguments.partition(": ")[2].strip('"}') in offered[event.call]

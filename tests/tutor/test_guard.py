@@ -1,0 +1,132 @@
+"""What is shown while a reply is said, however the model cuts it into pieces."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.tutor.lessons import shipped
+from tests.tutor.playhouse import SESSION, Playhouse, impatient
+from turnlog.events.content import Plain, digest_of
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.tokens import AttemptClosed, Token
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.history import history
+from turnlog.projections.window.material import Material
+from turnlog.services.worker.guard import Guard, Violation, guard_of
+
+HoldBack = Literal["none", "sentence", "reply"]
+HOLDS: Final[tuple[HoldBack, ...]] = ("none", "sentence", "reply")
+DRAW: Final = shipped("lucky-draw")
+SECRET: Final = "trick@example.org"
+
+
+def holding(hold_back: HoldBack) -> Material:
+    """Give the trickster with another measure of holding back."""
+    blueprint = impatient(DRAW.blueprint)
+    written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    written["policies"]["safety"]["hold_back"] = hold_back
+    return Material(Blueprint.model_validate(written), DRAW.cartridge)
+
+
+MATERIALS: Final = {hold: holding(hold) for hold in HOLDS}
+BROKEN: Final = re.compile(
+    r"\b\d{8,}\b|\S+@\S+\.\w+|\bgambling\s+addiction\b|\bfamily\s+money\b", re.IGNORECASE
+)
+"""The rules of the task once more, in one pattern."""
+
+WORDS = st.sampled_from(
+    ["Hello", "well", "e.g.", "No!", "Now?\n", "2 000", SECRET, f"{SECRET}.", "86012345",
+     "family money", "Family\nMoney", "Gambling addiction.", "žmogus", "(so.)", "\n", "…"]
+)  # fmt: skip
+REPLIES = st.lists(WORDS, min_size=1, max_size=12).map(" ".join)
+
+
+@st.composite
+def chunked(draw: st.DrawFn) -> tuple[str, ...]:
+    """Draw a reply, cut anywhere."""
+    reply = draw(REPLIES)
+    cuts = sorted(draw(st.sets(st.integers(1, max(1, len(reply) - 1)))))
+    return tuple(reply[a:b] for a, b in pairwise([0, *cuts, len(reply)]) if a < b)
+
+
+def heard(guard: Guard, pieces: tuple[str, ...]) -> tuple[list[str], Violation | None]:
+    """Give what a guard shows of a reply, and what ends it."""
+    shown: list[str] = []
+    for piece in (*pieces, None):
+        released = guard.end() if piece is None else guard.hear(piece)
+        if isinstance(released, Violation):
+            return shown, released
+        shown += [released] if released else []
+    return shown, None
+
+
+@pytest.mark.parametrize("hold_back", HOLDS)
+@given(pieces=chunked())
+def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_well(
+    hold_back: HoldBack, pieces: tuple[str, ...]
+) -> None:
+    reply = "".join(pieces)
+    shown, violation = heard(guard_of(MATERIALS[hold_back]), pieces)
+    text = "".join(shown)
+    assert reply.startswith(text)
+    assert not BROKEN.search(text)
+    if BROKEN.search(reply):
+        assert violation
+    elif hold_back != "none":
+        assert violation is None
+    if violation is None:
+        assert text == reply
+
+
+@given(chunked())
+def test_a_held_back_sentence_is_shown_whole_or_not_at_all(pieces: tuple[str, ...]) -> None:
+    reply = "".join(pieces)
+    shown, _ = heard(guard_of(MATERIALS["sentence"]), pieces)
+    for token in shown:
+        assert token == reply[-len(token) :] or token[-1].isspace()
+
+
+@given(chunked())
+def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[str, ...]) -> None:
+    shown, violation = heard(guard_of(MATERIALS["reply"]), pieces)
+    assert shown == ([] if violation else ["".join(pieces)])
+
+
+async def spoken(hold_back: HoldBack, *pieces: str) -> tuple[Playhouse, list[str]]:
+    """Let a worker say a reply; gives what it published of it."""
+    play = Playhouse(MATERIALS[hold_back])
+    await play.open()
+    await play.submit("Who are you?")
+    await play.answer(*pieces)
+    held = await play.house.tokens.recorded("t", SESSION, 1)
+    assert not any(isinstance(each.event, AttemptClosed) for each in held)
+    return play, [each.event.text for each in held if isinstance(each.event, Token)]
+
+
+@pytest.mark.parametrize(
+    ("hold_back", "shown", "said"),
+    [("none", 3, 4), ("sentence", 1, 5), ("reply", 0, 5)],
+)
+async def test_what_is_withheld_lies_in_a_blob_that_the_record_names_and_nowhere_else(
+    hold_back: HoldBack, shown: int, said: int
+) -> None:
+    pieces = ("Ask me. ", "At trick", "@exa", "mple.org.", " Soon.")
+    play, published = await spoken(hold_back, *pieces)
+    assert published == list(pieces[:shown])
+    events = play.house.events()
+    (redacted,) = [each.event for each in events if isinstance(each.event, ReplyRedacted)]
+    assert redacted.rule == "contact-details"
+    withheld = "".join(pieces[:said])
+    assert redacted.withheld is not None
+    assert redacted.withheld == digest_of(withheld)
+    assert await play.house.blobs.get("t", redacted.withheld) == withheld.encode()
+    assert "trick@exa" not in str([each.stored for each in events])
+    (turn,) = history(events)
+    replacement = MATERIALS[hold_back].blueprint.policies.replacement
+    assert (turn.reply, turn.redacted) == (Plain(text=replacement), True)

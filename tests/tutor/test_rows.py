@@ -1,0 +1,487 @@
+"""The rows of the tutor, T1 to T12, over HTTP: each test is named after the row it shows."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.parts.openai_behaviours import Answer, Break, Refusal
+from tests.parts.openai_server import OpenAIServer
+from tests.tutor.classroom import (
+    DRAW,
+    FORBIDDEN,
+    NOTE,
+    REPLACEMENT,
+    SHARE,
+    SHARED,
+    Classroom,
+    edited,
+    lesson,
+    names,
+    said,
+    school,
+    shown,
+    signal,
+    tools_in,
+)
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.turn import TurnCompleted, TurnSubmitted
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LANGUAGE = "Always respond in Lithuanian."
+TASK = """\
+## What to do in this task
+Persona mode: charming_friend
+Current phase: talk
+Patterns to embed: false urgency, borrowed authority
+Checklist: asks who the source is, looks for a second source
+Pass conditions: names at least one technique"""
+REVEAL = """\
+## What to reveal now
+Drop the adversarial stance. Connect each technique below to what the student
+actually said, and explain what there is to learn from it.
+""" + TASK.partition("\n")[2].replace("talk", "debrief")
+LIMITS = """\
+## Safety limits
+Stay away from: self-harm, real political parties
+Intensity at most: moderate"""
+PATH = f"## What the student chose before\n{SHARED}"
+BARE = """\
+task: bare
+safety: {content_boundaries: [weapons], intensity_ceiling: low}
+phases:
+  start: talk
+  talk: {kind: freeform, ai_transitions: {on_success: end}}
+  end: {kind: static}
+"""
+
+
+async def test_t1_layers_stand_in_order_joined_by_a_blank_line_and_absent_ones_leave_no_trace(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    await room.say(session, "Labas")
+    files = [room.text_of(f"default/{name}.md") for name in ("persona", "behaviour", "safety")]
+    layers = [*files, TASK, LIMITS, LANGUAGE, PATH]
+    assert await room.system(session, "1.1") == "\n\n".join(layers)
+    assert room.sent["messages"][0]["content"] == "\n\n".join(layers)
+    parts = (await room.prompt(session, "1.1"))["manifest"]["parts"]
+    absent = {part["layer"]: part["rule"] for part in parts if part["treatment"] == "absent"}
+    assert absent == {"provider": "nothing to say", "redaction_note": "when reply_redacted"}
+
+
+async def test_t2_a_file_is_the_tasks_own_else_the_default_else_none_and_the_provider_a_tasks_only(
+    room: Classroom,
+) -> None:
+    with edited(room.trickster / "default/behaviour.md", None):
+        session = await room.open(DRAW)
+        await room.say(session, "Labas")
+    system = await room.system(session, "1.1")
+    own, other = (room.text_of(f"tasks/{DRAW}/{name}.md") for name in ("openai", "gemini"))
+    persona, safety = room.text_of(f"tasks/{DRAW}/persona.md"), room.text_of("default/safety.md")
+    assert system.startswith(f"{persona}\n\n{safety}\n\n{own}\n\n## What to do in this task")
+    assert room.text_of("default/persona.md") not in system
+    assert other not in system
+    sources = {
+        part["layer"]: part["source"]["path"]
+        for part in (await room.prompt(session, "1.1"))["manifest"]["parts"]
+        if part["source"] and "path" in part["source"]
+    }
+    assert sources == {
+        "persona": f"tasks/{DRAW}/persona.md",
+        "safety": "default/safety.md",
+        "provider": f"tasks/{DRAW}/openai.md",
+    }
+
+
+async def test_t3_the_task_stands_under_its_heading_and_an_empty_field_leaves_no_line(
+    room: Classroom,
+) -> None:
+    session = await room.open(room.task("bare", BARE))
+    await room.say(session, "Labas")
+    layers = (await room.system(session, "1.1")).split("\n\n")
+    assert layers[3] == "## What to do in this task\nCurrent phase: talk"
+
+
+async def test_t4_a_cartridge_without_safety_limits_is_refused_at_opening_with_file_and_line(
+    room: Classroom,
+) -> None:
+    unsafe = BARE.replace("intensity_ceiling: low", "intensity_ceiling: ''")
+    refused = await room.ask_open(room.task("half-safe", unsafe), session="never")
+    assert refused.status_code == 422
+    (fault,) = refused.json()["faults"]
+    assert fault["field"] == "safety.intensity_ceiling"
+    assert fault["detail"].startswith("trickster/tasks/half-safe/cartridge.yaml:2: ")
+    unlimited = BARE.replace("safety:", "safely:")
+    refused = await room.ask_open(room.task("unsafe", unlimited), session="never")
+    missing = [each["field"] for each in refused.json()["faults"]]
+    assert missing == ["safety.content_boundaries", "safety.intensity_ceiling"]
+    assert (await room.service.http.get("/v1/sessions/never")).status_code == 404
+
+
+async def test_t4_the_safety_limits_stand_in_every_prompt(room: Classroom) -> None:
+    session = await room.open("bare")
+    await room.say(session, "Labas")
+    limits = "## Safety limits\nStay away from: weapons\nIntensity at most: low"
+    assert limits in (await room.system(session, "1.1")).split("\n\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "language"),
+    [
+        ({}, "Lithuanian"),
+        ({"locale": "lt-LT"}, "Lithuanian"),
+        ({"locale": "fr"}, "French"),
+        ({"locale": "uk"}, "Ukrainian"),
+        ({"locale": "tlh"}, "tlh"),
+    ],
+)
+async def test_t5_the_language_is_always_named(
+    room: Classroom, given: dict[str, str], language: str
+) -> None:
+    session = await room.talking(**given)
+    await room.say(session, "Labas")
+    assert f"\n\nAlways respond in {language}.\n\n" in await room.system(session, "1.1")
+
+
+SILENT = """\
+task: silent
+safety: {content_boundaries: [weapons], intensity_ceiling: low}
+phases:
+  start: first
+  first:
+    kind: static
+    choices:
+      left: {next: second}
+      right: {next: second, context_label: Went right}
+  second:
+    kind: static
+    choices: {on: {next: talk, context_label: Went on}, off: {next: talk}}
+  talk: {kind: freeform, ai_transitions: {on_success: end}}
+  end: {kind: static}
+"""
+
+
+@pytest.mark.parametrize(
+    ("choices", "path"),
+    [
+        (("left", "off"), None),
+        (("left", "on"), ["Went on"]),
+        (("right", "on"), ["Went right", "Went on"]),
+    ],
+)
+async def test_t6_choices_with_a_label_are_told_in_order_and_without_any_nothing_is(
+    room: Classroom, choices: tuple[str, ...], path: list[str] | None
+) -> None:
+    if not (room.trickster / "tasks/silent").exists():
+        room.task("silent", SILENT)
+    session = await room.open("silent")
+    for choice in choices:
+        assert (await room.post(session, "choices", choice=choice)).status_code == 200
+    await room.say(session, "Labas")
+    last = (await room.system(session, "1.1")).split("\n\n")[-1]
+    told = "\n".join(["## What the student chose before", *(path or ())])
+    assert last == (told if path else LANGUAGE)
+
+
+async def test_t7_the_call_after_a_redacted_reply_carries_the_note_its_retry_too_and_no_later_one(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    came = len(room.provider.exchanges)
+    await room.say(session, "Who are you?", said("Hm. ", FORBIDDEN, "Soon."))
+    room.provider.will(Refusal(500))
+    await room.say(session, "Pardon?", said("A friend."))
+    await room.say(session, "Really?", said("Of course."))
+    sent: list[Any] = [exchange.body["messages"] for exchange in room.provider.exchanges[came:]]
+    assert [messages[0]["content"].endswith(f"\n\n{NOTE}") for messages in sent] == [
+        False, True, True, False,
+    ]  # fmt: skip
+    assert sent[1] == sent[2]
+    assert sent[3][1:3] == [
+        {"role": "user", "content": "Who are you?"},
+        {"role": "assistant", "content": REPLACEMENT},
+    ]
+    assert "trick@example.org" not in str(sent)
+    (first, *_) = await room.history(session)
+    assert (first["text"], first["reply"], first["redacted"]) == ("Who are you?", REPLACEMENT, True)
+
+
+async def test_t8_a_debrief_starts_itself_reveals_the_same_data_and_sees_the_whole_history(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    for n in range(2):
+        await room.say(session, f"Why {n}?", said(f"Because {n}."))
+    lesson = said("Here is ", "how it went.")
+    heard = await room.say(session, "I see it now.", signal("understood", "Well done."), lesson)
+    assert heard[-1].json["next_phase"] == "debrief"
+    spoken = await room.heard(session, 4)
+    assert shown(spoken) == "Here is how it went."
+    assert spoken[-1].json == {"debrief_complete": True}
+    files = [room.text_of(f"default/{name}.md") for name in ("persona", "behaviour", "safety")]
+    prompt = await room.prompt(session, "4.1")
+    assert prompt["messages"][0]["content"] == "\n\n".join([*files, REVEAL, LIMITS, LANGUAGE, PATH])
+    talk = ["Why 0?", "Because 0.", "Why 1?", "Because 1.", "I see it now.", "Well done."]
+    assert [each["content"] for each in prompt["messages"][1:]] == talk
+    assert prompt["messages"] == room.sent["messages"]
+    assert (prompt["tools"], tools_in(room.sent), prompt["manifest"]["budget"]) == ([], [], None)
+    (submitted,) = [
+        each.event
+        for each in await room.events(session)
+        if isinstance(each.event, TurnSubmitted) and each.event.turn == 4
+    ]
+    assert submitted.text is None
+    assert (await room.stands(session))["phase"] == "end"
+
+
+async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restarting_everything(
+    provider: OpenAIServer, tmp_path: Path
+) -> None:
+    async with school(tmp_path, provider) as host:
+        async with lesson(host, provider) as room:
+            file, late = (room.trickster / f"default/{name}.md" for name in ("persona", "late"))
+            session = await room.talking()
+            file.write_text("You are the one between opening and first call.\n")
+            await room.say(session, "One")
+            file.write_text("You are too late.\n")
+            late.write_text("Nobody looks here.\n")
+            (room.trickster / f"tasks/{SHARE}/persona.md").write_text("You are later still.\n")
+            (room.trickster / f"tasks/{SHARE}/openai.md").write_text("Nor here.\n")
+            await room.say(session, "Two")
+            first = await room.system(session, "1.1")
+            assert first.startswith("You are the one between opening and first call.\n\n")
+            assert await room.system(session, "2.1") == first
+        async with lesson(host, provider) as room:
+            await room.say(session, "Three")
+            assert await room.system(session, "3.1") == first
+            assert room.sent["messages"][0]["content"] == first
+            new = await room.talking()
+            await room.say(new, "One")
+            system = await room.system(new, "1.1")
+            assert system.startswith("You are later still.\n\n")
+            assert "\n\nNor here.\n\n" in system
+
+
+async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_stays(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    for letter in "abcd":
+        await room.say(session, letter * 100_000, said(f"{letter}?"))
+    prompt = await room.prompt(session, "4.1")
+    assert [(each["role"], each["content"][:1]) for each in prompt["messages"]] == [
+        ("system", "Y"), ("user", "c"), ("assistant", "c"), ("user", "d"),
+    ]  # fmt: skip
+    manifest = prompt["manifest"]
+    assert (manifest["budget"], manifest["counter"]["name"]) == (100_000, "chars/3")
+    (cut,) = [part for part in manifest["parts"] if part["treatment"] == "dropped"]
+    assert (cut["source"]["first"], cut["source"]["last"]) == (1, 2)
+    whole = (await room.prompt(session, "2.1"))["messages"]
+    assert [each["content"][:1] for each in whole[1:]] == ["a", "a", "b"]
+    assert prompt["messages"][0] == whole[0]
+
+
+async def outcomes(room: Classroom, session: str) -> list[tuple[str, str]]:
+    """Give what was asked for by tools, and what came of it."""
+    events = [each.event for each in await room.events(session)]
+    called = [event for event in events if isinstance(event, ToolCalled)]
+    returned = [event for event in events if isinstance(event, ToolReturned)]
+    pairs = zip(called, returned, strict=True)
+    assert all((c.turn, c.id) == (r.turn, r.id) for c, r in pairs)
+    return [(c.tool, r.outcome) for c, r in zip(called, returned, strict=True)]
+
+
+async def phases(room: Classroom, session: str) -> list[tuple[str, str | None, bool]]:
+    """Give the phases a session has come through, by which signal, and whether by force."""
+    events = [each.event for each in await room.events(session)]
+    entered = [event for event in events if isinstance(event, PhaseEntered)]
+    return [(event.phase, event.signal, event.forced) for event in entered]
+
+
+async def test_t11_the_tool_is_offered_from_min_exchanges_on_with_the_signals_of_the_phase(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    offered: list[list[str]] = []
+    for n in range(3):
+        await room.say(session, f"Why {n}?")
+        offered.append(tools_in(room.sent))
+    assert offered == [[], [], ["transition_phase"]]
+    (tool,) = (await room.prompt(session, "3.1"))["tools"]
+    signals = tool["function"]["parameters"]["properties"]["signal"]["enum"]
+    assert signals == ["understood", "partial", "max_reached"]
+    assert room.sent["tools"] == [tool]
+
+
+async def test_t11_a_signal_that_is_early_or_invented_is_refused_and_recorded_and_changes_nothing(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    early = await room.say(session, "One", signal("understood", "Too early."))
+    invented = Answer(
+        ("Too clever.",),
+        tool_calls=(
+            ("transition_phase", '{"signal": "victory"}'),
+            ("transition_phase", "not JSON"),
+            ("delete_everything", "{}"),
+        ),
+        finish="tool_calls",
+    )
+    await room.say(session, "Two")
+    clever = await room.say(session, "Three", invented)
+    assert [each[-1].json["next_phase"] for each in (early, clever)] == [None, None]
+    assert await outcomes(room, session) == [
+        ("transition_phase", "refused"),
+        ("transition_phase", "refused"),
+        ("transition_phase", "refused"),
+        ("delete_everything", "refused"),
+    ]
+    stands = await room.stands(session)
+    assert (stands["phase"], stands["exchanges"]) == ("talk", 3)
+    assert [turn["reply"] for turn in await room.history(session)][::2] == [
+        "Too early.", "Too clever.",
+    ]  # fmt: skip
+
+
+async def test_t11_signals_follow_the_cartridge_and_most_exchanges_force_the_transition(
+    room: Classroom,
+) -> None:
+    session = await room.open(DRAW)
+    await room.say(session, "One")
+    partly = await room.say(session, "Two", signal("partial", "So so."))
+    assert partly[-1].json == {
+        "phase_transition": "partial", "next_phase": "again", "exchanges_count": 2,
+    }  # fmt: skip
+    # `again` has no way on for `partial`, so it is not offered there
+    refused = await room.say(session, "Three", signal("partial", "So so still."))
+    assert refused[-1].json["next_phase"] is None
+    forced = await room.say(session, "Four", said("Time is up."), said("Now look."))
+    assert forced[-1].json == {
+        "phase_transition": "max_reached", "next_phase": "debrief", "exchanges_count": 2,
+    }  # fmt: skip
+    assert (await room.heard(session, 5))[-1].json == {"debrief_complete": True}
+    assert await outcomes(room, session) == [
+        ("transition_phase", "accepted"), ("transition_phase", "refused"),
+    ]  # fmt: skip
+    assert await phases(room, session) == [
+        ("talk", None, False),
+        ("again", "partial", False),
+        ("debrief", "max_reached", True),
+        ("end", "next", False),
+    ]
+
+
+async def test_t11_an_answer_that_is_a_signal_and_no_word_ends_the_phase_too(
+    room: Classroom,
+) -> None:
+    session = await room.open(DRAW)
+    await room.say(session, "One")
+    wordless = Answer((), tool_calls=(("transition_phase", '{"signal": "understood"}'),))
+    heard = await room.say(session, "Two", wordless, said("Now look."))
+    assert heard[-1].json["next_phase"] == "debrief"
+    assert (await room.heard(session, 3))[-1].json == {"debrief_complete": True}
+
+
+async def test_t11_a_phase_takes_only_what_it_offers(room: Classroom) -> None:
+    session = await room.open()
+    taken = [
+        await room.post(session, "turns", text="Labas"),
+        await room.post(session, "choices", choice="burn"),
+        await room.post(session, "phase", signal="understood"),
+        await room.post(session, "choices", choice="read"),
+        await room.post(session, "choices", choice="read"),
+        await room.post(session, "phase", signal="understood"),
+    ]
+    assert [(each.status_code, each.json().get("code")) for each in taken] == [
+        (409, "phase-takes-no-turns"),
+        (409, "choice-not-offered"),
+        (409, "signal-not-offered"),
+        (200, None),
+        (409, "choice-not-offered"),
+        (409, "signal-not-offered"),
+    ]
+    assert taken[0].json()["fix"] == "choose one of: read, share"
+    assert await phases(room, session) == [("choose", None, False), ("talk", "choice", False)]
+
+
+async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(room: Classroom) -> None:
+    session = await room.talking()
+    for n in range(2):
+        await room.say(session, f"Why {n}?")
+    gate = asyncio.Event()
+    room.provider.will(Answer(("Never ", "heard."), gates={1: gate}))
+    turn = await room.service.submit(session, "And?")
+    busy = await room.post(session, "phase", signal="understood")
+    assert (busy.status_code, busy.json()["code"]) == (409, "turn-open")
+    gate.set()
+    await room.heard(session, turn)
+    room.provider.will(said("Now look."))
+    assert (await room.post(session, "phase", signal="partial")).status_code == 200
+    assert shown(await room.heard(session, 4)) == "Now look."
+    assert (await phases(room, session))[-2:] == [
+        ("debrief", "partial", False), ("end", "next", False),
+    ]  # fmt: skip
+    over = await room.post(session, "turns", text="More?")
+    assert (over.status_code, over.json()["code"]) == (409, "phase-takes-no-turns")
+
+
+async def test_t12_a_dialogue_streams_its_tokens_and_then_where_it_stands(room: Classroom) -> None:
+    session = await room.talking()
+    heard = await room.say(session, "Labas", said("Hello. ", "Have you ", "heard?"))
+    assert [(each.name, each.json) for each in heard] == [
+        ("token", {"text": "Hello. "}),
+        ("token", {"text": "Have you heard?"}),
+        ("done", {"phase_transition": None, "next_phase": None, "exchanges_count": 1}),
+    ]
+
+
+async def test_t12_a_redacted_reply_ends_with_the_reason_and_the_replacement(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    heard = await room.say(session, "Labas", said("Hello. ", FORBIDDEN, "Soon."))
+    assert names(heard) == ["token", "redact"]
+    assert heard[-1].json == {"reason": "it matches a pattern", "replacement": REPLACEMENT}
+    topic = await room.say(session, "And?", said("Think of Self-Harm, ", "my friend."))
+    assert names(topic) == ["redact"]
+    assert topic[-1].json == {"reason": "it names self-harm", "replacement": REPLACEMENT}
+
+
+async def test_t12_a_turn_that_fails_or_is_cancelled_says_so(room: Classroom) -> None:
+    session = await room.talking()
+    room.provider.will(Refusal(401))
+    failed = await room.heard(session, await room.service.submit(session, "One"))
+    assert names(failed) == ["failed"]
+    assert failed[-1].json == {"code": "unauthorised", "retryable": False, "partial": ""}
+    room.provider.will(Answer(("Never. ", "Heard."), gates={1: asyncio.Event()}))
+    came = len(room.provider.exchanges)
+    turn = await room.service.submit(session, "Two")
+    await room.provider.exchange(came + 1)
+    assert (await room.service.http.post(f"/v1/sessions/{session}/cancel")).status_code == 200
+    assert (await room.heard(session, turn))[-1].name == "cancelled"
+
+
+async def test_t12_an_attempt_that_is_given_up_is_announced_and_every_call_has_its_usage(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    broken = Answer(("Half. ", "An ans"), breaks=Break(2, "disconnect"))
+    usage = {"prompt_tokens": 300, "completion_tokens": 20}
+    room.provider.will(broken, Answer(("Whole.",), usage=usage))
+    turn = await room.service.submit(session, "Labas")
+    heard = await room.heard(session, turn)
+    reset = names(heard).index("attempt-reset")
+    assert heard[reset].json == {"attempt": 2}
+    assert shown(heard[reset:]) == "Whole."
+    (call,) = await room.service.calls(session)
+    taken = [(each["outcome"], each["known"]) for each in call["attempts"]]
+    assert taken == [("failed", "estimated"), ("answered", "reported")]
+    assert (call["attempts"][1]["input_tokens"], call["attempts"][1]["output_tokens"]) == (300, 20)
+    done = await room.service.of_kind(session, TurnCompleted, turn)
+    assert len(done) == 1
