@@ -100,8 +100,9 @@ def test_a_demo_stays_up_and_what_it_proposes_works() -> None:
 def test_the_lesson_can_be_gone_on_with_explained_and_audited() -> None:
     with demo() as process:
         chat, why, withheld = proposed(until(process, "Ctrl-C ends everything."))
-        answered = evened(ran(chat, "What did I win?\n"))
+        answered = evened(ran(chat, "What did I win?\nWhy me?\nThat is a trick, no thanks.\n"))
         assert "the list closes when the clock strikes." in answered
+        assert answered.endswith("say no to the first small thing."), "the debrief came by itself"
         assert "started  by itself" in ran(why)
         assert "prof.foxglove@truth-now.example" in ran(withheld)
         process.send_signal(signal.SIGINT)

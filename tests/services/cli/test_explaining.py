@@ -144,6 +144,13 @@ def test_why_of_a_turn_that_is_not_there_says_so(
     assert f"there is no turn {turn}" in ran.err
 
 
+def test_history_says_of_a_debrief_that_nobody_asked_for_it(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    ran = turnlog("history", tutored.session, *tutored.here)
+    assert "you ▌ (nothing: it started by itself" in ran.out.partition("turn 5")[2]
+
+
 def test_an_auditor_reads_the_withheld_text_from_the_log_itself(
     turnlog: Turnlog, tutored: Played
 ) -> None:

@@ -18,6 +18,7 @@ WIDTH: Final = 9
 SAID: Final = FAMILIES["turn"]
 REPLY: Final = FAMILIES["session"]
 _HIDDEN: Final = "(its text is sealed or erased)"
+_NO_TEXT: Final = "(nothing: it started by itself, or its text is sealed or erased)"
 
 
 def conversation(turns: Iterable[TurnView]) -> RenderableType:
@@ -27,7 +28,7 @@ def conversation(turns: Iterable[TurnView]) -> RenderableType:
 
 def _turn(turn: TurnView) -> Iterator[RenderableType]:
     yield _heading(turn)
-    yield said(turn.text if turn.text is not None else _HIDDEN)
+    yield said(turn.text if turn.text is not None else _NO_TEXT)
     if turn.reply is not None:
         yield beside("reply", turn.reply, BAD if turn.redacted else REPLY, WIDTH)
     elif turn.status == "completed":

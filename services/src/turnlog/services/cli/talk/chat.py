@@ -28,8 +28,10 @@ from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.screens.history import SAID, WIDTH
 from turnlog.services.cli.screens.palette import QUIET
 from turnlog.services.cli.talk.conversation import Conversation, opened
+from turnlog.services.cli.talk.following import following
 from turnlog.services.cli.talk.keyboard import unechoed
 from turnlog.services.cli.talk.showing import Showing
+from turnlog.services.gateway.payloads.turns import Submitted
 
 
 def hold(asked: Asked, session: str | None, blueprint: str, attributes: Sequence[str]) -> None:
@@ -83,7 +85,7 @@ class Chat:
         self.console.print()
 
     async def _turn(self, text: str) -> None:
-        turn = await self.conversation.submit(text)
+        turn: Submitted | None = await self.conversation.submit(text)
         loop = asyncio.get_running_loop()
         cancelling = set[asyncio.Task[None]]()
         loop.add_signal_handler(
@@ -91,7 +93,9 @@ class Chat:
         )
         try:
             with unechoed():
-                await Showing(self.console).show(self.conversation.watch(turn))
+                while turn is not None:
+                    await Showing(self.console).show(self.conversation.watch(turn))
+                    turn = await following(self.conversation, turn)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*cancelling)
