@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 
 from tests.tutor.anything import ACTIONS, FORBIDDEN_HERE, TIGHT, Action, played
 from tests.tutor.lessons import graph
@@ -26,7 +26,8 @@ from turnlog.projections.window.call import Call, Texts, provider_of
 from turnlog.projections.window.history import run_digest
 from turnlog.projections.window.request import ChatMessage, Request
 
-lessons = settings(max_examples=15)
+# Shrinking a whole lesson takes minutes, and a short list of actions is read as it is
+lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 GRAPH = graph(TIGHT)
 
 

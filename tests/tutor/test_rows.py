@@ -268,6 +268,20 @@ async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restar
             assert "\n\nNor here.\n\n" in system
 
 
+async def test_t9_a_file_that_was_not_there_at_the_first_call_is_never_seen_either(
+    room: Classroom,
+) -> None:
+    persona, behaviour, safety = (
+        room.trickster / f"default/{name}.md" for name in ("persona", "behaviour", "safety")
+    )
+    with edited(persona, None), edited(behaviour, None), edited(safety, None):
+        session = await room.talking()
+        await room.say(session, "One")
+    await room.say(session, "Two")
+    assert (await room.system(session, "1.1")).startswith("## What to do in this task")
+    assert await room.system(session, "2.1") == await room.system(session, "1.1")
+
+
 async def test_t10_over_budget_the_oldest_pairs_go_first_and_the_system_prompt_stays(
     room: Classroom,
 ) -> None:
@@ -408,6 +422,16 @@ async def test_t11_a_phase_takes_only_what_it_offers(room: Classroom) -> None:
     ]
     assert taken[0].json()["fix"] == "choose one of: read, share"
     assert await phases(room, session) == [("choose", None, False), ("talk", "choice", False)]
+
+
+async def test_t11_a_closed_session_takes_no_choice_and_no_signal(room: Classroom) -> None:
+    session = await room.open()
+    assert (await room.post(session, "close")).status_code == 200
+    taken = [
+        await room.post(session, "choices", choice="read"),
+        await room.post(session, "phase", signal="understood"),
+    ]
+    assert [each.json()["code"] for each in taken] == ["session-closed", "session-closed"]
 
 
 async def test_t11_a_teacher_may_send_a_signal_that_the_phase_offers(room: Classroom) -> None:
