@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from turnlog.events.kinds import NAMES, Event, KnownEvent, Unknown, name_of
     from turnlog.events.manifest import Manifest, Part
+    from turnlog.events.phase import PhaseEntered
     from turnlog.events.prompt import PromptsSnapshotted
     from turnlog.events.redaction import ReplyRedacted
     from turnlog.events.session import SessionClosed, SessionOpened
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
         Token,
         TokenEvent,
     )
+    from turnlog.events.tool import ToolCalled, ToolReturned
     from turnlog.events.turn import (
+        ChoiceRecorded,
         TurnCancelled,
         TurnCompleted,
         TurnExcluded,
@@ -55,6 +58,7 @@ __all__ = [
     "AttemptStarted",
     "Batch",
     "CallCompleted",
+    "ChoiceRecorded",
     "Command",
     "Conflict",
     "Content",
@@ -69,6 +73,7 @@ __all__ = [
     "KnownEvent",
     "Manifest",
     "Part",
+    "PhaseEntered",
     "Plain",
     "PromptsSnapshotted",
     "Recorded",
@@ -80,6 +85,8 @@ __all__ = [
     "Token",
     "TokenEvent",
     "TooLarge",
+    "ToolCalled",
+    "ToolReturned",
     "TurnCancelled",
     "TurnCompleted",
     "TurnExcluded",
