@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -35,4 +37,8 @@ async def everything(
         async with serviced(addresses["http"], addresses["nats"]) as service:
             yield Up(process, service, ready_file)
     finally:
-        assert await ended(process) == 0
+        code = await ended(process)
+        if code:
+            # What was killed could not take its nats-server along
+            os.kill(int(ready_file.with_name("server.pid").read_text()), signal.SIGTERM)
+        assert code == 0
