@@ -57,14 +57,18 @@ NOT_FOUND: Final = frozenset(
 CONFLICTS: Final = frozenset(
     {
         "already-redacted",
+        "choice-not-offered",
         "data-dir-in-use",
         "folder-exists",
         "key-reused",
+        "no-phases",
         "no-reply",
         "nothing-to-cancel",
+        "phase-takes-no-turns",
         "queue-full",
         "session-closed",
         "session-exists",
+        "signal-not-offered",
         "turn-open",
     }
 )
