@@ -88,7 +88,7 @@ def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
 
 def _changed(state: SessionState, recorded: Recorded) -> SessionState:
     match recorded.event:
-        case SessionOpened() | ToolCalled() | ToolReturned() | Unknown():
+        case SessionOpened() | CallCompleted() | ToolCalled() | ToolReturned() | Unknown():
             return state
         case SessionClosed():
             return replace(state, closed=True)
@@ -122,8 +122,6 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return _assembled(state, recorded, event)
         case AttemptEnded() as event:
             return _attempt_ended(state, event)
-        case CallCompleted() as event:
-            return _answered(state, event)
         case ReplyRedacted() as event:
             return _redacted(state, recorded, event)
         case _ as never:
@@ -169,9 +167,7 @@ def _settled(
 def _claimed(state: SessionState, event: AttemptStarted) -> SessionState:
     if state.open is None or state.open.turn != event.turn:
         return state
-    claimed = replace(
-        state.open, attempt=event.attempt, running=True, worker=event.worker, answered=False
-    )
+    claimed = replace(state.open, attempt=event.attempt, running=True, worker=event.worker)
     return replace(state, open=claimed)
 
 
@@ -180,7 +176,7 @@ def _assembled(state: SessionState, recorded: Recorded, event: ContextAssembled)
         return state
     said = Said(recorded.sequence, recorded.stream_sequence, "manifest", event.manifest.digest, 0)
     calls = state.open.calls + 1
-    opened = replace(state.open, calls=calls, context=said, answered=False)
+    opened = replace(state.open, calls=calls, context=said)
     return replace(state, open=opened, note=_note_after(state.note, event))
 
 
@@ -199,12 +195,6 @@ def _attempt_ended(state: SessionState, event: AttemptEnded) -> SessionState:
     if opened is None or opened.turn != event.turn or opened.attempt != event.attempt:
         return state
     return replace(state, open=replace(opened, running=False))
-
-
-def _answered(state: SessionState, event: CallCompleted) -> SessionState:
-    if state.open is None or state.open.turn != event.turn:
-        return state
-    return replace(state, open=replace(state.open, answered=True))
 
 
 def _redacted(state: SessionState, recorded: Recorded, event: ReplyRedacted) -> SessionState:

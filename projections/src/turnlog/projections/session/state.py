@@ -17,7 +17,7 @@ from turnlog.events.envelope import Head
 from turnlog.events.prompt import PromptFile
 from turnlog.events.session import BlueprintRef
 
-FOLD_VERSION: Final = 2
+FOLD_VERSION: Final = 3
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
 MOST_RECENT: Final = 512
 """Turns kept one by one at the most, and shown by any view but one of the whole history."""
@@ -106,8 +106,6 @@ class OpenTurn:
     """Calls of this turn whose prompt is fixed."""
     context: Said | None = None
     """Where the manifest of its latest call stands; digest is that of the request."""
-    answered: bool = False
-    """Whether that call has its answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from turnlog.events.nats.blobs import JetStreamBlobs
 from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.connection import connected as connected_to_nats
 from turnlog.events.nats.jetstream_log import JetStreamLog
 from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.provision import provision, provision_tokens
+from turnlog.events.nats.opening import opened
 from turnlog.events.nats.snapshots import JetStreamSnapshots
 from turnlog.events.nats.tokens import JetStreamTokens
 from turnlog.services.runtime.blueprints import BlueprintStore
@@ -60,29 +59,20 @@ async def connected(
     `on_closed` hears of a connection that is gone for good; the process should end then.
     """
     durability = await durability_of(settings.durability, settings.replicas, settings.nats_monitor)
-    terms = Terms(replicas=settings.replicas)
-
-    async def reconnected(connection: Connection) -> None:
-        await provision_tokens(connection, terms)
-
+    url, terms = settings.nats_url.get_secret_value(), Terms(replicas=settings.replicas)
     traces = tracing(role, settings.otlp_endpoint)
-    async with connected_to_nats(
-        settings.nats_url.get_secret_value(),
-        name=f"turnlog-{role}",
-        on_reconnect=reconnected,
-        on_closed=on_closed,
-    ) as connection:
-        await provision(connection, terms)
-        blobs = JetStreamBlobs(connection)
-        yield Parts(
-            role=role,
-            connection=connection,
-            log=JetStreamLog(connection),
-            blobs=blobs,
-            snapshots=JetStreamSnapshots(connection),
-            tokens=JetStreamTokens(connection),
-            blueprints=BlueprintStore(blobs),
-            durability=durability,
-            tracing=traces,
-        )
-    traces.shut_down()
+    try:
+        async with opened(url, terms, name=f"turnlog-{role}", on_closed=on_closed) as on:
+            yield Parts(
+                role=role,
+                connection=on.connection,
+                log=on.log,
+                blobs=on.blobs,
+                snapshots=on.snapshots,
+                tokens=on.tokens,
+                blueprints=BlueprintStore(on.blobs),
+                durability=durability,
+                tracing=traces,
+            )
+    finally:
+        traces.shut_down()
