@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.e2e.everything import Up, everything
-from tests.e2e.roles import Roles, roles, telling
+from tests.parts.everything import Up, everything
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.postgres import PostgresServer
 from tests.parts.processes import Machine, machine
+from tests.parts.roles import Roles, roles, telling
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.everything import Up
+from tests.parts.everything import Up
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.services.gateway.watching import Watcher

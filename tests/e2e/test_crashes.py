@@ -16,10 +16,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from tests.e2e.proof import rows_before_and_after, states_loaded_and_folded
-from tests.e2e.roles import Roles
-from tests.e2e.service import Service
 from tests.parts.openai_behaviours import Answer
+from tests.parts.proof import rows_before_and_after, states_loaded_and_folded
+from tests.parts.roles import Roles
+from tests.parts.service import Service
 from tests.services.gateway.watching import Heard
 from turnlog.events.call import AttemptEnded, AttemptStarted
 from turnlog.events.turn import TurnCompleted, TurnSubmitted

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from tests.e2e.everything import everything
-from tests.e2e.roles import WITHOUT_LITELLM, Roles
-from tests.e2e.service import Service
 from tests.parts.door.sitecustomize import SLAMMED
+from tests.parts.everything import everything
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import Machine, ended, exit_code
+from tests.parts.roles import WITHOUT_LITELLM, Roles
+from tests.parts.service import Service
 from turnlog.events.call import AttemptEnded
 from turnlog.events.turn import TurnCompleted
 

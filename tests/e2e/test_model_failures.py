@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e.everything import Up
+from tests.parts.everything import Up
 from tests.parts.openai_behaviours import Answer, Behaviour, Break, Refusal
 from tests.parts.openai_server import OpenAIServer
 from turnlog.events.call import AttemptEnded

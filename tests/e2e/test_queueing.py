@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from tests.e2e.everything import Up
-from tests.e2e.proof import rows_before_and_after, snapshots_held, states_loaded_and_folded
+from tests.parts.everything import Up
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
+from tests.parts.proof import rows_before_and_after, snapshots_held, states_loaded_and_folded
 from turnlog.events.call import AttemptEnded
 from turnlog.events.ids import SESSIONS
 from turnlog.events.kinds import name_of

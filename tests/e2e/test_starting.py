@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from tests.e2e.everything import everything
-from tests.e2e.roles import DOOR
+from tests.parts.everything import everything
 from tests.parts.processes import Machine
+from tests.parts.roles import DOOR
 from turnlog.events.call import AttemptStarted
 from turnlog.events.turn import TurnCompleted
 

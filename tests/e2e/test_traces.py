@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.collector import Collector, collecting
-from tests.e2e.everything import everything
+from tests.parts.everything import everything
 from tests.parts.openai_behaviours import Answer, Refusal
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import Machine

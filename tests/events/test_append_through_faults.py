@@ -8,9 +8,9 @@ import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from tests.events.fault_proxy import between
 from tests.events.hanging import hanging
 from tests.events.sessions import add, appended, batch_of, followed, sequences
+from tests.parts.fault_proxy import between
 from turnlog.events.envelope import Head
 from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Unreachable
 from turnlog.events.log.ports import Log

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.events.fault_proxy import between
 from tests.events.hanging import hanging
+from tests.parts.fault_proxy import between
 from turnlog.events.errors import Unavailable
 from turnlog.events.nats.connection import Absent, Connection, Silent, connected
 from turnlog.services.runtime.nats_server import NatsServer

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.events.fault_proxy import between
 from tests.events.sessions import add, followed, grow, sequences, take
+from tests.parts.fault_proxy import between
 from turnlog.events.content import digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt, Unavailable

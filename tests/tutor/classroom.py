@@ -16,12 +16,12 @@ from typing import Any
 import httpx
 from pydantic import JsonValue
 
-from tests.e2e.everything import Up, everything
-from tests.e2e.roles import telling
-from tests.e2e.service import Service
+from tests.parts.everything import Up, everything
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import NOTHING, Machine, machine
+from tests.parts.roles import telling
+from tests.parts.service import Service
 from tests.services.gateway.watching import Heard
 from turnlog.events.envelope import Recorded
 from turnlog.services.runtime.library import SHIPPED

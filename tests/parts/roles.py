@@ -11,16 +11,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.service import Service, serviced
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.postgres import PostgresServer
 from tests.parts.processes import Machine, free_port, machine
+from tests.parts.service import Service, serviced
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
-BLUEPRINTS = Path(__file__).parents[1] / "parts/blueprints"
+BLUEPRINTS = Path(__file__).parent / "blueprints"
 MODEL = "openai/gpt-4o-mini"
-DOOR = Path(__file__).parents[1] / "parts/door"
+DOOR = Path(__file__).parent / "door"
 WITHOUT_LITELLM = {"PYTHONPATH": str(DOOR)}
 """A process that is told this ends when it imports litellm."""
 ACK_WAIT = 2.0

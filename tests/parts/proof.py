@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from tests.e2e.service import TENANT, WITHIN, Service
 from tests.parts.house import NoOlderCommands
 from tests.parts.processes import LOOK_EVERY
+from tests.parts.service import TENANT, WITHIN, Service
 from tests.projections.store.folding import Rows, rows_of
 from turnlog.events.codec import read
 from turnlog.events.envelope import Recorded

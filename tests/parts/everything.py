@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.service import Service, serviced
 from tests.parts.processes import NOTHING, Machine, ended, written
+from tests.parts.service import Service, serviced
 
 
 @dataclass(frozen=True, slots=True)
