@@ -44,8 +44,8 @@ check: install ## ruff, mypy, pyright and the import contracts
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-bench: install ## run the programs that measure
-	@for program in $(wildcard benchmarks/*.py); do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+bench: install ## take every figure (ARGS=--long goes further; ARGS=turn takes one family)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: install ## write the generated references again
 	@for program in $(wildcard docs/generate/*.py); do $(BIN)/python $$program || exit 1; done

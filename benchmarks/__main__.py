@@ -1,0 +1,67 @@
+"""All figures in one run: `python -m benchmarks`, with names of families for some of them.
+
+A real nats-server with fsync on every ack, real processes, real HTTP. It prints each family as it
+is taken and one table at the end, keeps everything as JSON, and judges nothing: a figure that does
+not reach its target ends no build. Times taken while others use the machine are said to be so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.families import names, taken
+from benchmarks.figure import Figure, Terms
+from benchmarks.machine import Machine, machine
+from benchmarks.table import show
+
+KEPT = Path("build/bench.json")
+
+
+def main() -> int:
+    """Measure what is asked for; 1 when a program that measures broke."""
+    asked = _asked()
+    before = machine()
+    found: list[Figure] = []
+    broken = 0
+    with tempfile.TemporaryDirectory(prefix="turnlog-bench-") as folder:
+        terms = Terms(Path(folder), asked.long, asked.runs)
+        for name in asked.families or names():
+            print(f"{name} ...", flush=True)
+            began = time.monotonic()
+            came = taken(name, terms)
+            if isinstance(came, str):
+                print(came)
+                broken += 1
+            else:
+                found += came
+            print(f"{name} took {time.monotonic() - began:.0f} s", flush=True)
+    _keep(asked.json, before, found)
+    show(before, found)
+    return 1 if broken else 0
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(names()))
+    parser.add_argument("--long", action="store_true", help="sessions of 10,000 real turns")
+    parser.add_argument("--runs", type=int, default=3, help="how often each figure is taken")
+    parser.add_argument("--json", type=Path, default=KEPT, help="where the figures are kept")
+    asked = parser.parse_args()
+    if unknown := set(asked.families) - set(names()):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    return asked
+
+
+def _keep(file: Path, before: Machine, found: Sequence[Figure]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figures = [figure.spelt() for figure in found]
+    file.write_text(json.dumps({"machine": before.spelt(), "figures": figures}, indent=2))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,56 @@
+"""Families of figures: each module under `figures/` is one, and its file's name is its own.
+
+A family is measured in a process of its own, so that none finds the memory, the imports or the
+collector's debts of another. Whatever goes wrong in one is told, and ends no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import tempfile
+import traceback
+from collections.abc import Awaitable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Protocol, cast
+
+from benchmarks.figure import Figure, Terms
+
+
+class Family(Protocol):
+    """A module that measures."""
+
+    def measure(self, terms: Terms) -> Awaitable[Sequence[Figure]]:
+        """Take its figures."""
+        ...
+
+
+def names() -> tuple[str, ...]:
+    """Name every family there is."""
+    return tuple(
+        sorted(found.name for found in iter_modules([str(Path(__file__).parent / "figures")]))
+    )
+
+
+def taken(name: str, terms: Terms) -> Sequence[Figure] | str:
+    """Take a family's figures in a process of its own; a text is what went wrong."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as process:
+        return process.submit(_measured, name, terms).result()
+
+
+def _measured(name: str, terms: Terms) -> Sequence[Figure] | str:
+    family = cast("Family", import_module(f"benchmarks.figures.{name}"))
+    with tempfile.TemporaryDirectory(dir=terms.folder, prefix=name) as folder:
+        try:
+            return asyncio.run(_awaited(family, replace(terms, folder=Path(folder))))
+        except Exception:  # noqa: BLE001 - whatever it is, the other families go on
+            return traceback.format_exc()
+
+
+async def _awaited(family: Family, terms: Terms) -> Sequence[Figure]:
+    return await family.measure(terms)

@@ -1,0 +1,88 @@
+"""An append of one event, beside a bare publish of the same bytes under the same expectation."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figure import Figure, Terms, at_most
+from turnlog.events.codec import Batch, write
+from turnlog.events.envelope import Head
+from turnlog.events.ids import session_subject, session_subjects
+from turnlog.events.log.outcomes import Appended
+from turnlog.events.nats.layout import Terms as Layout
+from turnlog.events.nats.opening import JetStream, opened
+from turnlog.events.testing import draft
+from turnlog.events.turn import TurnExcluded
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+
+TENANT: Final = "bench"
+APPENDS: Final = 500
+
+
+async def measure(terms: Terms) -> Sequence[Figure]:
+    """Take turns between the two, so that both meet the same disk."""
+    ours: list[float] = []
+    bare: list[float] = []
+    async with _jetstream(terms.folder) as on:
+        for run in range(terms.runs):
+            taken = await _run(on, run)
+            ours.append(taken[0])
+            bare.append(taken[1])
+    ratios = tuple(mine / theirs for mine, theirs in zip(ours, bare, strict=True))
+    return (
+        Figure(
+            "append over bare publish",
+            f"p50 of {APPENDS} awaited appends by compare-and-set, over that of bare nats-py "
+            "publishes of the same bytes with the same expectation, taken in turn",
+            "x",
+            ratios,
+            at_most(1.5),
+        ),
+        Figure("append", "p50 of one awaited append of one event", "ms", tuple(ours)),
+        Figure("bare publish", "p50 of one awaited publish of nats-py", "ms", tuple(bare)),
+    )
+
+
+@asynccontextmanager
+async def _jetstream(folder: Path) -> AsyncGenerator[JetStream]:
+    async with (
+        await NatsServer.start(NatsConfig(folder)) as server,
+        opened(server.url, Layout(replicas=1)) as on,
+    ):
+        yield on
+
+
+async def _run(on: JetStream, run: int) -> tuple[float, float]:
+    """Give the medians of one run, in milliseconds: ours and theirs."""
+    ours: list[float] = []
+    bare: list[float] = []
+    head: Head | None = None
+    last = 0
+    for n in range(APPENDS):
+        batch = write(TENANT, f"ours{run}", head, [draft(TurnExcluded(turn=1), n + 1)])
+        began = time.perf_counter()
+        outcome = await on.log.append(batch)
+        ours.append(time.perf_counter() - began)
+        assert isinstance(outcome, Appended)
+        head = outcome.events[-1].head
+        began = time.perf_counter()
+        last = await _published(on, f"bare{run}", batch, last)
+        bare.append(time.perf_counter() - began)
+    return statistics.median(ours) * 1000, statistics.median(bare) * 1000
+
+
+async def _published(on: JetStream, session: str, batch: Batch, last: int) -> int:
+    expected = {
+        "Nats-Expected-Last-Subject-Sequence": str(last),
+        "Nats-Expected-Last-Subject-Sequence-Subject": session_subjects(TENANT, session),
+    }
+    subject = session_subject(TENANT, session, "turn")
+    js = on.connection.nc.jetstream()
+    ack = await js.publish(subject, batch.messages[0].payload, headers=expected)
+    return ack.seq
