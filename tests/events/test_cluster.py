@@ -1,4 +1,4 @@
-"""What only a cluster does: answers from followers that lag, duplicates told, leaders that die."""
+"""What only a cluster does: followers lag, batches come twice, leaders die."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def replicated(cluster: Cluster) -> AsyncGenerator[JetStream]:
 
 
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"]])
-async def test_what_a_cluster_calls_a_duplicate_is_found_there(
+async def test_a_batch_sent_twice_to_a_cluster_is_found_there(
     replicated: JetStream, fresh_tenant: str, texts: list[str]
 ) -> None:
     batch = batch_of(fresh_tenant, "s", None, *texts)

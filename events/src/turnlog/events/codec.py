@@ -55,8 +55,6 @@ class Message:
     """Bytes ready for the log; a retry sends these very bytes again."""
 
     subject: str
-    id: str
-    type: str
     sequence: int
     payload: bytes
 
@@ -124,7 +122,7 @@ def _encode(
     if len(payload) > MAX_EVENT_BYTES:
         raise TooLarge("event", len(payload), MAX_EVENT_BYTES)
     subject = session_subject(tenant, session, draft.event.leaf)
-    return Message(subject, draft.id, envelope.type, sequence, payload)
+    return Message(subject, sequence, payload)
 
 
 def read(stored: bytes, stream_sequence: int) -> Recorded:

@@ -34,8 +34,6 @@ class Envelope(BaseModel):
     """The session."""
     time: str
     """When it was decided, RFC 3339 in UTC, by the writer's clock."""
-    datacontenttype: Literal["application/json"] = "application/json"
-    """All data is JSON."""
     tenant: str
     """Whose session it is."""
     sequence: int

@@ -27,7 +27,6 @@ class Ack(BaseModel):
     """A stream's word that a message is stored."""
 
     seq: int
-    duplicate: bool = False
 
 
 class _Fault(BaseModel):

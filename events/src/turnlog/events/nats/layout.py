@@ -31,8 +31,6 @@ class Terms:
     """Copies of every stream."""
     tokens_held: int = 600
     """Seconds for which tokens can be read back."""
-    duplicates_known: int = 120
-    """Seconds for which the log knows a message by its id."""
 
 
 def lasting_streams(terms: Terms) -> tuple[Settings, ...]:
@@ -63,7 +61,6 @@ def _sessions(terms: Terms) -> Settings:
         "subjects": [ids.ALL_SESSIONS],
         "discard": "new",
         "max_msgs_per_subject": -1,
-        "duplicate_window": terms.duplicates_known * SECOND,
         "allow_atomic": True,
         "republish": _live(ids.ALL_SESSIONS),
     }
@@ -99,6 +96,8 @@ def _lasting(terms: Terms) -> Settings:
         "allow_direct": True,
         "allow_rollup_hdrs": False,
         "persist_mode": "default",
+        # Blocks that are full are kept compressed: envelopes of one session are much alike
+        "compression": "s2",
     }
 
 

@@ -22,12 +22,12 @@ from turnlog.events.nats.answers import Ack, Denied, ask
 from turnlog.events.nats.connection import Absent, Connection, Silent
 from turnlog.events.nats.sizes import check_size
 
-TYPE_HEADER: Final = "Turnlog-Type"
 GUARDED: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 OVERSIZE: Final = 10054
-TAKEN: Final = frozenset({10071, 10158, 10164, 10176, 10201})
-"""Codes by which a stream says that the place is taken, or that it saw the message before."""
+NOT_NOW: Final = frozenset({10071, 10164, 10176})
+"""Codes by which a stream says that it stores nothing now: the place is taken, be it by this very
+batch, or not all of the batch arrived."""
 NO_ROOM: Final = frozenset({10002, 10023, 10028, 10047, 10077})
 """Codes by which a server says that it has no room and has stored nothing."""
 
@@ -41,7 +41,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Contested:
-    """The stream did not store it now: it was there before, or the place is taken."""
+    """The stream did not store it now: its place is taken, by itself or by another."""
 
     detail: str
 
@@ -84,7 +84,7 @@ async def publish(connection: Connection, batch: Batch) -> Answer:
         return Unheard(absent.detail)
     except (Silent, errors.Error) as silent:
         return Doubtful(str(silent))
-    return Contested("a message of its id was there before") if ack.duplicate else Kept(ack.seq)
+    return Kept(ack.seq)
 
 
 def _declined(denied: Denied, largest: int) -> Answer:
@@ -92,7 +92,7 @@ def _declined(denied: Denied, largest: int) -> Answer:
         raise TooLarge("event", largest, MAX_EVENT_BYTES)
     if denied.code in NO_ROOM:
         return Full(denied.detail)
-    return Contested(denied.detail) if denied.code in TAKEN else Doubtful(denied.detail)
+    return Contested(denied.detail) if denied.code in NOT_NOW else Doubtful(denied.detail)
 
 
 async def _send(connection: Connection, batch: Batch) -> Ack:
@@ -109,14 +109,10 @@ def _headers(batch: Batch) -> Iterator[dict[str, str]]:
         ),
         GUARDED: session_subjects(batch.tenant, batch.session),
     }
-    # A stream knows ids of all sessions alike: an id that was chosen badly must not reach another's
-    scope = f"{batch.tenant}.{batch.session}"
     count = len(batch.messages)
     name = uuid4().hex  # of this try: a batch that was cut off may still be open
-    for number, message in enumerate(batch.messages, 1):
-        headers = {Header.MSG_ID.value: f"{scope}.{message.id}", TYPE_HEADER: message.type}
-        if number == 1:
-            headers |= guard
+    for number in range(1, count + 1):
+        headers = dict(guard) if number == 1 else {}
         if count > 1:
             headers[Header.BATCH_ID.value] = name
             headers[Header.BATCH_SEQUENCE.value] = str(number)

@@ -6,6 +6,7 @@ fold. Whatever does not match is discarded with an alarm, and the session is fol
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,7 +48,8 @@ class CheckedSnapshots:
         """Keep a state as the latest snapshot of its session."""
         identity = await self.log.identity(state.tenant)
         snapshot = Snapshot(identity.stream, identity.created, FOLD_VERSION, state)
-        await self.store.put(state.tenant, state.session, _SNAPSHOT.dump_json(snapshot))
+        packed = zlib.compress(_SNAPSHOT.dump_json(snapshot))
+        await self.store.put(state.tenant, state.session, packed)
 
     async def load(self, tenant: str, session: str) -> SessionState | None:
         """Give the latest snapshot that the log confirms, or none."""
@@ -55,8 +57,8 @@ class CheckedSnapshots:
         if stored is None:
             return None
         try:
-            snapshot = _SNAPSHOT.validate_json(stored)
-        except ValidationError:
+            snapshot = _SNAPSHOT.validate_json(zlib.decompress(stored))
+        except (zlib.error, ValidationError):
             return None  # Written by another release, whose fold this one does not know.
         if snapshot.fold != FOLD_VERSION:
             return None
