@@ -240,6 +240,24 @@ async def test_t8_a_debrief_starts_itself_reveals_the_same_data_and_sees_the_who
     assert (await room.stands(session))["phase"] == "end"
 
 
+async def test_t8_a_debrief_that_failed_is_held_again_when_asked_for_without_a_text(
+    room: Classroom,
+) -> None:
+    session = await room.talking()
+    for n in range(2):
+        await room.say(session, f"Why {n}?", said(f"Because {n}."))
+    room.provider.will(signal("understood", "Well done."), Refusal(401))
+    await room.heard(session, await room.service.submit(session, "I see it now."))
+    assert names(await room.heard(session, 4)) == ["failed"]
+    told = await room.post(session, "turns", text="Hello?")
+    assert (told.status_code, told.json()["code"]) == (409, "phase-takes-no-turns")
+    assert "leave out the text" in told.json()["fix"]
+    room.provider.will(said("Here is how it went."))
+    assert (await room.post(session, "turns")).json()["turn"] == 5
+    assert shown(await room.heard(session, 5)) == "Here is how it went."
+    assert (await room.stands(session))["phase"] == "end"
+
+
 async def test_t9_prompts_are_those_of_the_first_call_for_good_also_after_restarting_everything(
     provider: OpenAIServer, tmp_path: Path
 ) -> None:

@@ -52,6 +52,10 @@ FAILED = given(
 )
 
 
+def test_a_turn_must_say_something() -> None:
+    TALKED.when(SubmitTurn(None, Policies())).refused("text-missing", field="text")
+
+
 def redacting(turn: int = 1) -> RedactReply:
     return RedactReply(turn, "a secret", "operator", "(Withheld.)")
 

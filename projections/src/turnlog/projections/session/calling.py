@@ -54,11 +54,11 @@ def open_session(state: SessionState | None, command: OpenSession) -> Events:
 
 def submit(state: SessionState, command: SubmitTurn) -> Events:
     still_open(state)
-    takes_turns(state, command.phases)
+    takes_turns(state, command)
     turn = state.submitted + 1
     said = {
         "turn": turn,
-        "text": Plain(text=command.text),
+        "text": None if command.text is None else Plain(text=command.text),
         "inputs": command.inputs,
         "references": command.references,
         "meta": command.meta,

@@ -39,9 +39,9 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class SubmitTurn:
-    """Put something to the session."""
+    """Put something to the session; without a text, let a phase that speaks by itself do so again."""
 
-    text: str
+    text: str | None
     policies: Policies
     phases: PhaseGraph | None = None
     inputs: Values = field(default_factory=dict[str, JsonValue])

@@ -19,7 +19,12 @@ from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import ChoiceRecorded, Exchange, TurnSubmitted
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.session.attempts import Events
-from turnlog.projections.session.commands import CompleteTurn, RecordChoice, SendSignal
+from turnlog.projections.session.commands import (
+    CompleteTurn,
+    RecordChoice,
+    SendSignal,
+    SubmitTurn,
+)
 from turnlog.projections.session.state import SessionState
 
 TRANSITION = "transition_phase"
@@ -43,17 +48,24 @@ def still_open(state: SessionState) -> None:
         raise Refused("session-closed", "the session is closed", fix="open another session")
 
 
-def takes_turns(state: SessionState, graph: PhaseGraph | None) -> None:
-    """Refuse a turn where the phase takes none."""
-    phase = graph.phases.get(state.phase or "") if graph else None
+def takes_turns(state: SessionState, command: SubmitTurn) -> None:
+    """Refuse a turn where the phase takes none, and one that says nothing where it must."""
+    phase = command.phases.phases.get(_in(state)) if command.phases else None
     if phase is None or phase.kind == "freeform":
+        if command.text is None:
+            raise Refused("text-missing", "the turn says nothing", field="text", fix="give a text")
+        return
+    # A debrief that failed or was cancelled has no other way to be had.
+    owed = phase.kind == "debrief" and state.open is None and state.exchanges == 0
+    if owed and command.text is None:
         return
     choices = ", ".join(phase.choices)
+    again = "leave out the text, and the debrief is held again" if owed else None
     raise Refused(
         "phase-takes-no-turns",
         f"phase {state.phase} is {phase.kind}",
         field="text",
-        fix=f"choose one of: {choices}" if choices else "nothing can be said any more",
+        fix=again or (f"choose one of: {choices}" if choices else "nothing can be said any more"),
     )
 
 

@@ -31,8 +31,8 @@ class OpenForm(Form):
 class TurnForm(Form):
     """Submits a turn."""
 
-    text: Annotated[str, Field(min_length=1)]
-    """What is said."""
+    text: Annotated[str, Field(min_length=1)] | None = None
+    """What is said; left out only to have a debrief again that failed or was cancelled."""
     inputs: Values = {}
     """What the blueprint takes beside the text."""
     references: Values = {}
