@@ -39,7 +39,7 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class SubmitTurn:
-    """Put something to the session; without a text, let a phase that speaks by itself do so again."""
+    """Put something to the session; without a text, have a debrief again."""
 
     text: str | None
     policies: Policies
