@@ -246,6 +246,13 @@ async def test_a_log_says_which_it_is(store: Store, fresh_tenant: str) -> None:
     assert identity.created.endswith("Z")
 
 
+async def test_a_log_says_where_it_ends(store: Store, fresh_tenant: str) -> None:
+    (event,) = await add(store.log, fresh_tenant, "s", "one")
+    assert await store.log.end(fresh_tenant) == event.stream_sequence
+    events = await add(store.log, fresh_tenant, "s", "two", "three", after=event.head)
+    assert await store.log.end(f"{fresh_tenant}-2") == events[-1].stream_sequence
+
+
 @pytest.mark.parametrize("bad", ["", "a.b", "*", ">", "a b", "ä"])
 async def test_a_bad_id_is_refused_and_named(store: Store, fresh_tenant: str, bad: str) -> None:
     with pytest.raises(Refused) as refusal:

@@ -7,11 +7,13 @@ import os
 import signal
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.events.sessions import add, followed, grow, sequences, take
 from tests.parts.fault_proxy import between
+from tests.parts.old_store import copied, grown, put_back
 from turnlog.events.content import digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt, Unavailable
@@ -151,6 +153,39 @@ async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(
                 async with asyncio.timeout(60):
                     await anext(bulks)
     assert SESSIONS in noticed.value.where
+
+
+async def test_a_log_that_was_rolled_back_is_never_followed_on(
+    own_server: NatsServer, fresh_tenant: str, tmp_path: Path
+) -> None:
+    folder, copy = tmp_path / "nats", tmp_path / "copy"
+    async with opened(own_server.url, Terms()) as there:
+        events = await grow(there.log, fresh_tenant, "s", 2)
+        await copied(own_server, folder, copy)
+        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+            await grow(there.log, fresh_tenant, "s", 2, events[-1].head)
+            while (await take(bulks, 1))[0][-1].stream_sequence < 4:
+                pass
+            await put_back(own_server, folder, copy)
+            with pytest.raises(Corrupt, match="rolled back behind 2"):
+                await take(bulks, 1)
+
+
+async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
+    own_server: NatsServer, fresh_tenant: str, tmp_path: Path
+) -> None:
+    folder, copy = tmp_path / "nats", tmp_path / "copy"
+    async with opened(own_server.url, Terms()) as there:
+        events = await grow(there.log, fresh_tenant, "s", 2)
+        await copied(own_server, folder, copy)
+        await grown(copy, lambda log: grow(log, fresh_tenant, "new", 5))
+        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+            await grow(there.log, fresh_tenant, "s", 2, events[-1].head)
+            while (await take(bulks, 1))[0][-1].stream_sequence < 4:
+                pass
+            await put_back(own_server, folder, copy)
+            with pytest.raises(Corrupt, match="sequence 4: was rolled back"):
+                await take(bulks, 1)
 
 
 async def test_a_past_that_cannot_be_read_on_is_told(own_server: NatsServer) -> None:

@@ -39,6 +39,11 @@ class MemoryLog:
         """See `Log.identity`."""
         return Identity(stream_of(tenant), self.created)
 
+    async def end(self, tenant: str) -> int:
+        """See `Log.end`."""
+        stream_of(tenant)
+        return len(self.stored)
+
     async def append(self, batch: Batch) -> Outcome:
         """See `Log.append`."""
         places = self.sessions.setdefault((batch.tenant, batch.session), [])
@@ -93,10 +98,14 @@ class MemoryLog:
         """See `Log.follow`."""
         prefix = session_subjects(tenant).removesuffix(">") if tenant else ""
         end = len(self.stored)
+        given: Raw | None = None
         while live or after < end:
+            if given and given not in self.stored[given.stream_sequence - 1 :][:1]:
+                raise Corrupt(f"log {given.stream_sequence}", "no longer holds what it gave")
             found = self.stored[after : after + BULK if live else min(end, after + BULK)]
             after += len(found)
             if mine := [raw for raw in found if raw and raw.subject.startswith(prefix)]:
+                given = mine[-1]
                 yield mine
             if live and not found:
                 async with self.grown:

@@ -44,6 +44,10 @@ class Log(Protocol):
         """Tell which stream holds the tenant's sessions."""
         ...
 
+    async def end(self, tenant: str) -> int:
+        """Give the stream sequence of the last event in the tenant's stream; 0 where none is."""
+        ...
+
     async def append(self, batch: Batch) -> Outcome:
         """Add a batch by compare-and-set, all or nothing.
 
@@ -74,7 +78,8 @@ class Log(Protocol):
     ) -> AsyncGenerator[Sequence[Raw]]:
         """Give everything behind a stream sequence in stored order, in bulk.
 
-        Ends at what was last when it began, unless `live`. Never yields an empty sequence.
+        Ends at what was last when it began, unless `live`. Never yields an empty sequence. Raises
+        `Corrupt` when the log no longer holds what was given last: it was rolled back or made anew.
         """
         ...
 

@@ -3,7 +3,8 @@
 An ordered consumer of our own: nats-py's answers flow control before its reader has read, and
 loses messages without a word once its buffer is full. This one answers when the reader has got
 there, so a slow reader slows the server down. Whenever a message is missing or the server falls
-silent, it begins anew behind the last event it gave.
+silent, it begins anew at the last event it gave: met again it is left out, and if another one
+lies there, the stream was rolled back and nothing more is given.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from turnlog.events.nats.delivery import deliver
 from turnlog.events.nats.streams import Facts, facts_of
 
 FAILURES: Final = 8
-"""How often in a row reading the past is begun anew before it is given up."""
+"""How often in a row reading the past is begun anew, or a stream seems too short, at the most."""
 
 
 async def follow(
@@ -32,14 +33,15 @@ async def follow(
     was, and `Unavailable` when the past cannot be read on.
     """
     began: Facts | None = None
+    given: Raw | None = None
     failures = 0
     while True:
         try:
-            began = await _same(connection, stream, began)
+            began = await _same(connection, stream, began, given)
             end = None if live else began.last
-            async with aclosing(_upto(end, connection, stream, subjects, after)) as bulks:
+            async with aclosing(_upto(end, connection, stream, subjects, given or after)) as bulks:
                 async for bulk in bulks:
-                    after, failures = bulk[-1].stream_sequence, 0
+                    given, failures = bulk[-1], 0
                     yield bulk
                 return
         except Unavailable:
@@ -49,22 +51,48 @@ async def follow(
             await back_off(failures)
 
 
-async def _same(connection: Connection, stream: str, began: Facts | None) -> Facts:
-    facts = await facts_of(connection, stream)
-    if began is not None and began.created != facts.created:
-        raise Corrupt(f"stream {stream}", f"was made anew at {facts.created} while it was read")
-    return began or facts
+async def _same(
+    connection: Connection, stream: str, began: Facts | None, given: Raw | None
+) -> Facts:
+    """Give what the stream was when it was begun; raises `Corrupt` if it cannot be that one."""
+    failures = 0
+    while True:
+        facts = await facts_of(connection, stream)
+        if began is None:
+            return facts
+        if began.created != facts.created:
+            raise Corrupt(f"stream {stream}", f"was made anew at {facts.created} while it was read")
+        if given is None or given.stream_sequence <= facts.last:
+            return began
+        if failures == FAILURES:
+            detail = f"was rolled back behind {facts.last} while it was read"
+            raise Corrupt(f"stream {stream}", detail)
+        # Right after an election a leader may not know its own end
+        failures += 1
+        await back_off(failures)
 
 
 async def _upto(
-    end: int | None, connection: Connection, stream: str, subjects: str, after: int
+    end: int | None, connection: Connection, stream: str, subjects: str, after: Raw | int
 ) -> AsyncGenerator[Sequence[Raw]]:
-    if end is not None and after >= end:
+    known = None if isinstance(after, int) else after
+    place = after if isinstance(after, int) else after.stream_sequence
+    if end is not None and place >= end:
         return
-    async with aclosing(deliver(connection, stream, subjects, after)) as bulks:
-        async for bulk in bulks:
+    async with aclosing(deliver(connection, stream, subjects, place - (known is not None))) as got:
+        async for bulk in got:
             raws = [raw for raw in bulk.raws if end is None or raw.stream_sequence <= end]
+            ended = end is not None and (bulk.drained or len(raws) < len(bulk.raws))
+            if raws and known:
+                raws, known = _behind(raws, known), None
             if raws:
                 yield raws
-            if end is not None and (bulk.drained or len(raws) < len(bulk.raws)):
+            if ended:
                 return
+
+
+def _behind(raws: list[Raw], known: Raw) -> list[Raw]:
+    if raws[0] != known:
+        place = f"stream sequence {known.stream_sequence}"
+        raise Corrupt(place, "was rolled back while it was read: another event lies there")
+    return raws[1:]

@@ -28,6 +28,10 @@ class JetStreamLog:
         stream = stream_of(tenant)
         return Identity(stream, (await facts_of(self.connection, stream)).created)
 
+    async def end(self, tenant: str) -> int:
+        """See `Log.end`."""
+        return (await facts_of(self.connection, stream_of(tenant))).last
+
     async def append(self, batch: Batch) -> Outcome:
         """See `Log.append`."""
         stream = stream_of(batch.tenant)

@@ -13,12 +13,13 @@ from typing import Final
 
 import structlog
 
+from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Log, Raw
 from turnlog.projections.store.advance import Advanced, advance
 from turnlog.projections.store.checkpoints import Checkpoint
 from turnlog.projections.store.engine import Store
 from turnlog.projections.store.fold import Poison, arrived
-from turnlog.services.projector.proof import prove
+from turnlog.services.projector.proof import prove, prove_same
 from turnlog.services.runtime.telemetry import Tracing
 
 BULK: Final = 500
@@ -42,13 +43,18 @@ class Folding:
     async def along(self, at: Checkpoint, *, live: bool) -> AsyncGenerator[Checkpoint | None]:
         """Fold what lies behind a checkpoint, and give each new one; none when it was moved."""
         await self.prove(at)
-        async with aclosing(bulks(self.log, at.position, live=live)) as found:
-            async for raws in found:
-                moved = await self._fold(at, raws)
-                yield moved
-                if moved is None:
-                    return
-                at = moved
+        try:
+            async with aclosing(bulks(self.log, at, live=live)) as found:
+                async for raws in found:
+                    moved = await self._fold(at, raws)
+                    yield moved
+                    if moved is None:
+                        return
+                    at = moved
+        except Corrupt:
+            # A log that says so of itself does not know what that means for the rows.
+            await self.prove(at)
+            raise
 
     async def prove(self, at: Checkpoint) -> None:
         """Raise `Corrupt` unless rows and log belong together."""
@@ -65,12 +71,20 @@ class Folding:
         return _told(step) if step else None
 
 
-async def bulks(log: Log, after: int, *, live: bool) -> AsyncGenerator[Sequence[Raw]]:
-    """Give what lies behind a stream sequence, in portions for one transaction."""
-    async with aclosing(log.follow(None, after, live=live)) as found:
+async def bulks(log: Log, at: Checkpoint, *, live: bool) -> AsyncGenerator[Sequence[Raw]]:
+    """Give what lies behind a checkpoint, in portions for one transaction.
+
+    Its own event is read once more, and is the first: so nothing behind another one is given,
+    however long ago the checkpoint was proved. Raises `Corrupt` when it is another one.
+    """
+    known = at.position > 0
+    async with aclosing(log.follow(None, at.position - known, live=live)) as found:
         async for raws in found:
-            for start in range(0, len(raws), BULK):
+            if known:
+                prove_same(raws[0], at)
+            for start in range(int(known), len(raws), BULK):
                 yield raws[start : start + BULK]
+            known = False
 
 
 def _told(step: Advanced) -> Checkpoint:

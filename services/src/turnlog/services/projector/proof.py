@@ -33,6 +33,11 @@ async def prove(log: Log, tenant: str, at: Checkpoint, *, patience: float) -> No
     found = await _sought(log, at.position, patience)
     if found is None:
         raise Corrupt("log", f"it ends before {at.position}, where the rows are: {_FIX}")
+    prove_same(found, at)
+
+
+def prove_same(found: Raw, at: Checkpoint) -> None:
+    """Raise `Corrupt` unless this is the event the checkpoint names."""
     if found.stream_sequence != at.position or digest_of(found.stored) != at.hash:
         raise Corrupt("log", f"it holds another event at {at.position} than the rows: {_FIX}")
 

@@ -58,7 +58,7 @@ async def _begun(folding: Folding, log: Identity) -> tuple[Checkpoint | None, Ch
 async def _switched(folding: Folding, building: Checkpoint) -> Checkpoint | None:
     async with folding.store.writing() as connection:
         await checkpoints.held(connection)
-        async with aclosing(bulks(folding.log, building.position, live=False)) as found:
+        async with aclosing(bulks(folding.log, building, live=False)) as found:
             async for raws in found:
                 step = await advance(connection, building, [arrived(raw) for raw in raws])
                 if step is None:
