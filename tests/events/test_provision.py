@@ -9,7 +9,7 @@ from nats.js import api
 from tests.events.sessions import add
 from turnlog.events.codec import write
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.ids import BLOBS, SESSIONS, SNAPSHOTS, TOKENS
+from turnlog.events.ids import BLOBS, LIBRARY, SESSIONS, SNAPSHOTS, TOKENS
 from turnlog.events.nats.connection import connected
 from turnlog.events.nats.layout import Terms
 from turnlog.events.nats.opening import opened
@@ -23,7 +23,8 @@ from turnlog.services.runtime.nats_server import NatsServer
 async def test_what_is_missing_is_made_and_lasts_as_promised(own_server: NatsServer) -> None:
     async with opened(own_server.url, Terms(tokens_held=60)) as there:
         js = there.connection.nc.jetstream()
-        made = {name: (await js.stream_info(name)).config for name in (SESSIONS, BLOBS, SNAPSHOTS)}
+        lasting = (SESSIONS, LIBRARY, BLOBS, SNAPSHOTS)
+        made = {name: (await js.stream_info(name)).config for name in lasting}
         for config in made.values():
             assert config.storage == api.StorageType.FILE
             assert config.max_age == 0

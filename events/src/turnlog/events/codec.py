@@ -7,19 +7,23 @@ production; until then all content passes as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.envelope import Envelope, Head, Recorded
 from turnlog.events.errors import Corrupt, TooLarge
-from turnlog.events.ids import checked_id, session_subject
+from turnlog.events.ids import library_subject, session_subject
 from turnlog.events.kinds import KINDS, Event, KnownEvent, Unknown
 from turnlog.events.upcast import upcast
+
+if TYPE_CHECKING:
+    from turnlog.events.library import LibraryEvent
 
 MAX_EVENT_BYTES: Final = 1_000_000
 """What one event may have on the wire; the stream's own limit leaves room for headers."""
@@ -39,7 +43,7 @@ class Command:
 class Draft:
     """An event that is decided but not yet placed in its session."""
 
-    event: KnownEvent
+    event: KnownEvent | LibraryEvent
     id: str
     at: datetime
     source: str
@@ -65,8 +69,11 @@ class Batch:
 
     tenant: str
     session: str
+    """The session, or the family of the library."""
     after: Head | None
     messages: tuple[Message, ...]
+    subjects: str
+    """The filter for all events of that session or family."""
 
 
 def rfc3339(at: datetime) -> str:
@@ -76,30 +83,44 @@ def rfc3339(at: datetime) -> str:
 
 def write(tenant: str, session: str, after: Head | None, drafts: Sequence[Draft]) -> Batch:
     """Place drafts behind `after` and encode them; refuses ids and sizes the log cannot hold."""
+    return _written(tenant, session, after, drafts, partial(session_subject, tenant, session))
+
+
+def write_library(tenant: str, family: str, after: Head | None, drafts: Sequence[Draft]) -> Batch:
+    """Do the same for a family of a tenant's library, whose events are one history too."""
+    return _written(tenant, family, after, drafts, partial(library_subject, tenant, family))
+
+
+def _written(
+    tenant: str,
+    session: str,
+    after: Head | None,
+    drafts: Sequence[Draft],
+    subject: Callable[[str], str],
+) -> Batch:
     if not 1 <= len(drafts) <= MAX_BATCH:
         raise TooLarge("batch", len(drafts), MAX_BATCH)
-    checked_id(tenant, "tenant")
-    checked_id(session, "session")
+    subjects = subject(">")
     messages: list[Message] = []
     sequence = after.sequence if after else 0
     previous = after.hash if after else None
     for draft in drafts:
         sequence += 1
         lies = after.stream_sequence if after and not messages else None
-        message = _encode(tenant, session, sequence, lies, previous, draft)
-        previous = digest_of(message.payload)
-        messages.append(message)
-    return Batch(tenant, session, after, tuple(messages))
+        payload = _encoded(tenant, session, sequence, lies, previous, draft)
+        previous = digest_of(payload)
+        messages.append(Message(subject(draft.event.leaf), sequence, payload))
+    return Batch(tenant, session, after, tuple(messages), subjects)
 
 
-def _encode(
+def _encoded(
     tenant: str,
     session: str,
     sequence: int,
     prevstreamseq: int | None,
     prevhash: Digest | None,
     draft: Draft,
-) -> Message:
+) -> bytes:
     envelope = Envelope(
         id=draft.id,
         source=draft.source,
@@ -121,8 +142,7 @@ def _encode(
     payload = envelope.model_dump_json(exclude_none=True).encode()
     if len(payload) > MAX_EVENT_BYTES:
         raise TooLarge("event", len(payload), MAX_EVENT_BYTES)
-    subject = session_subject(tenant, session, draft.event.leaf)
-    return Message(subject, sequence, payload)
+    return payload
 
 
 def read(stored: bytes, stream_sequence: int) -> Recorded:

@@ -16,10 +16,12 @@ _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DIGEST: Final = re.compile(r"(sha256|hmac-sha256):[0-9a-f]{64}")
 
 SESSIONS: Final = "SESSIONS"
+LIBRARY: Final = "LIBRARY"
 TOKENS: Final = "TOKENS"
 BLOBS: Final = "BLOBS"
 SNAPSHOTS: Final = "SNAPSHOTS"
 ALL_SESSIONS: Final = "session.>"
+ALL_LIBRARY: Final = "library.>"
 ALL_TOKENS: Final = "tokens.>"
 ALL_BLOBS: Final = "blob.>"
 ALL_SNAPSHOTS: Final = "snapshot.>"
@@ -57,6 +59,11 @@ def session_subjects(tenant: str, session: str | None = None) -> str:
     if session is None:
         return f"session.{checked_id(tenant, 'tenant')}.>"
     return session_subject(tenant, session, ">")
+
+
+def library_subject(tenant: str, family: str, leaf: str) -> str:
+    """Build the subject of one event of the library; `>` as leaf is the filter for all of them."""
+    return f"library.{checked_id(tenant, 'tenant')}.{checked_id(family, 'family')}.{leaf}"
 
 
 def token_subject(tenant: str, session: str, turn: int) -> str:

@@ -14,7 +14,6 @@ from typing import Final
 from turnlog.events.codec import Batch, read
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Unavailable
-from turnlog.events.ids import session_subjects
 from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Outcome, Unreachable
 from turnlog.events.nats.backoff import back_off
 from turnlog.events.nats.connection import Connection
@@ -74,12 +73,11 @@ async def _find(connection: Connection, stream: str, batch: Batch) -> Found | No
 
 
 async def _stands(connection: Connection, stream: str, batch: Batch) -> Found | None:
-    subjects = session_subjects(batch.tenant, batch.session)
     behind = batch.after.stream_sequence if batch.after else 0
-    first = await next_at_leader(connection, stream, subjects, behind + 1)
+    first = await next_at_leader(connection, stream, batch.subjects, behind + 1)
     if first is not None and (there := await _same(connection, stream, batch, first)):
         return AlreadyThere(there)
-    head = await last_at_leader(connection, stream, subjects)
+    head = await last_at_leader(connection, stream, batch.subjects)
     if first is None and (head.stream_sequence if head else 0) == behind:
         return None
     return Conflicted(read(head.payload, head.stream_sequence).sequence if head else 0)

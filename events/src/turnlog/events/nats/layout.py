@@ -1,7 +1,7 @@
 """The streams Turnlog lives on, in the server's own words, and what of them may differ.
 
-SESSIONS, BLOBS and SNAPSHOTS last; TOKENS lives in memory for a short while. Nothing here talks
-to a server.
+SESSIONS, LIBRARY, BLOBS and SNAPSHOTS last; TOKENS lives in memory for a short while. Nothing
+here talks to a server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Terms:
 
 def lasting_streams(terms: Terms) -> tuple[Settings, ...]:
     """Settings of the streams that must never lose anything, or may only lose what is stale."""
-    return _sessions(terms), _blobs(terms), _snapshots(terms)
+    return _sessions(terms), _library(terms), _blobs(terms), _snapshots(terms)
 
 
 def token_stream(terms: Terms) -> Settings:
@@ -55,25 +55,16 @@ def token_stream(terms: Terms) -> Settings:
 
 
 def _sessions(terms: Terms) -> Settings:
-    return {
-        **_lasting(terms),
-        "name": ids.SESSIONS,
-        "subjects": [ids.ALL_SESSIONS],
-        "discard": "new",
-        "max_msgs_per_subject": -1,
-        "allow_atomic": True,
-        "republish": _live(ids.ALL_SESSIONS),
-    }
+    whole = _whole(terms, ids.SESSIONS, ids.ALL_SESSIONS)
+    return {**whole, "allow_atomic": True, "republish": _live(ids.ALL_SESSIONS)}
+
+
+def _library(terms: Terms) -> Settings:
+    return {**_whole(terms, ids.LIBRARY, ids.ALL_LIBRARY), "allow_atomic": True}
 
 
 def _blobs(terms: Terms) -> Settings:
-    return {
-        **_lasting(terms),
-        "name": ids.BLOBS,
-        "subjects": [ids.ALL_BLOBS],
-        "discard": "new",
-        "max_msgs_per_subject": -1,
-    }
+    return _whole(terms, ids.BLOBS, ids.ALL_BLOBS)
 
 
 def _snapshots(terms: Terms) -> Settings:
@@ -83,6 +74,17 @@ def _snapshots(terms: Terms) -> Settings:
         "subjects": [ids.ALL_SNAPSHOTS],
         "discard": "old",
         "max_msgs_per_subject": 1,
+    }
+
+
+def _whole(terms: Terms, name: str, subjects: str) -> Settings:
+    """Give the settings of a stream from which nothing ever goes."""
+    return {
+        **_lasting(terms),
+        "name": name,
+        "subjects": [subjects],
+        "discard": "new",
+        "max_msgs_per_subject": -1,
     }
 
 

@@ -11,6 +11,7 @@ from turnlog.events.nats.blobs import JetStreamBlobs
 from turnlog.events.nats.connection import Connection, connected
 from turnlog.events.nats.jetstream_log import JetStreamLog
 from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.library_log import JetStreamLibrary
 from turnlog.events.nats.provision import provision, provision_tokens
 from turnlog.events.nats.snapshots import JetStreamSnapshots
 from turnlog.events.nats.tokens import JetStreamTokens
@@ -22,6 +23,7 @@ class JetStream:
 
     connection: Connection
     log: JetStreamLog
+    library: JetStreamLibrary
     blobs: JetStreamBlobs
     snapshots: JetStreamSnapshots
     tokens: JetStreamTokens
@@ -32,6 +34,7 @@ def jetstream_on(connection: Connection) -> JetStream:
     return JetStream(
         connection,
         JetStreamLog(connection),
+        JetStreamLibrary(connection),
         JetStreamBlobs(connection),
         JetStreamSnapshots(connection),
         JetStreamTokens(connection),

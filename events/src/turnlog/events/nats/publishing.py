@@ -17,7 +17,6 @@ from nats.js.api import Header
 
 from turnlog.events.codec import MAX_EVENT_BYTES, Batch
 from turnlog.events.errors import TooLarge
-from turnlog.events.ids import session_subjects
 from turnlog.events.nats.answers import Ack, Denied, ask
 from turnlog.events.nats.connection import Absent, Connection, Silent
 from turnlog.events.nats.sizes import check_size
@@ -107,7 +106,7 @@ def _headers(batch: Batch) -> Iterator[dict[str, str]]:
         Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(
             batch.after.stream_sequence if batch.after else 0
         ),
-        GUARDED: session_subjects(batch.tenant, batch.session),
+        GUARDED: batch.subjects,
     }
     count = len(batch.messages)
     name = uuid4().hex  # of this try: a batch that was cut off may still be open

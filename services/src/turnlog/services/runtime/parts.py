@@ -10,6 +10,7 @@ from turnlog.events.nats.blobs import JetStreamBlobs
 from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.jetstream_log import JetStreamLog
 from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.library_log import JetStreamLibrary
 from turnlog.events.nats.opening import opened
 from turnlog.events.nats.snapshots import JetStreamSnapshots
 from turnlog.events.nats.tokens import JetStreamTokens
@@ -30,6 +31,7 @@ class Parts:
     role: str
     connection: Connection
     log: JetStreamLog
+    library: JetStreamLibrary
     blobs: JetStreamBlobs
     snapshots: JetStreamSnapshots
     tokens: JetStreamTokens
@@ -67,6 +69,7 @@ async def connected(
                 role=role,
                 connection=on.connection,
                 log=on.log,
+                library=on.library,
                 blobs=on.blobs,
                 snapshots=on.snapshots,
                 tokens=on.tokens,

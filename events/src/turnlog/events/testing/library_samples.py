@@ -1,0 +1,42 @@
+"""One event of every kind of the library, with every field filled, for golden bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from turnlog.events.content import digest_of
+from turnlog.events.library import (
+    LibraryEvent,
+    NewSegment,
+    NewVersion,
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+    SegmentText,
+)
+
+CUE = SegmentText(
+    digest=digest_of("He wipes a glass."), characters=17, tier=1, type="npc_cue", priority="high"
+)
+
+
+def library_samples() -> Mapping[str, LibraryEvent]:
+    """Give the events by name."""
+    innkeeper = NewSegment(
+        id=7,
+        scope="npc",
+        ref="npc.innkeeper",
+        locale="lt-LT",
+        variant="b",
+        active=False,
+        text=CUE,
+    )
+    return {
+        "segments-added": SegmentsAdded(segments=(innkeeper,)),
+        "segments-edited": SegmentsEdited(
+            versions=(NewVersion(id=7, version=2, variant="c", text=CUE),)
+        ),
+        "segments-deactivated": SegmentsDeactivated(segments=(7, 9), variant="b"),
+        "segments-activated": SegmentsActivated(segments=(7,), variant="b"),
+    }
