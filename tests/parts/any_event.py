@@ -11,6 +11,7 @@ from turnlog.events.manifest import Counter, Manifest
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import BlueprintRef, SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
@@ -100,7 +101,7 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         turn=TURNS,
         call=CALLS,
         attempt=ATTEMPTS,
-        outcome=st.sampled_from(["answered", "failed", "cancelled", "lost"]),
+        outcome=st.sampled_from(["answered", "failed", "cancelled", "lost", "unasked"]),
         usage=st.just(SPENT.usage),
         cost=st.just(SPENT.cost),
         timings=st.none(),
@@ -142,6 +143,19 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         signal=st.none() | st.just("understood"),
         forced=st.booleans(),
         turn=st.none() | TURNS,
+    ),
+    TurnResolved: st.builds(
+        TurnResolved,
+        turn=TURNS,
+        resolver=st.just("r"),
+        entity=st.none() | st.just("fiis"),
+        identifiers=st.sampled_from([{}, {"ticker": "A"}]),
+        reason=st.just("in-text"),
+        results=CONTENTS,
+        answer=CONTENTS,
+    ),
+    ReferenceUpdated: st.builds(
+        ReferenceUpdated, turn=TURNS, identifiers=st.just({"ticker": "A"}), intent=st.none()
     ),
     ReplyRedacted: st.builds(
         ReplyRedacted,

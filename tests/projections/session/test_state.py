@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from turnlog.events.codec import rfc3339
 from turnlog.events.content import Plain, digest_of
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
@@ -18,6 +21,7 @@ from turnlog.projections.session.state import OpenTurn, Run, Said, TurnRef
 from turnlog.projections.session.turns import status_of
 from turnlog.projections.testing import (
     SPENT,
+    START,
     Given,
     answering,
     attempt_of,
@@ -34,7 +38,8 @@ REDACT = RedactReply(1, "a secret", "operator", "(Withheld.)")
 
 
 def said(sequence: int, field: str, text: str) -> Said:
-    return Said(sequence, 1_000 + sequence, field, digest_of(text), len(text))
+    at = rfc3339(START + timedelta(seconds=sequence - 1))
+    return Said(sequence, 1_000 + sequence, field, digest_of(text), len(text), at)
 
 
 def only(session: Given) -> TurnRef:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from turnlog.events.phase import PhaseEntered
     from turnlog.events.prompt import PromptsSnapshotted
     from turnlog.events.redaction import ReplyRedacted
+    from turnlog.events.reference import ReferenceUpdated, TurnResolved
     from turnlog.events.session import SessionClosed, SessionOpened
     from turnlog.events.tokens import (
         AttemptAlive,
@@ -77,6 +78,7 @@ __all__ = [
     "Plain",
     "PromptsSnapshotted",
     "Recorded",
+    "ReferenceUpdated",
     "Refused",
     "ReplyRedacted",
     "Sealed",
@@ -93,6 +95,7 @@ __all__ = [
     "TurnFailed",
     "TurnQueued",
     "TurnReleased",
+    "TurnResolved",
     "TurnRestored",
     "TurnSubmitted",
     "TurnlogError",

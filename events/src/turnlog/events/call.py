@@ -108,8 +108,9 @@ class AttemptEnded(Fact):
     """The call."""
     attempt: int
     """The attempt."""
-    outcome: Literal["answered", "failed", "cancelled", "lost"]
-    """`lost` is said by others of a worker that went silent; its own word supersedes it."""
+    outcome: Literal["answered", "failed", "cancelled", "lost", "unasked"]
+    """`lost` is said by others of a worker that went silent; its own word supersedes it. `unasked`
+    is the end of a claim under which no model was asked."""
     usage: Usage
     """Tokens."""
     cost: Cost

@@ -16,6 +16,7 @@ from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, Con
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
@@ -47,6 +48,7 @@ KnownEvent = (
     | TurnQueued
     | TurnReleased
     | ChoiceRecorded
+    | TurnResolved
     | TurnCompleted
     | TurnFailed
     | TurnCancelled
@@ -60,6 +62,7 @@ KnownEvent = (
     | ToolReturned
     | ReplyRedacted
     | PhaseEntered
+    | ReferenceUpdated
 )
 """What this release writes and understands."""
 

@@ -50,6 +50,12 @@ class SessionOpened(Fact):
     """The data of one task, pinned, where the blueprint takes one."""
     origin: Origin | None = None
     """The parent or the fork it came from."""
+    key: dict[str, str] = {}
+    """What it is found by, where its id is a digest of that."""
+    memory: Digest | None = None
+    """What of its turns is remembered, pinned, where the blueprint says."""
+    warnings: tuple[str, ...] = ()
+    """What was wrong with the blueprint's files, and what stands in for them."""
 
 
 class SessionClosed(Fact):

@@ -33,6 +33,8 @@ class TurnSubmitted(Fact):
     """Identifiers the turn mentions."""
     meta: dict[str, JsonValue] = {}
     """Kept, never interpreted."""
+    remembered: bool = True
+    """Whether later turns may be told of it; the record keeps it either way."""
 
 
 class TurnQueued(Fact):
@@ -51,6 +53,8 @@ class TurnQueued(Fact):
     """Identifiers the turn mentions."""
     meta: dict[str, JsonValue] = {}
     """Kept, never interpreted."""
+    remembered: bool = True
+    """Whether later turns may be told of it; the record keeps it either way."""
 
 
 class TurnReleased(Fact):
@@ -92,6 +96,15 @@ class Exchange(Fact):
     """The phase that follows."""
 
 
+class Fallback(Fact):
+    """Why a reply is not a model's."""
+
+    code: str
+    """In one word: what the model failed of, `model-off`, or `unroutable`."""
+    detail: str
+    """The same for people; never prompt text, never a secret."""
+
+
 class TurnCompleted(Fact):
     """A turn has its reply; this text is what was said."""
 
@@ -100,12 +113,14 @@ class TurnCompleted(Fact):
 
     turn: int
     """The turn."""
-    call: str
-    """The call whose text this is."""
+    call: str | None = None
+    """The call whose text this is; none where it is no model's."""
     text: Content
     """The whole reply."""
-    finish: Finish
-    """`length` marks a reply the model did not get to end."""
+    finish: Finish | None = None
+    """`length` marks a reply the model did not get to end; none where it is no model's."""
+    fallback: Fallback | None = None
+    """Why a resolver's answer stands for the model's."""
     exchange: Exchange | None = None
     """Its place in the session's state machine, where there is one."""
 

@@ -33,11 +33,13 @@ from turnlog.events.manifest import (
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import BlueprintRef, Origin, SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
     ChoiceRecorded,
     Exchange,
+    Fallback,
     TurnCancelled,
     TurnCompleted,
     TurnExcluded,
@@ -55,7 +57,7 @@ USAGE = Usage(known="reported", input_tokens=812, output_tokens=64, cached_token
 
 def samples() -> Mapping[str, KnownEvent]:
     """Give the events by name; a kind with forms stands here once for each form."""
-    return {**_of_session(), **_of_turn(), **_of_call(), **_of_phase()}
+    return {**_of_session(), **_of_turn(), **_of_call(), **_of_phase(), **_of_reference()}
 
 
 def _of_session() -> dict[str, KnownEvent]:
@@ -67,6 +69,9 @@ def _of_session() -> dict[str, KnownEvent]:
             reach=24_000,
             cartridge=digest_of("cartridge"),
             origin=Origin(kind="fork", session="s-0", sequence=12),
+            key={"client": "a/b", "conversation": "c.*.>"},
+            memory=digest_of("memory"),
+            warnings=("policies/context.yaml:2: ...; the defaults stand in",),
         ),
         "session-closed": SessionClosed(reason="done"),
         "prompts-snapshotted": PromptsSnapshotted(
@@ -91,6 +96,7 @@ def _of_turn() -> dict[str, KnownEvent]:
             inputs={"level": 2},
             references={"order": "A-17"},
             meta={"client": "web"},
+            remembered=False,
         ),
         "turn-queued": TurnQueued(
             turn=4,
@@ -98,6 +104,7 @@ def _of_turn() -> dict[str, KnownEvent]:
             inputs={"level": 3},
             references={"order": "A-18"},
             meta={"client": "web"},
+            remembered=False,
         ),
         "turn-released": TurnReleased(turn=4),
         "turn-completed": TurnCompleted(turn=3, call="3.1", text=TEXT, finish="length"),
@@ -112,6 +119,9 @@ def _of_turn() -> dict[str, KnownEvent]:
             call="3.1",
             text=Erased(erased=True, digest=HMAC, characters=7),
             finish="stop",
+        ),
+        "turn-completed-fallback": TurnCompleted(
+            turn=3, text=TEXT, fallback=Fallback(code="timeout", detail="no answer in 60 s")
         ),
         "turn-failed": TurnFailed(
             turn=3, code="timeout", detail="no answer in 60 s", retryable=True
@@ -225,3 +235,23 @@ def _part(layer: str, source: Source, message: int) -> Part:
         tokens=7,
         treatment="kept",
     )
+
+
+def _of_reference() -> dict[str, KnownEvent]:
+    return {
+        "turn-resolved": TurnResolved(
+            turn=3,
+            resolver="orders",
+            intent="order_status",
+            entity="orders",
+            identifiers={"order": "A-17"},
+            used=True,
+            reason="inherited",
+            results=Plain(text='[{"order":"A-17","state":"sent"}]'),
+            meta={"rows": 1},
+            answer=TEXT,
+        ),
+        "reference-updated": ReferenceUpdated(
+            turn=3, identifiers={"order": "A-17"}, intent="order_status", entity="orders"
+        ),
+    }

@@ -17,6 +17,7 @@ from turnlog.events.kinds import Unknown
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
@@ -37,6 +38,8 @@ from turnlog.projections.session.state import (
     Memo,
     Note,
     OpenTurn,
+    Reference,
+    Resolved,
     Said,
     SessionState,
     Settled,
@@ -82,6 +85,8 @@ def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
         attributes=event.attributes,
         reach=event.reach,
         cartridge=event.cartridge,
+        memory=event.memory,
+        warnings=event.warnings,
     )
     return _remembered(state, recorded)
 
@@ -106,6 +111,10 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return replace(state, choices=(*state.choices, ChoiceMade(phase, choice, label)))
         case PhaseEntered(phase=phase):
             return replace(state, phase=phase, exchanges=0)
+        case TurnResolved() as event:
+            return _resolved(state, recorded, event)
+        case ReferenceUpdated() as event:
+            return replace(state, reference=_reference(recorded, event))
         case TurnCompleted() as event:
             return _settled(state, event.turn, "completed", _said(recorded, "text", event.text))
         case TurnFailed(turn=turn):
@@ -129,10 +138,36 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
 
 
 def _said(recorded: Recorded, field: str, content: Content | None) -> Said | None:
-    if content is None:
-        return None
-    place = recorded.stream_sequence
-    return Said(recorded.sequence, place, field, content.digest, content.characters)
+    return None if content is None else _stands(recorded, field, content)
+
+
+def _stands(recorded: Recorded, field: str, content: Content) -> Said:
+    return Said(
+        recorded.sequence,
+        recorded.stream_sequence,
+        field,
+        content.digest,
+        content.characters,
+        recorded.envelope.time,
+    )
+
+
+def _resolved(state: SessionState, recorded: Recorded, event: TurnResolved) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    found = Resolved(
+        event.intent,
+        event.entity,
+        event.identifiers,
+        _stands(recorded, "results", event.results),
+        _stands(recorded, "answer", event.answer),
+    )
+    return replace(state, open=replace(state.open, resolved=found))
+
+
+def _reference(recorded: Recorded, event: ReferenceUpdated) -> Reference:
+    at = recorded.envelope.time
+    return Reference(event.turn, event.identifiers, event.intent, event.entity, at)
 
 
 def _submitted(state: SessionState, recorded: Recorded, event: TurnSubmitted) -> SessionState:
@@ -174,7 +209,8 @@ def _claimed(state: SessionState, event: AttemptStarted) -> SessionState:
 def _assembled(state: SessionState, recorded: Recorded, event: ContextAssembled) -> SessionState:
     if state.open is None or state.open.turn != event.turn:
         return state
-    said = Said(recorded.sequence, recorded.stream_sequence, "manifest", event.manifest.digest, 0)
+    place, at = recorded.stream_sequence, recorded.envelope.time
+    said = Said(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
     calls = state.open.calls + 1
     opened = replace(state.open, calls=calls, context=said)
     return replace(state, open=opened, note=_note_after(state.note, event))

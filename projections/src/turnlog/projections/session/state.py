@@ -17,7 +17,7 @@ from turnlog.events.envelope import Head
 from turnlog.events.prompt import PromptFile
 from turnlog.events.session import BlueprintRef
 
-FOLD_VERSION: Final = 3
+FOLD_VERSION: Final = 4
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
 MOST_RECENT: Final = 512
 """Turns kept one by one at the most, and shown by any view but one of the whole history."""
@@ -43,6 +43,8 @@ class Said:
     """Digest of the text."""
     characters: int
     """Length in code points."""
+    at: str
+    """When it was recorded, RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,38 @@ class WaitingTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a resolver said of the open turn."""
+
+    intent: str | None
+    """What is wanted."""
+    entity: str | None
+    """What kind of thing it is about; none for a question that leads nowhere."""
+    identifiers: dict[str, JsonValue]
+    """Which one."""
+    results: Said
+    """Where what was found stands, as JSON."""
+    answer: Said
+    """Where what is answered without a model stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the latest answered turn was about."""
+
+    turn: int
+    """That turn."""
+    identifiers: dict[str, JsonValue]
+    """Those that may be inherited."""
+    intent: str | None
+    """What was wanted of it."""
+    entity: str | None
+    """What kind of thing it is."""
+    at: str
+    """When it was recorded, RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True)
 class OpenTurn:
     """The turn that is being answered."""
 
@@ -106,6 +140,8 @@ class OpenTurn:
     """Calls of this turn whose prompt is fixed."""
     context: Said | None = None
     """Where the manifest of its latest call stands; digest is that of the request."""
+    resolved: Resolved | None = None
+    """What a resolver said of it, once one has been asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +217,12 @@ class SessionState:
     """The latest commands that carried a key, oldest first."""
     forgotten_commands: int = 0
     """How many keys are too old for `commands`."""
+    memory: Digest | None = None
+    """What of its turns is remembered, as it is pinned."""
+    reference: Reference | None = None
+    """What the latest answered turn was about."""
+    warnings: tuple[str, ...] = ()
+    """What was wrong with the files it was opened by."""
 
 
 STATE: Final = TypeAdapter(SessionState)

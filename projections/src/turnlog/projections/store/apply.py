@@ -16,6 +16,7 @@ from turnlog.events.kinds import Unknown
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
@@ -94,6 +95,8 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
         case PhaseEntered() as event:
             yield _entered(recorded, event)
         case PromptsSnapshotted() | ChoiceRecorded() | ToolCalled() | ToolReturned() | Unknown():
+            return
+        case TurnResolved() | ReferenceUpdated():
             return
         case _ as never:
             assert_never(never)

@@ -20,6 +20,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "tool": "#1fa8a0",
     "redaction": "#e5534b",
     "phase": "#d75faf",
+    "memory": "#87a52a",
 }
 """Family to colour."""
 UNKNOWN: Final = "#8a8f98"

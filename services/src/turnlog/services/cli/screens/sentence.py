@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import assert_never
+
+from pydantic import JsonValue
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.kinds import Event, Unknown
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
@@ -38,8 +42,13 @@ def sentence(event: Event) -> str:
             return f"turn {turn} {quoted(text)}"
         case TurnReleased(turn=turn) | TurnExcluded(turn=turn) | TurnRestored(turn=turn):
             return f"turn {turn}"
-        case TurnCompleted(turn=turn, text=text):
-            return f"turn {turn} {quoted(text)}"
+        case TurnCompleted(turn=turn, text=text, fallback=fallback):
+            why = f" · no model's: {fallback.code}" if fallback else ""
+            return f"turn {turn} {quoted(text)}{why}"
+        case TurnResolved() as resolved:
+            return _resolved(resolved)
+        case ReferenceUpdated(turn=turn, identifiers=identifiers):
+            return f"turn {turn} was about {_listed(identifiers)}"
         case TurnFailed(turn=turn, code=code, detail=detail):
             return f"turn {turn} {code}: {detail}"
         case TurnCancelled(turn=turn, reason=reason):
@@ -66,6 +75,16 @@ def sentence(event: Event) -> str:
             return f"not known to this release · {counted(len(data), 'field')}"
         case _ as never:
             assert_never(never)
+
+
+def _resolved(resolved: TurnResolved) -> str:
+    about = resolved.intent or resolved.entity or "nothing known"
+    which = f" · {_listed(resolved.identifiers)}" if resolved.identifiers else ""
+    return f"turn {resolved.turn} is about {about}{which}, {resolved.reason}"
+
+
+def _listed(identifiers: Mapping[str, JsonValue]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in identifiers.items())
 
 
 def _phase(entered: PhaseEntered) -> str:
