@@ -7,9 +7,9 @@ OpenAI protocol. Nothing here touches a socket: `openai_server` does.
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 ERROR: Mapping[str, object] = {"message": "overloaded", "type": "server_error", "code": None}
 USAGE: Mapping[str, object] = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
@@ -67,7 +67,25 @@ class Frames:
     frames: tuple[bytes, ...]
 
 
-Behaviour = Answer | Refusal | Silence | Frames
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """An answer made of what was asked last, so that nobody's reply can pass for another's."""
+
+    pace: float = 0.0
+
+    def answer(self, body: Mapping[str, object]) -> Answer:
+        """Give the answer to a request."""
+        messages = cast("Sequence[Mapping[str, str]]", body["messages"])
+        words = echoed(messages[-1]["content"]).split(" ")
+        return Answer((*(word + " " for word in words[:-1]), words[-1]), pace=self.pace)
+
+
+def echoed(text: str) -> str:
+    """Say what the echo of a text is."""
+    return f"You said, and I quote: {text} That is all there is to it."
+
+
+Behaviour = Answer | Echo | Refusal | Silence | Frames
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from tests.parts.openai_behaviours import (
     Answer,
     Behaviour,
     Drop,
+    Echo,
     Frames,
     Pause,
     Refusal,
@@ -130,6 +131,8 @@ async def _read(reader: asyncio.StreamReader) -> Exchange:
 
 
 async def _respond(behaviour: Behaviour, exchange: Exchange, writer: asyncio.StreamWriter) -> None:
+    if isinstance(behaviour, Echo):
+        behaviour = behaviour.answer(exchange.body)
     match behaviour:
         case Silence():
             await asyncio.Event().wait()

@@ -11,17 +11,12 @@ from collections.abc import Awaitable
 
 from fastapi import APIRouter, Response
 
-from turnlog.events.errors import TurnlogError
 from turnlog.projections.store.checkpoints import active
 from turnlog.services.gateway.desk import AtDesk, Desk
 from turnlog.services.gateway.payloads.service import Alive, PartHealth, Readiness
+from turnlog.services.runtime.health import NOBODY, ailment
 
 router = APIRouter()
-
-PATIENCE = 3.0
-"""Seconds a part has to answer."""
-NOBODY = "readiness-probe"
-"""A session that is never opened."""
 
 
 @router.get("/healthz", summary="Whether the process runs")
@@ -52,14 +47,8 @@ async def readyz(desk: AtDesk, response: Response) -> Readiness:
 
 
 async def _health(asking: Awaitable[object]) -> PartHealth:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await asking
-    except TimeoutError:
-        return PartHealth(ready=False, detail=f"no answer within {PATIENCE:g} s")
-    except TurnlogError as error:
-        return PartHealth(ready=False, detail=str(error))
-    return PartHealth(ready=True, detail=None)
+    ill = await ailment(asking)
+    return PartHealth(ready=ill is None, detail=ill)
 
 
 async def _database(desk: Desk) -> None:

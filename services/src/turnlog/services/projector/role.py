@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
-from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.checkpoints import active
+from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.reach import Bell
 from turnlog.services.projector.app import build
 from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.health import NOBODY, Questions, telling
 from turnlog.services.runtime.parts import connected
 from turnlog.services.runtime.settings import ProjectorSettings
 from turnlog.services.runtime.tasks import stopped
@@ -22,8 +25,18 @@ async def running(settings: ProjectorSettings, ending: Ending, bell: Bell) -> As
         store = open_store(settings.database_url.get_secret_value())
         projector = build(settings, log=parts.log, store=store, bell=bell, tracing=parts.tracing)
         folding = ending.watched(asyncio.create_task(projector.run()), "projector")
+        asked: Questions = {
+            "nats": lambda: parts.log.last(settings.tenant, NOBODY, leader=True),
+            "database": partial(_answered, store),
+        }
         try:
-            yield
+            async with telling(settings.health, asked):
+                yield
         finally:
             await stopped(folding)
             await store.close()
+
+
+async def _answered(store: Store) -> None:
+    async with store.reading() as connection:
+        await active(connection)

@@ -70,6 +70,9 @@ class GatewaySettings(Process):
 class WorkerSettings(Process):
     """The process that calls models."""
 
+    health: str | None = None
+    """Host and port where the process tells how it is; nowhere without one."""
+
     model: str = "scripted/demo"
     """The model of profiles that say `default`, as litellm names it."""
     scripts: Path | None = None
@@ -84,6 +87,9 @@ class WorkerSettings(Process):
 
 class ProjectorSettings(Process):
     """The process that keeps the read models."""
+
+    health: str | None = None
+    """Host and port where the process tells how it is; nowhere without one."""
 
     database_url: SecretStr = SecretStr("sqlite+aiosqlite:///turnlog.db")
     """The read models, as SQLAlchemy spells it."""

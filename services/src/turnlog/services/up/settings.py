@@ -35,5 +35,7 @@ class UpSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
             "nats_url": SecretStr(url),
             "nats_monitor": monitor,
             "database_url": SecretStr(database),
+            # The gateway in this process tells how it is
+            "health": None,
         }
         return role.model_validate(own | {name: placed[name] for name in placed if name in own})

@@ -66,7 +66,7 @@ class Durable:
         handout = Handout(self.ack_wait, MOST_PENDING)
         if await provide_workers(self.connection, handout, start=floor + 1):
             _log.info("durable-made", after=floor)
-        settled = await self._settled()
+        settled = await self.settled()
         if settled > floor:
             await self._note(settled)
 
@@ -79,7 +79,8 @@ class Durable:
             except Unavailable as error:
                 _log.warning("durable-out-of-reach", error=str(error))
 
-    async def _settled(self) -> int:
+    async def settled(self) -> int:
+        """Up to where every turn is settled; raises `Unavailable` without an answer."""
         try:
             info = await self.connection.nc.jetstream().consumer_info(SESSIONS, WORKERS)
         except (APIError, nats_errors.Error, TimeoutError) as error:

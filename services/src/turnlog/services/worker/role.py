@@ -10,7 +10,9 @@ from contextlib import asynccontextmanager
 
 from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import Memo, SessionState
+from turnlog.services.runtime.continuity import proving
 from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.health import NOBODY, Questions, telling
 from turnlog.services.runtime.library import SHIPPED, Library
 from turnlog.services.runtime.parts import Parts, connected
 from turnlog.services.runtime.settings import WorkerSettings
@@ -46,11 +48,19 @@ async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[An
             settings.nats_url.get_secret_value(), settings.concurrency, settings.grace, answering
         )
         try:
-            async with app.working(broker, answering, settings.grace):
+            async with (
+                proving(parts.connection, answering.sessions, ending),
+                app.working(broker, answering, settings.grace),
+            ):
                 # Not before work is accepted: importing it would slow down everything else.
                 loading = asyncio.create_task(model.preload())
+                asked: Questions = {
+                    "nats": lambda: parts.log.last(settings.tenant, NOBODY, leader=True),
+                    "durable": durable.settled,
+                }
                 try:
-                    yield answering
+                    async with telling(settings.health, asked):
+                        yield answering
                 finally:
                     await stopped(loading)
         finally:

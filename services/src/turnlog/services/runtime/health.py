@@ -1,0 +1,75 @@
+"""Health: whether a process runs, and whether the parts it cannot do without answer.
+
+A gateway tells it at its own front door. A worker or a projector has none, so it opens a small
+one where its operator says: `/healthz` is answered as long as the process runs, `/readyz` once
+it does its work and every part answers. Nothing else is served there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from turnlog.events.errors import TurnlogError
+from turnlog.services.runtime.serving import served
+
+PATIENCE: Final = 3.0
+"""Seconds a part has to answer."""
+NOBODY: Final = "readiness-probe"
+"""A session that is never opened."""
+GRACE: Final = 1.0
+
+Questions = Mapping[str, Callable[[], Awaitable[object]]]
+"""For each part a process cannot do without, a question that it answers only in good health."""
+
+
+async def ailment(asking: Awaitable[object]) -> str | None:
+    """Say what is wrong with a part; nothing when it answers."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await asking
+    except TimeoutError:
+        return f"no answer within {PATIENCE:g} s"
+    except TurnlogError as error:
+        return str(error)
+    return None
+
+
+@asynccontextmanager
+async def telling(place: str | None, parts: Questions) -> AsyncGenerator[None]:
+    """Tell the health of this process at a place, if there is one, while the body runs."""
+    if place is None:
+        yield
+        return
+    stopping = asyncio.Event()
+
+    async def app(scope: Mapping[str, Any], _receive: object, send: _Send) -> None:
+        match scope["path"]:
+            case "/healthz":
+                await _answer(send, 200, {"alive": True})
+            case "/readyz":
+                ready = await _readiness(parts, stopping=stopping.is_set())
+                await _answer(send, 200 if ready["ready"] else 503, ready)
+            case _:
+                await _answer(send, 404, {"detail": "/healthz and /readyz are all there is"})
+
+    async with served(app, place, field="health", grace=GRACE, leaving=stopping.set):
+        yield
+
+
+_Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+async def _readiness(parts: Questions, *, stopping: bool) -> dict[str, Any]:
+    found = await asyncio.gather(*(ailment(ask()) for ask in parts.values()))
+    told = {name: {"ready": not ill, "detail": ill} for name, ill in zip(parts, found, strict=True)}
+    return {"ready": not stopping and not any(found), "parts": told}
+
+
+async def _answer(send: _Send, status: int, body: Mapping[str, Any]) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

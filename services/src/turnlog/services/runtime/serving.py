@@ -1,0 +1,86 @@
+"""Serving an application on a socket, until it is told to end and has ended in good order.
+
+Signals are none of its business: whoever runs the process decides when it ends. What is under
+way then gets the grace time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from turnlog.events.errors import Refused
+
+BACKLOG: Final = 2_048
+"""Connections that may wait to be taken."""
+
+
+@asynccontextmanager
+async def served(
+    app: Callable[..., Any], place: str, *, field: str, grace: float, leaving: Callable[[], None]
+) -> AsyncGenerator[str]:
+    """Serve an ASGI application while the body runs; gives the address, port 0 made a real one.
+
+    `leaving` is called before the last requests are waited for. Refuses a place, named by its
+    setting, where nobody can listen.
+    """
+    listening = _listening(place, field)
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        ws="none",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=math.ceil(grace),
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup([listening])
+    running = asyncio.create_task(server.main_loop())
+    try:
+        yield _address(listening)
+    finally:
+        leaving()
+        server.should_exit = True
+        await running
+        await server.shutdown([listening])
+
+
+def _listening(place: str, field: str) -> socket.socket:
+    try:
+        parts = urlsplit(f"//{place}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if host is None or port is None:
+        fix = "give it as 127.0.0.1:8700; port 0 is any free one"
+        raise Refused("bad-setting", f"{place!r} is no host and port", field=field, fix=fix)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP: asyncio sends small writes at once only on a socket that says so, and else
+    # every answer is 40 ms late.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        detail = f"cannot listen on {place}: {error.strerror}"
+        fix = "end what listens there, or choose another port"
+        raise Refused("bad-setting", detail, field=field, fix=fix) from error
+    return listening
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,50 @@
+"""The small front door of a worker or a projector, at which it tells how it is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from tests.parts.processes import free_port
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.services.runtime.health import telling
+
+
+async def well() -> None:
+    await asyncio.sleep(0)
+
+
+async def ill() -> None:
+    raise Unavailable("database", "no connection")
+
+
+async def test_a_process_is_ready_when_every_part_answers() -> None:
+    place = f"127.0.0.1:{free_port()}"
+    async with telling(place, {"nats": well}), httpx.AsyncClient() as http:
+        assert (await http.get(f"http://{place}/healthz")).json() == {"alive": True}
+        ready = await http.get(f"http://{place}/readyz")
+        assert ready.status_code == 200
+        assert ready.json() == {"ready": True, "parts": {"nats": {"ready": True, "detail": None}}}
+        assert (await http.get(f"http://{place}/v1/sessions")).status_code == 404
+
+
+async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs() -> None:
+    place = f"127.0.0.1:{free_port()}"
+    async with (
+        telling(place, {"nats": well, "database": ill}),
+        httpx.AsyncClient() as http,
+    ):
+        answer = await http.get(f"http://{place}/readyz")
+        assert answer.status_code == 503
+        assert not answer.json()["ready"]
+        assert "no connection" in answer.json()["parts"]["database"]["detail"]
+        assert (await http.get(f"http://{place}/healthz")).is_success
+
+
+async def test_a_place_where_nobody_can_listen_is_refused_by_its_setting() -> None:
+    with pytest.raises(Refused) as refused:
+        async with telling("nowhere", {}):
+            pass
+    assert refused.value.field == "health"
