@@ -1,0 +1,114 @@
+"""A turn without its model, over HTTP, in a session that grows old.
+
+One session of `turnlog up`. It is asked its first turns, then made old by turns written straight
+to its log, and asked again. What litellm took is subtracted as each attempt has recorded it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from benchmarks.figure import Figure, Terms, at_most
+from benchmarks.parts.aging import aged
+from benchmarks.parts.caller import Caller, calling
+from benchmarks.parts.prose import Prose
+from benchmarks.parts.running import up
+from turnlog.events.call import AttemptEnded
+from turnlog.events.log.ports import Log
+from turnlog.events.nats.connection import connected
+from turnlog.events.nats.opening import jetstream_on
+
+TENANT: Final = "default"
+PLACES: Final = (10, 100, 1_000, 10_000)
+AROUND: Final = 40
+"""Turns whose median stands for a place."""
+WARM: Final = 5
+"""Turns before those, so that what was written meanwhile is read and folded."""
+OK: Final = 200
+CHARACTERS: Final = 350
+"""Of a text and of a reply."""
+
+
+async def measure(terms: Terms) -> Sequence[Figure]:
+    """Ask one session at each of its ages, once a run."""
+    runs = [await _run(terms, run) for run in range(terms.runs)]
+    figures = [_figure(place, tuple(run[place] for run in runs)) for place in PLACES]
+    ratios = tuple(run[PLACES[-1]] / run[PLACES[1]] for run in runs)
+    older = Figure(
+        "turn at 10,000 over at 100",
+        "p50 of a turn without its model after 10,000 turns, over that after 100, of one session",
+        "x",
+        ratios,
+        at_most(1.1),
+    )
+    return (*figures, older)
+
+
+def _figure(place: int, runs: tuple[float, ...]) -> Figure:
+    return Figure(
+        f"turn at {place:,} turns",
+        f"p50 of {AROUND} turns from before the submit is sent over HTTP until `done` is read from "
+        "its event stream, less what the attempt recorded as its time in litellm; `turnlog up`",
+        "ms",
+        runs,
+        at_most(15),
+    )
+
+
+async def _run(terms: Terms, run: int) -> dict[int, float]:
+    folder = terms.folder / str(run)
+    folder.mkdir()
+    async with up(folder, CHARACTERS) as running, connected(running.nats) as connection:
+        return await _places(running.http, jetstream_on(connection).log)
+
+
+async def _places(http: str, log: Log) -> dict[int, float]:
+    async with calling(http) as caller:
+        opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
+    session, prose = str(opened["session"]), Prose()
+    found: dict[int, float] = {}
+    for place in PLACES:
+        if found:
+            await aged(log, TENANT, session, place - WARM)
+        async with calling(http) as caller:
+            await _caught_up(caller, log, session)
+            for _ in range(WARM):
+                await _turn(caller, session, prose)
+            found[place] = await _around(caller, log, session, prose)
+    return found
+
+
+async def _around(caller: Caller, log: Log, session: str, prose: Prose) -> float:
+    before = await log.last(TENANT, session)
+    took = [await _turn(caller, session, prose) for _ in range(AROUND)]
+    last = await log.last(TENANT, session)
+    assert before
+    assert last
+    inside = [
+        recorded.event.timings.total
+        for recorded in await log.between(TENANT, session, before.head, last)
+        if isinstance(recorded.event, AttemptEnded) and recorded.event.timings
+    ]
+    return statistics.median(whole - model for whole, model in zip(took, inside, strict=True))
+
+
+async def _turn(caller: Caller, session: str, prose: Prose) -> float:
+    """Take one turn; gives how long it took, in milliseconds."""
+    text = prose.say(CHARACTERS)
+    began = time.perf_counter()
+    await caller.turn(session, text)
+    took = time.perf_counter() - began
+    await caller.rest()
+    return took * 1000
+
+
+async def _caught_up(caller: Caller, log: Log, session: str) -> None:
+    """Wait until the read models hold everything, so that no turn is taken beside that."""
+    last = await log.last(TENANT, session)
+    assert last
+    with_rows = f"/v1/sessions/{session}/calls?min_sequence={last.sequence}"
+    while (await caller.answer("GET", with_rows))[0] != OK:
+        pass

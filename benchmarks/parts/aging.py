@@ -1,0 +1,62 @@
+"""Making a session old: turns like the last real one, written straight to its log.
+
+Ten thousand real turns take minutes. What a turn meets in an old session is the same whoever
+wrote what is there, as long as it is made of the same events; only digests in copied manifests
+belong to another turn, which nobody looks at before an audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+from uuid import uuid4
+
+from benchmarks.parts.prose import Prose
+from turnlog.events.codec import Draft, write
+from turnlog.events.content import Plain
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import KnownEvent, Unknown
+from turnlog.events.log.outcomes import Appended
+from turnlog.events.log.ports import Log
+
+AT_ONCE: Final = 60
+"""Turns in one batch."""
+
+
+async def aged(log: Log, tenant: str, session: str, upto: int) -> None:
+    """Add turns to a settled session until it has so many."""
+    last = await log.last(tenant, session)
+    assert last
+    events = await log.between(tenant, session, None, last)
+    pattern = _last_turn(events)
+    prose, head, turn = Prose(3), last.head, _turn_of(pattern[0])
+    while turn < upto:
+        turns = range(turn + 1, min(upto, turn + AT_ONCE) + 1)
+        drafts = [_draft(event, number, prose) for number in turns for event in pattern]
+        outcome = await log.append(write(tenant, session, head, drafts))
+        assert isinstance(outcome, Appended)
+        head, turn = outcome.events[-1].head, turns[-1]
+
+
+def _last_turn(events: Sequence[Recorded]) -> list[KnownEvent]:
+    last = _turn_of(events[-1].event)
+    found = [each.event for each in events if getattr(each.event, "turn", None) == last]
+    return [event for event in found if not isinstance(event, Unknown)]
+
+
+def _turn_of(event: object) -> int:
+    turn = getattr(event, "turn", None)
+    assert isinstance(turn, int)
+    return turn
+
+
+def _draft(event: KnownEvent, turn: int, prose: Prose) -> Draft:
+    changed: dict[str, object] = {"turn": turn}
+    if hasattr(event, "call"):
+        changed["call"] = f"{turn}.1"
+    said = getattr(event, "text", None)
+    if isinstance(said, Plain):
+        changed["text"] = Plain(text=prose.say(len(said.text)))
+    copied = event.model_copy(update=changed)
+    return Draft(copied, uuid4().hex, datetime.now(UTC), "/turnlog/bench", "bench")

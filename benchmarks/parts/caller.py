@@ -1,0 +1,94 @@
+"""A client as lean as one can be: it costs a fraction of what it measures.
+
+One connection for everything, HTTP/1.1 as Turnlog speaks it, and no more of that than is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+FAILED = 400
+END_OF_EVENTS = (b"event: done", b"event: failed", b"event: cancelled", b"event: redact")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """An open connection to a gateway."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def ask(
+        self, method: str, path: str, body: Mapping[str, JsonValue] | None = None
+    ) -> dict[str, JsonValue]:
+        """Ask for something and give the JSON of the answer; raises where there is none."""
+        status, raw = await self.answer(method, path, body)
+        if status >= FAILED:
+            raise RuntimeError(raw.decode())
+        return cast("dict[str, JsonValue]", json.loads(raw))
+
+    async def answer(
+        self, method: str, path: str, body: Mapping[str, JsonValue] | None = None
+    ) -> tuple[int, bytes]:
+        """Ask for something and give status and body."""
+        status, length = await self._head(method, path, body, "application/json")
+        return status, await (self.reader.readexactly(length) if length else self._chunks())
+
+    async def turn(self, session: str, text: str) -> None:
+        """Submit a turn and watch it as a stream until its end is seen; a failed one raises."""
+        path = f"/v1/sessions/{session}/turns"
+        await self._head("POST", path, {"text": text}, "text/event-stream")
+        ended = b""
+        while not ended:
+            line = (await self.reader.readline()).strip()
+            ended = line if line.startswith(END_OF_EVENTS) else b""
+        if ended != b"event: done":
+            raise RuntimeError(ended.decode())
+
+    async def rest(self) -> None:
+        """Read what follows the end of a stream, so that the connection can be used again."""
+        while await self.reader.readline() != b"0\r\n":
+            pass
+        await self.reader.readline()
+
+    async def _head(
+        self, method: str, path: str, body: Mapping[str, JsonValue] | None, accept: str
+    ) -> tuple[int, int]:
+        """Send a request and read the answer's head: status and length, 0 when in chunks."""
+        raw = json.dumps(body).encode() if body is not None else b""
+        lines = [f"{method} {path} HTTP/1.1", "host: bench", f"accept: {accept}"]
+        if raw:
+            lines += ["content-type: application/json", f"content-length: {len(raw)}"]
+        self.writer.write("\r\n".join([*lines, "", ""]).encode() + raw)
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        status, *fields = head.split("\r\n")
+        named = dict(field.split(": ", 1) for field in fields if field)
+        return int(status.split()[1]), int(named.get("content-length", 0))
+
+    async def _chunks(self) -> bytes:
+        raw = b""
+        while size := int(await self.reader.readline(), 16):
+            raw += await self.reader.readexactly(size)
+            await self.reader.readline()
+        await self.reader.readline()
+        return raw
+
+
+@asynccontextmanager
+async def calling(http: str) -> AsyncGenerator[Caller]:
+    """Connect to a gateway at its address."""
+    place = urlsplit(http)
+    assert place.hostname
+    reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=2**24)
+    try:
+        yield Caller(reader, writer)
+    finally:
+        writer.close()
