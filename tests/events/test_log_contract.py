@@ -10,7 +10,7 @@ import pytest
 from tests.events.conftest import Store
 from tests.events.sessions import add, appended, batch_of, followed, grow, sequences, take
 from turnlog.events.codec import read
-from turnlog.events.envelope import Head
+from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted
 
@@ -142,6 +142,21 @@ async def test_a_tail_across_batches_is_followed_back(store: Store, fresh_tenant
     events += await add(store.log, fresh_tenant, "s", "4", after=events[-1].head)
     events += await add(store.log, fresh_tenant, "s", "5", "6", after=events[-1].head)
     assert list(await store.log.between(fresh_tenant, "s", None, events[-1])) == events
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_any_event_is_found_by_its_sequence(
+    store: Store, fresh_tenant: str, *, alone: bool
+) -> None:
+    log, events, head = store.log, list[Recorded](), None
+    for number in range(40):
+        # Others write in between: ever more, so that no place follows from a sequence
+        others = 0 if alone else number // 4
+        await grow(log, fresh_tenant, f"other-{number}", others)
+        events += await add(log, fresh_tenant, "s", "one", "two", after=head)
+        head = events[-1].head
+    found = [await log.find(fresh_tenant, "s", n + 1, events[-1]) for n in range(len(events))]
+    assert found == events
 
 
 async def test_there_is_nothing_between_an_event_and_itself(

@@ -211,6 +211,26 @@ async def test_events_nobody_told_the_watcher_of_are_found(
             assert await take(watched, 1) == [second]
 
 
+async def test_a_watcher_who_comes_back_late_in_a_long_session_reads_little(
+    jetstream: JetStream, fresh_tenant: str
+) -> None:
+    events = await grow(jetstream.log, fresh_tenant, "s", 600)
+    received = jetstream.connection.nc.stats["in_msgs"]
+    async with aclosing(jetstream.log.watch(fresh_tenant, "s", 500)) as watched:
+        assert await take(watched, 100) == events[500:]
+    assert jetstream.connection.nc.stats["in_msgs"] - received < 200
+
+
+async def test_an_event_that_is_missing_is_never_sought_for_ever(
+    jetstream: JetStream, fresh_tenant: str
+) -> None:
+    events = await grow(jetstream.log, fresh_tenant, "s", 40)
+    for event in events[10:30]:
+        await lose(jetstream, event)
+    with pytest.raises(Corrupt):
+        await jetstream.log.find(fresh_tenant, "s", 15, events[-1])
+
+
 async def test_a_reader_of_the_past_is_not_slowed_by_what_is_written_meanwhile(
     jetstream: JetStream, fresh_tenant: str
 ) -> None:

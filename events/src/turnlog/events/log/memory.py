@@ -82,7 +82,14 @@ class MemoryLog:
         """See `Log.between`."""
         first = after.sequence if after else 0
         places = self.sessions.get((tenant, session), [])[first : upto.sequence]
-        return [self._read(place) for place in places]
+        events = [self._read(place) for place in places]
+        if events and events[0].envelope.prevhash != (after.hash if after else None):
+            raise Corrupt(f"log {places[0]}", "does not continue the event before it")
+        return events
+
+    async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
+        """See `Log.find`."""
+        return (await self.between(tenant, session, None, upto))[sequence - 1]
 
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
         """See `Log.at`."""

@@ -69,6 +69,13 @@ class Log(Protocol):
         """
         ...
 
+    async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
+        """Give a session's event by its sequence, `upto` or one before; `Corrupt` where it is gone.
+
+        Costs a few reads, however long the session is.
+        """
+        ...
+
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
         """Give the events at these places, in the order asked; `Corrupt` where one is gone."""
         ...

@@ -51,6 +51,11 @@ async def last_of(connection: Connection, stream: str, subjects: str) -> Held | 
     return await _direct(connection, stream, last_by_subj=subjects)
 
 
+async def next_of(connection: Connection, stream: str, subjects: str, start: int) -> Held | None:
+    """Get the first message under `subjects` at or behind `start`; none: a follower may lag."""
+    return await _direct(connection, stream, seq=start, next_by_subj=subjects)
+
+
 async def exact_at_leader(connection: Connection, stream: str, sequence: int) -> Held | None:
     """Get the message at a place, surely."""
     return await _led(connection, stream, seq=sequence)

@@ -10,7 +10,7 @@ from turnlog.events.envelope import Head, Recorded
 from turnlog.events.ids import ALL_SESSIONS, SESSIONS, session_subjects, stream_of
 from turnlog.events.log.outcomes import Outcome
 from turnlog.events.log.ports import Identity, Raw
-from turnlog.events.nats import append, following, reading, watching
+from turnlog.events.nats import append, finding, following, reading, watching
 from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.streams import facts_of
 
@@ -48,6 +48,11 @@ class JetStreamLog:
         """See `Log.between`."""
         subjects = session_subjects(tenant, session)
         return await reading.between(self.connection, stream_of(tenant), subjects, after, upto)
+
+    async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
+        """See `Log.find`."""
+        subjects = session_subjects(tenant, session)
+        return await finding.find(self.connection, stream_of(tenant), subjects, sequence, upto)
 
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
         """See `Log.at`."""

@@ -17,6 +17,7 @@ from turnlog.events.nats.arrivals import Arrivals, arrivals
 from turnlog.events.nats.backoff import back_off
 from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.fetching import held
+from turnlog.events.nats.finding import find
 from turnlog.events.nats.reading import SHORT, between, last, walk
 
 CHECK_EVERY: Final = 3.0
@@ -68,5 +69,7 @@ async def _unread(
         return []
     if missing <= SHORT:
         return await walk(connection, stream, newest, missing)
-    # Where the event at `seen` lies is not known, so all before it are read as well
-    return (await between(connection, stream, subjects, None, newest))[seen:]
+    if seen == 0:
+        return await between(connection, stream, subjects, None, newest)
+    known = await find(connection, stream, subjects, seen, newest)
+    return await between(connection, stream, subjects, known.head, newest)

@@ -77,9 +77,9 @@ async def session_events(
     form = accepted(request, JSON, NDJSON, SSE)
     if form == SSE:
         return await session_event_stream(desk, tenant, session, asked.cursor(request), names)
-    events = await desk.sessions.events(tenant, session)
-    behind = events[asked.after or 0 :]
-    headers = {"ETag": etag(events[-1].sequence)}
+    last = await desk.sessions.last(tenant, session)
+    behind = await desk.sessions.behind(last, asked.after or 0)
+    headers = {"ETag": etag(last.sequence)}
     wanted = [event for event in behind if named(event, names)]
     if form == NDJSON:
         lines = b"".join(line(event.stored) for event in wanted[: asked.limit])
@@ -88,8 +88,8 @@ async def session_events(
     more = len(wanted) > len(page)
     facts = {
         "session": session,
-        "sequence": events[-1].sequence,
-        "after": page[-1].sequence if more else events[-1].sequence,
+        "sequence": last.sequence,
+        "after": page[-1].sequence if more else last.sequence,
         "more": more,
     }
     return _page(facts, [event.stored for event in page], headers)

@@ -117,11 +117,25 @@ class Sessions:
         self, tenant: str, session: str, upto: int | None = None
     ) -> Sequence[Recorded]:
         """Give all events of a session from the first, or those up to a sequence."""
+        last = await self.last(tenant, session)
+        if upto is not None and upto < last.sequence:
+            last = await self.log.find(tenant, session, upto, last)
+        return await self.log.between(tenant, session, None, last)
+
+    async def last(self, tenant: str, session: str) -> Recorded:
+        """Give a session's last event."""
         last = await self.log.last(tenant, session)
         if last is None:
             raise Refused("unknown-session", "there is no such session", field="session")
-        events = await self.log.between(tenant, session, None, last)
-        return events if upto is None else events[:upto]
+        return last
+
+    async def behind(self, last: Recorded, after: int) -> Sequence[Recorded]:
+        """Give a session's events behind a sequence up to its last one, perhaps none."""
+        tenant, session = last.tenant, last.session
+        if after >= last.sequence:
+            return ()
+        known = await self.log.find(tenant, session, after, last) if after else None
+        return await self.log.between(tenant, session, known.head if known else None, last)
 
     async def load_whole(self, tenant: str, session: str, upto: int) -> SessionState:
         """Fold a session from its first event with every turn kept, as it was at a sequence."""
