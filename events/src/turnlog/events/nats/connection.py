@@ -13,7 +13,7 @@ import logging
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -50,6 +50,8 @@ class Connection:
 
     nc: Client
     patience: float
+    reconnected: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at each reconnect; whoever waits for it clears it."""
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
@@ -87,6 +89,7 @@ async def connected(
     leaving = asyncio.Event()
 
     async def reconnected() -> None:
+        connection.reconnected.set()
         if on_reconnect is not None:
             await _run(on_reconnect, connection)
 

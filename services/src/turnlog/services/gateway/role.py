@@ -16,6 +16,7 @@ from turnlog.projections.store.reach import Bell
 from turnlog.projections.store.schema import prepare
 from turnlog.services.gateway.desk import Desk
 from turnlog.services.gateway.serving import serving
+from turnlog.services.runtime.continuity import proving
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.library import SHIPPED, Library
 from turnlog.services.runtime.parts import Parts, connected
@@ -30,7 +31,11 @@ async def running(settings: GatewaySettings, ending: Ending, bell: Bell) -> Asyn
         try:
             with suppress(Unavailable):
                 await prepare(store)
-            async with serving(_desk(settings, parts, store, bell)) as address:
+            desk = _desk(settings, parts, store, bell)
+            async with (
+                proving(parts.connection, desk.sessions, ending),
+                serving(desk) as address,
+            ):
                 yield address
         finally:
             await store.close()

@@ -24,6 +24,7 @@ from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold, fold_whole
 from turnlog.projections.session.state import Memo, SessionState
 from turnlog.services.runtime.clock import Clock, Ids
+from turnlog.services.runtime.continuity import check_goes_on
 from turnlog.services.runtime.snapshots import EVERY, CheckedSnapshots
 from turnlog.services.runtime.texts import TextReader
 
@@ -93,11 +94,19 @@ class Sessions:
     _keeping: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     async def load(self, tenant: str, session: str, *, leader: bool = False) -> SessionState | None:
-        """Give the state of a session; `leader` is never stale."""
+        """Give the state of a session; `leader` is never stale.
+
+        Raises `Corrupt` when the session was further, or otherwise, than the log now has it.
+        """
+        held = self._held.get((tenant, session))
         last = await self.log.last(tenant, session, leader=leader)
+        if held and not leader and (last is None or last.sequence < held.state.head.sequence):
+            # A follower may lag behind what is held, the leader never does.
+            last = await self.log.last(tenant, session, leader=True)
+        if held:
+            check_goes_on(held.state, last)
         if last is None:
             return None
-        held = self._held.get((tenant, session))
         state = held.state if held else await self.snapshots.load(tenant, session)
         if held is None and state is not None:
             self._hold(state, kept_at=state.head.sequence)
@@ -105,6 +114,12 @@ class Sessions:
             return state
         events = await self.log.between(tenant, session, state.head if state else None, last)
         return self._folded(events, state)
+
+    @property
+    def latest(self) -> SessionState | None:
+        """Of the states held, the one that ends the latest on the log."""
+        states = (held.state for held in self._held.values())
+        return max(states, key=lambda state: state.head.stream_sequence, default=None)
 
     async def load_open(self, tenant: str, session: str) -> SessionState:
         """Give the state of a session, or refuse an unknown one."""

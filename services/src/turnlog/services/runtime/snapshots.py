@@ -13,10 +13,9 @@ from typing import Final
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from turnlog.events.envelope import Head
-from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Identity, Log, Snapshots
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
+from turnlog.services.runtime.continuity import holds
 
 EVERY: Final = 64
 """Events after which a state is worth keeping again."""
@@ -70,11 +69,4 @@ class CheckedSnapshots:
     async def _confirmed(self, snapshot: Snapshot, identity: Identity) -> bool:
         if (snapshot.stream, snapshot.created) != (identity.stream, identity.created):
             return False
-        return await self._holds(snapshot.state.tenant, snapshot.state.head)
-
-    async def _holds(self, tenant: str, head: Head) -> bool:
-        try:
-            (event,) = await self.log.at(tenant, [head.stream_sequence])
-        except Corrupt:
-            return False
-        return event.head == head
+        return await holds(self.log, snapshot.state.tenant, snapshot.state.head)
