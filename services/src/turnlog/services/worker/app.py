@@ -47,16 +47,7 @@ def build(url: str, places: int, grace: float, answering: Answering) -> NatsBrok
     )
 
     async def on_turn(message: NatsMessage) -> None:
-        try:
-            verdict = await _answered(message, answering)
-        except TurnlogError as error:
-            _log.warning("turn-postponed", error=str(error))
-            verdict = Later(RETRY_SECONDS)
-        except Exception:  # noqa: BLE001 - whatever it is, the delivery needs an answer
-            # A fault of ours must not be silent: the turn goes on to its claims' cap or deadline.
-            _log.exception("turn-broke")
-            verdict = Later(RETRY_SECONDS)
-        await _settle(message, verdict)
+        await take(message, answering)
 
     for _ in range(places):
         broker.subscriber(
@@ -67,6 +58,20 @@ def build(url: str, places: int, grace: float, answering: Answering) -> NatsBrok
             ack_policy=AckPolicy.MANUAL,
         )(on_turn)
     return broker
+
+
+async def take(message: NatsMessage, answering: Answering) -> None:
+    """Answer the turn of a delivery, and say of the delivery what follows from that."""
+    try:
+        verdict = await _answered(message, answering)
+    except TurnlogError as error:
+        _log.warning("turn-postponed", error=str(error))
+        verdict = Later(RETRY_SECONDS)
+    except Exception:  # noqa: BLE001 - whatever it is, the delivery needs an answer
+        # A fault of ours must not be silent: the turn goes on to its claims' cap or deadline.
+        _log.exception("turn-broke")
+        verdict = Later(RETRY_SECONDS)
+    await _settle(message, verdict)
 
 
 @asynccontextmanager

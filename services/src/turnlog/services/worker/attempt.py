@@ -6,7 +6,7 @@ came and the time it took are known here, and the provider's connection is close
 
 from __future__ import annotations
 
-import time
+import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -19,6 +19,11 @@ from turnlog.projections.window.request import Request
 from turnlog.services.worker.guard import Guard, Violation
 from turnlog.services.worker.model.exchange import Finished, Model, ModelRequest, TextDelta
 from turnlog.services.worker.model.failures import ModelFailure
+
+
+def _now() -> float:
+    """Read the clock that everything else of the attempt waits by."""
+    return asyncio.get_running_loop().time()
 
 
 @dataclass
@@ -34,7 +39,7 @@ class Speaking:
     request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
     """What is sent; nothing until the call is on the log."""
     first_token: int | None = None
-    _started: float = field(default_factory=time.monotonic)
+    _started: float = field(default_factory=_now)
 
     async def announce(self) -> None:
         """Tell watchers that this attempt is there; what earlier ones said is void."""
@@ -58,7 +63,7 @@ class Speaking:
         self, attempt: Attempt, request: ModelRequest, model: Model
     ) -> Finished | Violation:
         """Make the call and publish what may be said; raises `ModelFailure`."""
-        self.attempt, self.request, self._started = attempt, request, time.monotonic()
+        self.attempt, self.request, self._started = attempt, request, _now()
         async with aclosing(model.stream(request)) as stream:
             async for said in stream:
                 released = self._heard(said)
@@ -87,7 +92,7 @@ class Speaking:
         await self.tokens.publish(self.tenant, self.session, self.attempt.turn, token)
 
     def _elapsed(self) -> int:
-        return round((time.monotonic() - self._started) * 1000)
+        return round((_now() - self._started) * 1000)
 
     @property
     def timings(self) -> Timings:
