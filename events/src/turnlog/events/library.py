@@ -46,7 +46,7 @@ class NewSegment(Fact):
     ref: str | None = None
     """Whose it is within the scope, such as `npc.innkeeper`."""
     locale: str | None = None
-    """The locale it is written in; none for one that is of every locale."""
+    """The locale it is written in; none for one that stands in wherever no other is found."""
     variant: str = "a"
     """Which variant the text is of."""
     active: bool = True

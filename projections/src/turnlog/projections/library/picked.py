@@ -32,7 +32,7 @@ class Picked:
     scope: str
     ref: str | None
     locale: str | None
-    """The locale it is written in; none for one that is of every locale."""
+    """The locale it is written in; none for one that stands in wherever no other is found."""
     version: int
     """Which of the segment's versions, from 1."""
     variant: str

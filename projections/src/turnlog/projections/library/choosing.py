@@ -1,0 +1,93 @@
+"""Choosing: which segments, in which locale and which variant, a session's calls are given.
+
+Pure and without memory: the same library and the same session give the same choice in every
+process, so an A/B test needs no table of who saw what. What was chosen is recorded with the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from turnlog.projections.library.authored import place_flaws, text_flaws
+from turnlog.projections.library.picked import Omitted, Wanted
+from turnlog.projections.library.shelf import Segment, Shelf, Version
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A segment, and what of it a session is given."""
+
+    segment: Segment
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a scope and reference give, and what of it cannot be used."""
+
+    choices: tuple[Choice, ...]
+    omitted: tuple[Omitted, ...]
+
+
+def choose(shelf: Shelf, wanted: Wanted, locales: Sequence[str], session: str) -> Chosen:
+    """Choose what a session is given of one scope and reference.
+
+    The first locale of the chain that has anything is taken whole, so that a layer is never of
+    two languages; segments without a locale stand in where none has.
+    """
+    numbers = shelf.places.get((wanted.scope, wanted.ref), ())
+    live = [shelf.segments[number] for number in numbers if shelf.segments[number].active]
+    choices = [Choice(segment, _version(segment, session)) for segment in live]
+    omitted = {each.segment.id: fault for each in choices if (fault := _fault(each))}
+    usable = [each for each in choices if each.segment.id not in omitted]
+    return Chosen(_in_one_locale(usable, locales), tuple(omitted.values()))
+
+
+def _version(segment: Segment, session: str) -> Version:
+    names = tuple(segment.on)
+    return segment.on[names[_pick(session, names)]]
+
+
+def _pick(session: str, variants: Sequence[str]) -> int:
+    """Pick by session alone: segments with the same variants are all given in the same one."""
+    if len(variants) == 1:
+        return 0
+    digest = sha256("\n".join((session, *variants)).encode()).digest()
+    return int.from_bytes(digest[:8]) % len(variants)
+
+
+def _fault(choice: Choice) -> Omitted | None:
+    segment, version = choice.segment, choice.version
+    text = version.text
+    found = (
+        *place_flaws(segment.scope, segment.ref, segment.locale, version.variant),
+        *text_flaws(text.tier, text.type, text.priority),
+    )
+    if not found:
+        return None
+    reason = f"version {version.version}: {found[0].field}: {found[0].what}"
+    return Omitted(segment.scope, segment.ref, segment.id, reason)
+
+
+def _in_one_locale(choices: Iterable[Choice], locales: Sequence[str]) -> tuple[Choice, ...]:
+    written = [(_tag(each.segment.locale), each) for each in choices]
+    for locale in _tried(locales):
+        if found := tuple(each for tag, each in written if tag == locale):
+            return found
+    return ()
+
+
+def _tried(locales: Sequence[str]) -> Iterator[str]:
+    """Give each locale, then what it is a kind of: `pt-BR`, `pt`; the empty one comes last."""
+    for locale in locales:
+        tag = _tag(locale)
+        while tag:
+            yield tag
+            tag = tag.rpartition("-")[0]
+    yield ""
+
+
+def _tag(locale: str | None) -> str:
+    return (locale or "").replace("_", "-").lower()

@@ -1,0 +1,136 @@
+"""Segments for a call: what its layers ask of the library, fetched side by side.
+
+The library is asked afresh for every call, so an edit is seen by the next one. When it cannot be
+asked, what is known of it is given and said to be stale; a text that was read once is held, since
+texts never change. What still cannot be had refuses the turn where it is required, and is left
+out and reported where it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from turnlog.events.content import Digest
+from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.projections.library.choosing import Chosen, choose
+from turnlog.projections.library.picked import Gathered, Omitted, Picked, Wanted
+from turnlog.projections.library.shelf import Shelf
+from turnlog.services.runtime.shelves import Shelves
+from turnlog.services.runtime.texts import TextReader
+
+_log = structlog.get_logger("turnlog.segments")
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Gives calls their segments; one a process."""
+
+    shelves: Shelves
+    texts: TextReader
+    patience: float = 2.0
+    """Seconds the library is given before what is known of it has to do."""
+
+    async def gather(
+        self, tenant: str, session: str, wanted: Iterable[Wanted], locales: Sequence[str]
+    ) -> Gathered:
+        """Give all segments of what is wanted, in the first locale of the chain that has any.
+
+        Raises `Refused` `segments-unavailable` when what is required cannot be had.
+        """
+        asked = tuple(dict.fromkeys(wanted))
+        shelf, stale = await self._shelf(tenant) if asked else (Shelf(tenant), False)
+        if shelf is None:
+            return _told(_nothing(asked))
+        chosen = {each: choose(shelf, each, locales, session) for each in asked}
+        texts = await self._texts(tenant, chosen.values())
+        segments, omitted = dict[Wanted, tuple[Picked, ...]](), list[Omitted]()
+        for each, found in chosen.items():
+            segments[each] = tuple(_read(each, found, texts, omitted))
+        return _told(Gathered(segments, tuple(omitted), stale))
+
+    async def _shelf(self, tenant: str) -> tuple[Shelf | None, bool]:
+        """Give the library as it is, or as it was last known, and whether that is so."""
+        try:
+            async with asyncio.timeout(self.patience):
+                return await self.shelves.load(tenant), False
+        except (Unavailable, TimeoutError):
+            return self.shelves.held(tenant), True
+
+    async def _texts(
+        self, tenant: str, chosen: Iterable[Chosen]
+    ) -> Mapping[Digest, str | Exception]:
+        digests = {each.version.text.digest for some in chosen for each in some.choices}
+        reading = (self._text(tenant, digest) for digest in digests)
+        return dict(zip(digests, await asyncio.gather(*reading), strict=True))
+
+    async def _text(self, tenant: str, digest: Digest) -> str | Exception:
+        try:
+            return (await self.texts.read_blobs(tenant, (digest,)))[digest]
+        except (Unavailable, Corrupt) as error:
+            return error
+
+
+def _nothing(asked: Sequence[Wanted]) -> Gathered:
+    reason = "the library cannot be reached, and nothing is known of it"
+    for each in asked:
+        if each.required:
+            raise _unavailable(each, reason)
+    omitted = tuple(Omitted(each.scope, each.ref, None, reason) for each in asked)
+    return Gathered(dict.fromkeys(asked, ()), omitted, stale=True)
+
+
+def _read(
+    wanted: Wanted,
+    chosen: Chosen,
+    texts: Mapping[Digest, str | Exception],
+    omitted: list[Omitted],
+) -> Iterator[Picked]:
+    """Give what can be read of what was chosen, and note what cannot."""
+    omitted += chosen.omitted
+    for choice in chosen.choices:
+        segment, version = choice.segment, choice.version
+        text = texts[version.text.digest]
+        if isinstance(text, str):
+            yield Picked(
+                id=segment.id,
+                scope=segment.scope,
+                ref=segment.ref,
+                locale=segment.locale,
+                version=version.version,
+                variant=version.variant,
+                tier=version.text.tier,
+                type=version.text.type,
+                priority=version.text.priority,
+                digest=version.text.digest,
+                text=text,
+            )
+        elif wanted.required:
+            raise _unavailable(wanted, f"segment {segment.id}: {text}")
+        else:
+            omitted.append(Omitted(segment.scope, segment.ref, segment.id, str(text)))
+
+
+def _unavailable(wanted: Wanted, reason: str) -> Refused:
+    return Refused(
+        "segments-unavailable",
+        reason,
+        field="/".join(filter(None, (wanted.scope, wanted.ref))),
+        fix="send the turn again; `turnlog doctor` says what is missing",
+    )
+
+
+def _told(gathered: Gathered) -> Gathered:
+    """Raise the alarm over what could not be given."""
+    for each in gathered.omitted:
+        _log.warning(
+            "segment-omitted",
+            scope=each.scope,
+            ref=each.ref,
+            segment=each.segment,
+            reason=each.reason,
+        )
+    return gathered

@@ -1,0 +1,85 @@
+"""Which segments, locale and variant a session is given."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+from tests.parts.library import Library
+from turnlog.events.library import SegmentText
+from turnlog.projections.library.choosing import choose
+from turnlog.projections.library.commands import EditSegment
+from turnlog.projections.library.picked import Wanted
+from turnlog.projections.library.shelf import Shelf
+
+RULES = Wanted("ruleset", "r")
+
+
+def numbers(shelf: Shelf, *locales: str, wanted: Wanted = RULES, session: str = "s") -> list[int]:
+    return [each.segment.id for each in choose(shelf, wanted, locales, session).choices]
+
+
+async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -> None:
+    library = Library()
+    for scope, ref in (("ruleset", "r"), ("ruleset", "q"), ("core", None), ("ruleset", "r")):
+        await library.add(scope, "text", ref)
+    off = await library.add("ruleset", "text", "r")
+    await library.act(EditSegment(off, active=False))
+    shelf = await library.shelf()
+    assert numbers(shelf) == [1, 4]
+    assert numbers(shelf, wanted=Wanted("core")) == [3]
+    assert numbers(shelf, wanted=Wanted("ruleset")) == []
+
+
+async def test_the_first_locale_that_has_anything_is_taken_whole() -> None:
+    library = Library()
+    for locale in (None, "en", "lt", "lt", "pt"):
+        await library.add("ruleset", "text", "r", locale=locale)
+    shelf = await library.shelf()
+    assert numbers(shelf, "lt-LT", "en") == [3, 4]
+    assert numbers(shelf, "LT_lt") == [3, 4]
+    assert numbers(shelf, "de", "en") == [2]
+    assert numbers(shelf, "pt-BR", "lt") == [5]
+    assert numbers(shelf, "de") == [1], "one without a locale stands in"
+
+
+async def test_a_locale_whose_segments_are_all_off_is_passed_over() -> None:
+    library = Library()
+    await library.add("ruleset", "text", "r", locale="en")
+    lithuanian = await library.add("ruleset", "text", "r", locale="lt")
+    await library.act(EditSegment(lithuanian, active=False))
+    assert numbers(await library.shelf(), "lt", "en") == [1]
+
+
+async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() -> None:
+    library = Library()
+    for _ in range(2):
+        number = await library.add("ruleset", "a", "r")
+        await library.act(EditSegment(number, "b", content="b"))
+    shelf = await library.shelf()
+
+    def given(session: str) -> tuple[str, ...]:
+        choices = choose(shelf, RULES, (), session).choices
+        return tuple(each.version.variant for each in choices)
+
+    picks = Counter(given(f"session-{n}") for n in range(1_000))
+    assert set(picks) == {("a", "a"), ("b", "b")}, "segments of one test are given alike"
+    assert 400 < picks["a", "a"] < 600
+    assert given("session-7") == given("session-7")
+
+
+async def test_what_this_release_cannot_use_is_left_out_and_reported() -> None:
+    library = Library()
+    number = await library.add("ruleset", "text", "r", locale="lt")
+    await library.add("ruleset", "text", "r", locale="en")
+    shelf = await library.shelf()
+    segment = shelf.segments[number]
+    urgent = SegmentText(digest="sha256:0", characters=1, priority="urgent")
+    version = dataclasses.replace(segment.versions[0], text=urgent)
+    later = dataclasses.replace(segment, versions=(version,))
+    shelf = dataclasses.replace(shelf, segments={**shelf.segments, number: later})
+    chosen = choose(shelf, RULES, ("lt", "en"), "s")
+    assert [each.segment.id for each in chosen.choices] == [2]
+    (omitted,) = chosen.omitted
+    assert omitted.segment == number
+    assert "urgent" in omitted.reason

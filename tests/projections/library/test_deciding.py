@@ -1,0 +1,156 @@
+"""What may become of a library's segments, and what an import leads to."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from tests.parts.library import Library
+from turnlog.events.errors import Refused
+from turnlog.projections.library.authored import Authored, flaws
+from turnlog.projections.library.commands import EditSegment
+
+RULES = Authored("ruleset", "Roll two dice.", "ruleset.classic")
+CUE = Authored("npc", "He nods.", "npc.innkeeper", type="npc_cue", tier=1, priority="high")
+
+
+async def test_numbers_are_given_out_in_order_and_never_twice() -> None:
+    library = Library()
+    assert [await library.add("core", "one"), await library.add("core", "one")] == [1, 2]
+    await library.act(EditSegment(2, active=False))
+    assert await library.add("core", "three") == 3
+
+
+async def test_an_edit_is_a_version_more_and_the_one_before_stays_known() -> None:
+    library = Library()
+    number = await library.add("core", "one")
+    done = await library.act(EditSegment(number, content="two", tier=2))
+    segment = done.shelf.segments[number]
+    assert [each.version for each in segment.versions] == [1, 2]
+    assert [each.text.tier for each in segment.versions] == [0, 2]
+    assert segment.latest["a"].version == 2
+
+
+async def test_an_edit_that_changes_nothing_leads_to_nothing() -> None:
+    library = Library()
+    number = await library.add("core", "one")
+    before = (await library.shelf()).sequence
+    done = await library.act(EditSegment(number, content="one", active=True))
+    assert done.shelf.sequence == before
+    assert done.carried.sequence == before
+
+
+async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> None:
+    library = Library()
+    number = await library.add("core", "one")
+    await library.act(EditSegment(number, "b", content="other"))
+    segment = (await library.act(EditSegment(number, "a", active=False))).shelf.segments[number]
+    assert list(segment.latest) == ["a", "b"]
+    assert list(segment.on) == ["b"]
+    segment = (await library.act(EditSegment(number, active=False))).shelf.segments[number]
+    assert not segment.active
+    segment = (await library.act(EditSegment(number, "c", content="new"))).shelf.segments[number]
+    assert not segment.active, "a variant that is new to a switched-off segment is off too"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "field"),
+    [
+        (EditSegment(9, content="x"), "unknown-segment", "segment"),
+        (EditSegment(1, content="x", seen=7), "segment-moved", "version"),
+        (EditSegment(1, content="  \n"), "invalid", "content"),
+        (EditSegment(1, content="a\0"), "invalid", "content"),
+        (EditSegment(1, tier=-1), "invalid", "tier"),
+        (EditSegment(1, priority="urgent"), "invalid", "priority"),
+        (EditSegment(1, "b"), "invalid", "content"),
+        (EditSegment(1, "No Name", content="x"), "invalid", "variant"),
+    ],
+)
+async def test_what_cannot_be_is_refused_by_field_and_changes_nothing(
+    command: EditSegment, code: str, field: str
+) -> None:
+    library = Library()
+    await library.add("core", "one")
+    with pytest.raises(Refused) as refused:
+        await library.act(command)
+    assert (refused.value.code, refused.value.field) == (code, field)
+    assert (await library.shelf()).sequence == 1
+
+
+def test_everything_that_is_wrong_with_a_segment_is_named_at_once() -> None:
+    wrong = Authored("Core!", "", "no id", "english?", -1, "a b", "urgent", "B", id=0)
+    assert [flaw.field for flaw in flaws(wrong)] == [
+        "content",
+        "scope",
+        "variant",
+        "ref",
+        "locale",
+        "tier",
+        "type",
+        "priority",
+        "id",
+    ]
+
+
+async def test_importing_again_changes_nothing() -> None:
+    library = Library()
+    rows = (RULES, CUE, CUE, dataclasses.replace(RULES, id=40, locale="lt", active=False))
+    first = await library.take_in(*rows)
+    assert first.carried.added == (41, 42, 43, 40)
+    again = await library.take_in(*rows)
+    assert again.carried.added == again.carried.edited == ()
+    assert again.shelf.segments == first.shelf.segments
+
+
+async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
+    library = Library()
+    await library.take_in(dataclasses.replace(RULES, id=5))
+    other = dataclasses.replace(RULES, id=5, content="Roll three.", active=False)
+    beside = dataclasses.replace(RULES, id=5, content="Roll none.", variant="b")
+    done = await library.take_in(other, beside)
+    segment = done.shelf.segments[5]
+    assert done.carried.added == ()
+    assert done.carried.edited == (5,)
+    assert [(each.version, each.variant) for each in segment.versions] == [
+        (1, "a"),
+        (2, "a"),
+        (3, "b"),
+    ]
+    assert list(segment.on) == ["b"]
+
+
+async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
+    library = Library()
+    rows = [dataclasses.replace(RULES, id=3, variant=name, content=name) for name in "ab"]
+    done = await library.take_in(*rows)
+    assert list(done.shelf.segments[3].on) == ["a", "b"]
+    assert (await library.take_in(*rows)).carried.edited == ()
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "field"),
+    [
+        (dataclasses.replace(RULES, content=""), "invalid", "segments.1.content"),
+        (dataclasses.replace(RULES, scope="world", id=1), "segment-taken", "segments.1.id"),
+        (dataclasses.replace(RULES, variant="b"), "invalid", "segments.1.id"),
+        (dataclasses.replace(RULES, id=7), "invalid", "segments.1.id"),
+    ],
+)
+async def test_one_bad_row_leaves_everything_as_it_was(
+    bad: Authored, code: str, field: str
+) -> None:
+    library = Library()
+    await library.add("core", "one")
+    with pytest.raises(Refused) as refused:
+        await library.take_in(dataclasses.replace(RULES, id=7), bad)
+    assert (refused.value.code, refused.value.field) == (code, field)
+    assert list((await library.shelf()).segments) == [1]
+
+
+async def test_a_thousand_and_more_rows_are_one_import() -> None:
+    library = Library()
+    rows = [dataclasses.replace(RULES, content=f"Rule {n}.") for n in range(2_500)]
+    done = await library.take_in(*rows)
+    assert len(done.carried.added) == 2_500
+    assert done.shelf.sequence == 3, "events of a thousand segments"

@@ -1,0 +1,162 @@
+"""Segments for calls: fresh after every edit, exact, and what is done when they cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.parts.library import Library
+from turnlog.events.codec import Command
+from turnlog.events.content import digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.events.log.library import MemoryLibrary
+from turnlog.events.log.memory import MemoryBlobs
+from turnlog.events.nats.layout import Terms
+from turnlog.events.nats.opening import opened
+from turnlog.projections.library.authored import Authored
+from turnlog.projections.library.commands import AddSegment, EditSegment
+from turnlog.projections.library.picked import Gathered, Wanted
+
+CORE, WORLD = Wanted("core", required=True), Wanted("world", "w")
+
+
+class Fickle(MemoryLibrary):
+    """A log that can be out of reach."""
+
+    away = False
+
+    async def last(self, tenant: str, family: str, *, leader: bool = False) -> Recorded | None:
+        """Find the last event, or nobody."""
+        if self.away:
+            raise Unavailable("nats", "gone for a test")
+        return await super().last(tenant, family, leader=leader)
+
+
+@pytest_asyncio.fixture(params=["memory", "jetstream"])
+async def library(
+    request: pytest.FixtureRequest, nats_url: str, fresh_tenant: str
+) -> AsyncIterator[Library]:
+    if request.param == "memory":
+        yield Library()
+        return
+    async with opened(nats_url, Terms()) as on:
+        yield Library(on.library, on.blobs, tenant=fresh_tenant)
+
+
+async def gathered(library: Library, *wanted: Wanted, locales: tuple[str, ...] = ()) -> Gathered:
+    return await library.segments.gather(library.tenant, "s", wanted, locales)
+
+
+async def test_a_call_is_given_exactly_what_it_may_record(library: Library) -> None:
+    number = await library.add("world", "Mist.", "w", tier=2, type="mood", priority="low")
+    given = await gathered(library, CORE, WORLD)
+    (picked,) = given.segments[WORLD]
+    assert (picked.id, picked.version, picked.variant, picked.text) == (number, 1, "a", "Mist.")
+    assert (picked.tier, picked.type, picked.priority) == (2, "mood", "low")
+    assert picked.digest == digest_of("Mist.")
+    assert await library.blobs.get(library.tenant, picked.digest) == b"Mist."
+    assert given.segments[CORE] == ()
+    assert not given.omitted
+    assert not given.stale
+
+
+async def test_an_edit_by_another_process_is_seen_by_the_next_call(library: Library) -> None:
+    number = await library.add("world", "Mist.", "w")
+    (before,) = (await gathered(library, WORLD)).segments[WORLD]
+    await library.beside("two").act(EditSegment(number, content="Rain."))
+    (after,) = (await gathered(library, WORLD)).segments[WORLD]
+    assert (before.text, after.text, after.version) == ("Mist.", "Rain.", 2)
+    assert await library.blobs.get(library.tenant, before.digest) == b"Mist."
+
+
+async def test_two_processes_that_edit_at_once_lose_nothing(library: Library) -> None:
+    editors = [library.beside(f"editor{n}") for n in range(2)]
+    await asyncio.gather(
+        *(editor.add("world", f"{editor.name} {n}", "w") for n in range(10) for editor in editors)
+    )
+    shelf = await library.shelf()
+    assert sorted(shelf.segments) == list(range(1, 21))
+    assert shelf.sequence == 20
+    assert {editor.name: (await editor.shelf()).segments for editor in editors} == {
+        "editor0": shelf.segments,
+        "editor1": shelf.segments,
+    }
+
+
+async def test_of_two_edits_of_what_both_have_seen_one_is_told_of_the_other(
+    library: Library,
+) -> None:
+    number = await library.add("world", "Mist.", "w")
+    edits = (library.beside(f"editor{n}") for n in range(2))
+    outcomes = await asyncio.gather(
+        *(each.act(EditSegment(number, content=each.name, seen=1)) for each in edits),
+        return_exceptions=True,
+    )
+    (refused,) = (each for each in outcomes if isinstance(each, Refused))
+    assert refused.code == "segment-moved"
+    assert len((await library.shelf()).segments[number].versions) == 2
+
+
+async def test_a_key_stands_for_one_command_in_every_process(library: Library) -> None:
+    add = AddSegment(Authored("core", "Be kind."))
+    key = Command("k", digest_of("body"))
+    first = await library.act(add, key)
+    again = await library.beside("two").act(add, key)
+    assert again.carried == first.carried
+    assert len(again.shelf.segments) == 1
+    with pytest.raises(Refused, match="key-reused"):
+        await library.act(add, Command("k", digest_of("other")))
+
+
+async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> None:
+    log = Fickle()
+    library = Library(log)
+    await library.add("core", "Be kind.")
+    await gathered(library, CORE)
+    log.away = True
+    given = await gathered(library, CORE)
+    assert given.stale
+    assert [each.text for each in given.segments[CORE]] == ["Be kind."]
+
+
+async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_the_rest() -> None:
+    log = Fickle()
+    await Library(log).add("core", "Be kind.")
+    log.away = True
+    starting = Library(log)
+    given = await gathered(starting, WORLD)
+    assert given.segments[WORLD] == ()
+    assert [(each.scope, each.ref, each.segment) for each in given.omitted] == [
+        ("world", "w", None)
+    ]
+    with pytest.raises(Refused, match="segments-unavailable") as refused:
+        await gathered(starting, WORLD, CORE)
+    assert refused.value.field == "core"
+
+
+async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
+    blobs = MemoryBlobs()
+    library = Library(blobs=blobs)
+    await library.add("world", "Mist.", "w")
+    await library.add("world", "Rain.", "w")
+    blobs.held.pop((library.tenant, digest_of("Mist.")))
+    given = await gathered(library, WORLD)
+    assert [each.text for each in given.segments[WORLD]] == ["Rain."]
+    assert [each.segment for each in given.omitted] == [1]
+    with pytest.raises(Refused, match="segments-unavailable"):
+        await gathered(library, Wanted("world", "w", required=True))
+
+
+async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_known() -> None:
+    log = MemoryLibrary()
+    library = Library(log)
+    await library.add("core", "one")
+    await library.add("core", "two")
+    library.log = library.shelves.log = MemoryLibrary()
+    await library.beside("other").add("core", "another")
+    with pytest.raises(Corrupt):
+        await library.shelf()
