@@ -22,6 +22,7 @@ from turnlog.projections.session.commands import Attempt, ClaimTurn, CompleteTur
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.window.material import Material
 from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.prices import cost_of
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.runtime.tasks import stopped
 from turnlog.services.runtime.telemetry import Tracing, note_answer, note_failure, traceparent
@@ -35,7 +36,6 @@ from turnlog.services.worker.model.exchange import Finished, Model
 from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.recovery import spoken, whole_answer
 from turnlog.services.worker.silence import silence_of
-from turnlog.services.worker.spending import cost_of
 
 
 @dataclass

@@ -19,13 +19,13 @@ from turnlog.events.tokens import AttemptClosed, ToolRequest
 from turnlog.projections.session.attempts import UNKNOWN
 from turnlog.projections.session.commands import Attempt, CompleteTurn, EndAttempt, Spent, Withheld
 from turnlog.projections.session.state import SessionState
+from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
 from turnlog.services.worker.guard import Violation
 from turnlog.services.worker.model.exchange import Finished
 from turnlog.services.worker.model.failures import ModelFailure
-from turnlog.services.worker.model.prices import PriceTable
 from turnlog.services.worker.model.retry import delay
 from turnlog.services.worker.spending import spent
 

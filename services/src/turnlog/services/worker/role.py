@@ -15,6 +15,7 @@ from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.health import NOBODY, Questions, telling
 from turnlog.services.runtime.library import SHIPPED, Library
 from turnlog.services.runtime.parts import Parts, connected
+from turnlog.services.runtime.prices import ShippedPrices
 from turnlog.services.runtime.settings import WorkerSettings
 from turnlog.services.runtime.tasks import stopped
 from turnlog.services.worker import app
@@ -78,7 +79,7 @@ def _answering(settings: WorkerSettings, parts: Parts, model: LitellmModel) -> A
         tokens=parts.tokens,
         model=model,
         heart=Heart(sessions, parts.tokens, settings.ack_wait / 3),
-        endings=Endings(sessions, parts.tokens, parts.blobs, model.prices),
+        endings=Endings(sessions, parts.tokens, parts.blobs, ShippedPrices().table),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
     )

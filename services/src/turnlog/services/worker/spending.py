@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from turnlog.events import call as recorded
 from turnlog.projections.session.commands import Spent
+from turnlog.services.runtime.prices import PriceTable, cost_of
 from turnlog.services.worker.model.estimate import account
 from turnlog.services.worker.model.exchange import ModelRequest, Reported, Usage
-from turnlog.services.worker.model.prices import PriceTable, price
 
 
 def spent(
@@ -29,12 +29,3 @@ def spent(
         cached_tokens=accounted.usage.cached_input_tokens,
     )
     return Spent(counted, cost_of(request.model, counted, prices), timings)
-
-
-def cost_of(model: str, usage: recorded.Usage, prices: PriceTable) -> recorded.Cost:
-    """Price recorded tokens."""
-    if usage.input_tokens is None or usage.output_tokens is None:
-        return recorded.Cost(price="unknown", table=prices.version)
-    counted = Usage(usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-    cost = price(model, counted, prices)
-    return recorded.Cost(micro_dollars=cost.micro_dollars, price=cost.source, table=cost.table)

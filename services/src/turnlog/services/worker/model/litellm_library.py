@@ -12,10 +12,8 @@ import logging
 import os
 from collections.abc import AsyncIterable, Mapping, MutableMapping
 from importlib import import_module
-from importlib.metadata import version
 from typing import Protocol, Self, cast, runtime_checkable
 
-from turnlog.services.worker.model.prices import PriceTable
 from turnlog.services.worker.model.scripted_provider import PROVIDER, ScriptedProvider
 from turnlog.services.worker.model.witness import Witness
 
@@ -85,10 +83,6 @@ def _warm(library: Library) -> None:
     """Load in this thread what the first call would load on the event loop, in a second or two."""
     import_module("openai.resources")
     library.token_counter(model="", text="warm")
-
-
-def price_table(library: Library) -> PriceTable:
-    return PriceTable(f"litellm-{version('litellm')}", library.model_cost)
 
 
 def introduce(library: Library, model: str) -> None:

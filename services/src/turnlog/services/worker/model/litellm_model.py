@@ -20,13 +20,11 @@ from turnlog.services.worker.model.litellm_library import (
     Library,
     introduce,
     load,
-    price_table,
     said_finish,
     witnessed,
 )
 from turnlog.services.worker.model.parameters import checked
 from turnlog.services.worker.model.patience import Patience
-from turnlog.services.worker.model.prices import PriceTable
 from turnlog.services.worker.model.reading import Reading, reported_usage
 from turnlog.services.worker.model.script_files import Scripts
 from turnlog.services.worker.model.scripted_provider import PROVIDER
@@ -45,9 +43,6 @@ class LitellmModel:
     async def preload(self) -> None:
         """Import litellm now, beside the event loop, so that no call has to wait for it."""
         await self._library()
-
-    async def prices(self) -> PriceTable:
-        return price_table(await self._library())
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
         arguments = self._arguments(request)

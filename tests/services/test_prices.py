@@ -1,18 +1,24 @@
-"""What an attempt costs, by litellm's own table."""
+"""What an attempt costs, by the table that litellm ships."""
+
+import subprocess
+import sys
 
 import pytest
 
-from turnlog.services.worker.model.exchange import Usage
-from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.prices import Cost, PriceTable, price
+from turnlog.events.call import Usage
+from turnlog.services.runtime.prices import PriceTable, ShippedPrices, cost_of
 
-MILLION = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+MILLION = Usage(known="reported", input_tokens=1_000_000, output_tokens=1_000_000)
 SONNET = "anthropic.claude-3-5-sonnet-20241022-v2:0"
 ARN = "arn:aws:bedrock:eu-west-3:123456789012:"
 
 
 def table(**entry: object) -> PriceTable:
     return PriceTable("test-1", {"heron": entry})
+
+
+def sent(tokens: int, cached: int = 0) -> Usage:
+    return Usage(known="reported", input_tokens=tokens, output_tokens=0, cached_tokens=cached)
 
 
 @pytest.mark.parametrize(
@@ -34,26 +40,42 @@ def table(**entry: object) -> PriceTable:
 async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess(
     model: str, micro_dollars: int, source: str
 ) -> None:
-    prices = await LitellmModel().prices()
-    cost = price(model, MILLION, prices)
-    assert (cost.micro_dollars, cost.source) == (micro_dollars, source)
+    prices = await ShippedPrices().table()
+    cost = cost_of(model, MILLION, prices)
+    assert (cost.micro_dollars, cost.price) == (micro_dollars, source)
     assert cost.table == prices.version
     assert cost.table.startswith("litellm-1.")
 
 
 def test_cached_tokens_have_their_own_price_where_the_table_has_one() -> None:
-    usage = Usage(input_tokens=1000, output_tokens=0, cached_input_tokens=400)
+    usage = sent(1000, cached=400)
     dear = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
-    assert price("heron", usage, table(**dear)).micro_dollars == 1000
+    assert cost_of("heron", usage, table(**dear)).micro_dollars == 1000
     cheap = table(**dear, cache_read_input_token_cost=1e-7)
-    assert price("heron", usage, cheap).micro_dollars == 640
+    assert cost_of("heron", usage, cheap).micro_dollars == 640
 
 
 @pytest.mark.parametrize(("tokens", "micro_dollars"), [(4, 0), (5, 1), (14, 1), (15, 2), (25, 3)])
 def test_half_a_micro_dollar_is_rounded_up(tokens: int, micro_dollars: int) -> None:
     prices = table(input_cost_per_token=1e-7, output_cost_per_token=0.0)
-    assert price("heron", Usage(tokens, 0), prices) == Cost(micro_dollars, "exact", "test-1")
+    cost = cost_of("heron", sent(tokens), prices)
+    assert (cost.micro_dollars, cost.price, cost.table) == (micro_dollars, "exact", "test-1")
 
 
 def test_an_entry_without_prices_counts_as_none() -> None:
-    assert price("heron", MILLION, table(input_cost_per_pixel=1)).source == "fallback"
+    assert cost_of("heron", MILLION, table(input_cost_per_pixel=1)).price == "fallback"
+
+
+def test_what_nobody_counted_has_no_price_and_is_not_free() -> None:
+    cost = cost_of("heron", Usage(known="unknown"), table())
+    assert (cost.micro_dollars, cost.price) == (None, "unknown")
+
+
+def test_prices_are_read_without_importing_litellm() -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from turnlog.services.runtime.prices import ShippedPrices\n"
+        "assert asyncio.run(ShippedPrices().table()).entries\n"
+        "sys.exit('litellm' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

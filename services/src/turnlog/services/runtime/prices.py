@@ -3,28 +3,34 @@
 A model is looked up by its exact name, then by its name without the ARN and the region that Bedrock
 puts before it; a model in no table costs a flat guess. Which of the three it was, and which version
 of the table, goes with the amount, so that a recorded cost can be judged later. Prices that depend
-on the length of the prompt are taken at their lowest step.
+on the length of the prompt are taken at their lowest step. The table is a file that litellm ships;
+it is read without importing litellm, which takes seconds.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Literal
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Final, Literal
 
-from turnlog.services.worker.model.exchange import Usage
+from turnlog.events.call import Cost, Usage
+from turnlog.services.runtime.aside import aside
 
 Source = Literal["exact", "normalised", "fallback"]
 
-_ARN = re.compile(r"arn:[^/]*/")
+_ARN: Final = re.compile(r"arn:[^/]*/")
 """`arn:aws:bedrock:us-east-1:123456789012:inference-profile/`"""
-_REGION = re.compile(
+_REGION: Final = re.compile(
     r"(?<![^/])(?:[a-z]{2}(?:-gov)?-[a-z]+-\d/|(?:us|us-gov|eu|apac|au|ca|jp|global)\.)"
 )
 """A step of the path such as `us-east-1/`, or the prefix of an inference profile such as `us.`"""
-_MICRO = 1_000_000
+_MICRO: Final = 1_000_000
+_TABLE: Final = "litellm/model_prices_and_context_window_backup.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +42,6 @@ class PriceTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    micro_dollars: int
-    source: Source
-    table: str
-
-
-@dataclass(frozen=True, slots=True)
 class Rates:
     """Dollars a token."""
 
@@ -51,20 +50,44 @@ class Rates:
     output: Decimal
 
 
-FALLBACK = Rates(Decimal("0.10") / _MICRO, Decimal("0.10") / _MICRO, Decimal("0.40") / _MICRO)
+FALLBACK: Final = Rates(
+    Decimal("0.10") / _MICRO, Decimal("0.10") / _MICRO, Decimal("0.40") / _MICRO
+)
 
 
-def price(model: str, usage: Usage, table: PriceTable) -> Cost:
-    """The cost of one attempt, rounded half up once, at the end."""
+class ShippedPrices:
+    """The table that came with litellm, read when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._read: PriceTable | None = None
+
+    async def table(self) -> PriceTable:
+        """Give the table."""
+        if self._read is None:
+            self._read = await aside(read_shipped)
+        return self._read
+
+
+def read_shipped() -> PriceTable:
+    """Read the table that came with litellm; some twenty milliseconds."""
+    litellm = distribution("litellm")
+    entries = json.loads(Path(str(litellm.locate_file(_TABLE))).read_bytes())
+    return PriceTable(f"litellm-{litellm.version}", entries)
+
+
+def cost_of(model: str, usage: Usage, table: PriceTable) -> Cost:
+    """Price recorded tokens, rounded half up once, at the end; unknown ones have no price."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return Cost(price="unknown", table=table.version)
     rates, source = _rates(model, table)
-    fresh = max(usage.input_tokens - usage.cached_input_tokens, 0)
+    fresh = max(usage.input_tokens - usage.cached_tokens, 0)
     dollars = (
         fresh * rates.fresh
-        + usage.cached_input_tokens * rates.cached
+        + usage.cached_tokens * rates.cached
         + usage.output_tokens * rates.output
     )
     micro_dollars = (dollars * _MICRO).to_integral_value(ROUND_HALF_UP)
-    return Cost(int(micro_dollars), source, table.version)
+    return Cost(micro_dollars=int(micro_dollars), price=source, table=table.version)
 
 
 def _rates(model: str, table: PriceTable) -> tuple[Rates, Source]:
