@@ -11,7 +11,14 @@ import pytest
 from pydantic import JsonValue
 
 from tests.parts.windows import assembled, blueprint_of, drawn, opened_by
-from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, FromTurns, Part
+from turnlog.events.manifest import (
+    FromBlob,
+    FromBlueprint,
+    FromEvent,
+    FromResolved,
+    FromTurns,
+    Part,
+)
 from turnlog.events.turn import TurnFailed
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn, RedactReply
@@ -140,6 +147,8 @@ def _source(part: Part) -> str:
             return f"{view} {first}-{last}"
         case FromEvent(sequence=sequence, field=field):
             return f"event {sequence} {field}"
+        case FromResolved(resolution=sequence, lines=lines):
+            return f"event {sequence} {', '.join(lines.values())}"
         case FromBlob(path=path):
             return path
         case FromBlueprint():

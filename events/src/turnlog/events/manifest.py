@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Tag, Field
 
 from turnlog.events.content import Digest
 from turnlog.events.fact import Fact
@@ -59,12 +59,24 @@ class FromTurns(Fact):
     """Last turn of the run."""
 
 
+class FromResolved(Fact):
+    """Values that a resolver gave for the turn, a line each."""
+
+    resolution: int
+    """Sequence of the event that holds them."""
+    lines: dict[str, str]
+    """Label to what is told: `intent`, `results`."""
+    heading: str = ""
+    """What stands above them."""
+
+
 Source = Annotated[
     Annotated[FromBlob, Tag("(path)")]
     | Annotated[FromEvent, Tag("(field)")]
     | Annotated[FromBlueprint, Tag("(text)")]
-    | Annotated[FromTurns, Tag("(view)")],
-    Discriminator(form_by("path", "field", "text", "view")),
+    | Annotated[FromTurns, Tag("(view)")]
+    | Annotated[FromResolved, Tag("(resolution)")],
+    Field(union_mode="left_to_right"),
 ]
 
 

@@ -13,7 +13,9 @@ from typing import Literal
 from turnlog.events.content import Content
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.reference import TurnResolved
 from turnlog.events.turn import (
+    Fallback,
     Finish,
     TurnCancelled,
     TurnCompleted,
@@ -47,6 +49,12 @@ class Turn:
     redacted: bool = False
     reason: str | None = None
     """Why it failed, was cancelled or was redacted."""
+    remembered: bool = True
+    """Whether later turns may be told of it."""
+    resolved: TurnResolved | None = None
+    """What a resolver said of it."""
+    fallback: Fallback | None = None
+    """Why its reply is not a model's."""
 
 
 Turns = dict[int, Turn]
@@ -65,11 +73,13 @@ def learn(turns: Turns, recorded: Recorded) -> None:
     at = recorded.envelope.time
     match recorded.event:
         case TurnSubmitted() as event:
-            turns[event.turn] = Turn(event.turn, "open", event.text, at, recorded.sequence)
+            turns[event.turn] = _begun(recorded, event, "open")
         case TurnQueued() as event:
-            turns[event.turn] = Turn(event.turn, "queued", event.text, at, recorded.sequence)
+            turns[event.turn] = _begun(recorded, event, "queued")
         case TurnReleased(turn=number) if number in turns:
             turns[number] = replace(turns[number], status="open")
+        case TurnResolved() as event if event.turn in turns:
+            turns[event.turn] = replace(turns[event.turn], resolved=event)
         case TurnCompleted() as event if event.turn in turns:
             turns[event.turn] = replace(
                 turns[event.turn],
@@ -77,6 +87,7 @@ def learn(turns: Turns, recorded: Recorded) -> None:
                 reply=event.text,
                 finish=event.finish,
                 call=event.call,
+                fallback=event.fallback,
                 settled_at=at,
             )
         case TurnFailed(turn=number, code=reason) if number in turns:
@@ -91,6 +102,13 @@ def learn(turns: Turns, recorded: Recorded) -> None:
             turns[event.turn] = _withheld(turns[event.turn], event, at)
         case _:
             pass
+
+
+def _begun(
+    recorded: Recorded, event: TurnSubmitted | TurnQueued, status: Literal["open", "queued"]
+) -> Turn:
+    turn = Turn(event.turn, status, event.text, recorded.envelope.time, recorded.sequence)
+    return turn if event.remembered else replace(turn, remembered=False)
 
 
 def _over(turn: Turn, status: Literal["failed", "cancelled"], reason: str, at: str) -> Turn:

@@ -13,7 +13,14 @@ from typing import assert_never
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import name_of
-from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, FromTurns, Part
+from turnlog.events.manifest import (
+    FromBlob,
+    FromBlueprint,
+    FromEvent,
+    FromResolved,
+    FromTurns,
+    Part,
+)
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
@@ -77,7 +84,7 @@ def _sources(part: Part, known: Sequence[Recorded]) -> Iterator[Recorded]:
             pass
         case FromBlob(digest=digest):
             yield from (each for each in known if _pins(each, part.layer, digest))
-        case FromEvent(sequence=sequence):
+        case FromEvent(sequence=sequence) | FromResolved(resolution=sequence):
             yield from (each for each in known if each.sequence == sequence)
         case FromBlueprint():
             yield from known[:1]

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final, assert_never
 
+from turnlog.projections.blueprint.asking_remarks import remarks_on_asking
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
@@ -18,6 +19,7 @@ from turnlog.projections.blueprint.layer import (
     FieldsLayer,
     FileLayer,
     Layer,
+    ResolvedLayer,
     SourceLayer,
     TextLayer,
     WhenAttribute,
@@ -59,6 +61,7 @@ def crosschecked(blueprint: Blueprint) -> Remarks:
         _profiles(blueprint),
         _phases(blueprint),
         _paths(blueprint),
+        remarks_on_asking(blueprint),
     )
 
 
@@ -103,7 +106,7 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
         case FileLayer(file=file, search=search):
             yield from _place(blueprint, (*path, "file"), file)
             yield from _searched(blueprint, (*path, "search"), search or ())
-        case FieldsLayer() | ChoicesLayer() | SourceLayer():
+        case FieldsLayer() | ChoicesLayer() | ResolvedLayer() | SourceLayer():
             return
         case _ as never:
             assert_never(never)

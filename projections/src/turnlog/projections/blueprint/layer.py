@@ -38,6 +38,10 @@ When = Literal["first_turn", "reply_redacted"] | WhenContext | WhenAttribute | W
 """`reply_redacted` holds for one call: the next one after a reply was withheld."""
 
 
+Found = Literal["intent", "entity", "identifiers", "results"]
+"""What a resolver says of a turn, as far as a prompt may tell of it."""
+
+
 class _Layer(Strict):
     component: Name = "system_prompt"
     """What the layer's tokens are counted under."""
@@ -93,6 +97,15 @@ class ChoicesLayer(_Layer):
     """The line."""
 
 
+class ResolvedLayer(_Layer):
+    """Labelled values of what the resolver said of the turn, under a heading."""
+
+    heading: str = ""
+    """Stands above the lines; without any line it is left out too."""
+    resolved: Annotated[dict[str, Found], Field(min_length=1)]
+    """Label to what was found; an empty value leaves no line."""
+
+
 class SourceLayer(_Layer):
     """Text from a source that a package registers under `turnlog.sources`.
 
@@ -109,12 +122,14 @@ Layer = Annotated[
     | Annotated[AttributeLayer, Tag("(attribute)")]
     | Annotated[FieldsLayer, Tag("(fields)")]
     | Annotated[ChoicesLayer, Tag("(each)")]
+    | Annotated[ResolvedLayer, Tag("(resolved)")]
     | Annotated[SourceLayer, Tag("(source)")],
     Discriminator(
-        form_by("file", "text", "attribute", "fields", "each", "source"),
+        form_by("file", "text", "attribute", "fields", "each", "resolved", "source"),
         custom_error_type="layer_source",
         custom_error_message=(
-            "a layer needs one of: `file`, `text`, `attribute`, `fields`, `each`, `source`"
+            "a layer needs one of: `file`, `text`, `attribute`, `fields`, `each`, `resolved`, "
+            "`source`"
         ),
     ),
 ]

@@ -12,7 +12,14 @@ from pydantic import Discriminator, Field, JsonValue, Tag, field_validator
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.forms import form_by
+from turnlog.projections.blueprint.asking import (
+    FrontDoor,
+    ReferencesSpec,
+    ResolverSpec,
+    SessionSpec,
+)
 from turnlog.projections.blueprint.layer import Layer
+from turnlog.projections.blueprint.memory import MemorySpec, ReaderName
 from turnlog.projections.blueprint.phases import PhasesSpec
 from turnlog.projections.blueprint.safety import SafetySpec
 from turnlog.projections.blueprint.strict import Name, Strict
@@ -94,6 +101,8 @@ class CallSpec(Strict):
     """`none` for a call that a phase starts by itself."""
     parameters: dict[str, JsonValue] = {}
     """Those of `PARAMETERS` that it sets, such as `temperature`."""
+    fallback: Literal["resolved.answer"] | None = None
+    """What is answered where the model is off or fails; without it the turn fails."""
 
 
 class History(Strict):
@@ -103,6 +112,8 @@ class History(Strict):
     """Whether it is the whole history, never cut; otherwise no more than the latest 512 turns."""
     max_turns: Annotated[int, Field(ge=0, le=512)] | None = None
     """At most so many of the latest turns."""
+    memory: ReaderName | None = None
+    """Which block of the memory policy bounds it; without one, none does."""
 
 
 class CharactersPerToken(Strict):
@@ -165,6 +176,10 @@ class Policies(Strict):
     """Of failed attempts."""
     safety: SafetySpec = SafetySpec()
     """What may not be said."""
+    memory: MemorySpec | None = None
+    """What of the turns later ones are told; without it, everything."""
+    references: ReferencesSpec | None = None
+    """What a turn may mean without saying it."""
 
 
 class Profile(Strict):
@@ -207,6 +222,10 @@ class Blueprint(Strict):
     """Its author's version."""
     summary: str = ""
     """What it is for, in a sentence."""
+    session: SessionSpec | None = None
+    """How a session is found; without it, by its id alone."""
+    front_door: FrontDoor | None = None
+    """A door of its own that leads to it."""
     attributes: dict[Name, Value] = {}
     """What a session takes when it opens."""
     inputs: dict[Name, Value] = {}
@@ -215,6 +234,8 @@ class Blueprint(Strict):
     """The data of one task, pinned when a session opens."""
     prompts: Prompts = Prompts()
     """Where prompt files are looked for."""
+    resolver: ResolverSpec | None = None
+    """Who says what a turn is about, before any model is asked."""
     layers: dict[Name, Layer]
     """The named parts of its prompts."""
     calls: dict[Name, CallSpec]

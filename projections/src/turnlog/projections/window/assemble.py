@@ -22,9 +22,10 @@ from turnlog.projections.blueprint.schema import (
     SystemMessage,
     UserMessage,
 )
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
 from turnlog.projections.window.counting import count, counter_name
+    History,
 from turnlog.projections.window.history import (
     OUT_OF_REACH,
     Exchange,
@@ -65,8 +66,9 @@ def needs(material: Material, state: SessionState, call: Call) -> Needs:
         for slot in spec.messages
         if isinstance(slot, HistoryMessages)
     ]
-    said = [said for view in views for said in said_in(chosen(view, state)[0])]
-    asked = [state.open.text] if state.open and state.open.text else []
+    recalls = [_recall(material, state, call, view) for view in views]
+    told = zip(views, recalls, strict=True)
+    said = [said for view, recall in told for said in said_in(chosen(view, state, recall)[0])]
     return Needs(
         blobs=_blobs(blueprint, state, call),
         said=(*said, *asked),
@@ -128,15 +130,21 @@ def _slot(
     counter: CharactersPerToken,
 ) -> Slot:
     if isinstance(slot, HistoryMessages):
-        return _history(material.blueprint, state, texts, slot.history, counter)
+        return _history(material, state, call, texts, slot.history, counter)
     pieces = tuple(layer_piece(material, state, call, texts, name) for name in _layers(slot))
     return LayerSlot("system" if isinstance(slot, SystemMessage) else "user", pieces)
 
 
 def _history(
-    blueprint: Blueprint, state: SessionState, texts: Texts, name: str, counter: CharactersPerToken
+    material: Material,
+    state: SessionState,
+    call: Call,
+    texts: Texts,
+    name: str,
+    counter: CharactersPerToken,
 ) -> HistorySlot:
-    refs, left_out = chosen(blueprint.history[name], state)
+    view = material.blueprint.history[name]
+    refs, left_out = chosen(view, state, _recall(material, state, call, view))
     exchanges: list[Exchange] = []
     for ref in refs:
         messages = messages_of(ref, texts)
@@ -169,7 +177,7 @@ def _layer_part(slot: LayerSlot, piece: Piece, message: int, counter: Characters
         source=piece.source,
         message=message if there else None,
         role=slot.role if there else None,
-        digest=digest_of(piece.text) if isinstance(piece.source, FromEvent) and there else None,
+        digest=digest_of(piece.text) if there and _elsewhere(piece) else None,
         characters=len(piece.text),
         tokens=piece_tokens(piece, counter),
         treatment="kept" if there else "absent",
@@ -210,6 +218,11 @@ def _run(view: str, exchanges: list[Exchange], message: int) -> Part:
         role=messages[0].role,
         digest=run_digest(messages),
         characters=sum(exchange.characters for exchange in exchanges),
+def _elsewhere(piece: Piece) -> bool:
+    """Tell whether a source points at an event, and does not give the text or its digest."""
+    return isinstance(piece.source, FromEvent | FromResolved)
+
+
         tokens=sum(exchange.tokens for exchange in exchanges),
         treatment="kept",
     )

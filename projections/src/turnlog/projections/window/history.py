@@ -11,6 +11,7 @@ from turnlog.events.errors import Corrupt
 from turnlog.projections.blueprint.schema import Budget, History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
 from turnlog.projections.window.call import Texts
+from turnlog.projections.window.memory import Recall, forgotten, messages_in
 from turnlog.projections.window.request import ChatMessage
 
 OUT_OF_REACH: Final = "out of reach"
@@ -40,19 +41,21 @@ class LeftOut:
     rule: str
 
 
-def chosen(view: History, state: SessionState) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
+def chosen(
+    view: History, state: SessionState, recall: Recall | None = None
+) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
     """Split the settled turns into those a view holds, oldest first, and those it does not."""
     far = 0 if view.all else max(0, len(state.turns) - MOST_RECENT)
     usable = [ref for ref in state.turns[far:] if _rule(ref) is None]
     over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
-    too_many = {ref.turn for ref in usable[:over]}
+    rules = {ref.turn: "max_turns" for ref in usable[:over]}
+    rules |= forgotten(recall, usable[over:]) if recall else {}
     out = [LeftOut(run.first, run.last, OUT_OF_REACH) for run in state.earlier]
     out += [LeftOut(ref.turn, ref.turn, OUT_OF_REACH) for ref in state.turns[:far]]
     for ref in state.turns[far:]:
-        rule = "max_turns" if ref.turn in too_many else _rule(ref)
-        if rule:
+        if rule := rules.get(ref.turn) or _rule(ref):
             out.append(LeftOut(ref.turn, ref.turn, rule))
-    return tuple(usable[over:]), merged(out)
+    return tuple(ref for ref in usable if ref.turn not in rules), merged(out)
 
 
 def _rule(turns: TurnRef | Run) -> str | None:
@@ -72,13 +75,17 @@ def merged(out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
     return tuple(runs)
 
 
-def reaches_further(view: History, state: SessionState, budget: Budget | None) -> bool:
+def reaches_further(
+    view: History, state: SessionState, budget: Budget | None, recall: Recall | None = None
+) -> bool:
     """Tell whether a view could hold turns that the state keeps as runs only."""
     if not any(_rule(run) is None for run in state.earlier):
         return False
     if view.all:
         return True
     usable = [ref for ref in state.turns if _rule(ref) is None]
+    if recall and (recall.silent or forgotten(recall, usable)):
+        return False
     most = MOST_RECENT if view.max_turns is None else view.max_turns
     if len(state.turns) >= MOST_RECENT or len(usable) >= most:
         return False
@@ -91,17 +98,18 @@ def reaches_further(view: History, state: SessionState, budget: Budget | None) -
 def said_in(turns: Sequence[TurnRef]) -> Iterator[Said]:
     """Give where the texts of these turns stand, in order."""
     for ref in turns:
-        yield from (said for said in (ref.text, ref.reply) if said)
+        yield from messages_in(ref)
 
 
 def messages_of(ref: TurnRef, texts: Texts) -> tuple[ChatMessage, ...]:
     """Render a turn; what was recorded is never rendered in another way later."""
     try:
-        asked = [ChatMessage("user", texts.said[ref.text])] if ref.text else []
-        answered = [ChatMessage("assistant", texts.said[ref.reply])] if ref.reply else []
+        return tuple(
+            ChatMessage("user" if said is ref.text else "assistant", texts.said[said])
+            for said in messages_in(ref)
+        )
     except KeyError as missing:
         raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
-    return (*asked, *answered)
 
 
 def run_digest(messages: Iterable[ChatMessage]) -> str:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, assert_never
 
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, Source
+from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, FromResolved, Source
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
     ChoicesLayer,
     FieldsLayer,
     FileLayer,
     Layer,
+    ResolvedLayer,
     SourceLayer,
     TextLayer,
 )
@@ -22,6 +23,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import Call, Texts
 from turnlog.projections.window.conditions import condition_name, holds
 from turnlog.projections.window.material import Material, listed
+from turnlog.projections.window.resolved import resolved_text
 
 INPUT: Final = "input"
 """The built-in layer: the text of the turn."""
@@ -94,6 +96,8 @@ def _sourced(
             labels = [made.label for made in state.choices if made.label]
             text = "\n".join(filter(None, (heading, *labels))) if labels else ""
             return _written(text, ("session.choices",))
+        case ResolvedLayer():
+            return _resolved(layer, name, state, texts)
         case FileLayer() | SourceLayer():
             file = state.prompts.get(call.provider, {}).get(name)
             if file is None:
@@ -102,6 +106,19 @@ def _sourced(
             return FromBlob(digest=file.digest, path=file.path), text
         case _ as never:
             assert_never(never)
+
+
+def _resolved(
+    layer: ResolvedLayer, name: str, state: SessionState, texts: Texts
+) -> tuple[Source | None, str]:
+    said = state.open.resolved if state.open else None
+    if said is None:
+        return None, ""
+    results = _fetched(texts.said, said.results, name)
+    text = resolved_text(layer.heading, layer.resolved, said, results)
+    lines = dict[str, str](layer.resolved)
+    source = FromResolved(resolution=said.results.sequence, heading=layer.heading, lines=lines)
+    return source, text
 
 
 def _written(text: str, of: tuple[str, ...]) -> tuple[Source, str]:

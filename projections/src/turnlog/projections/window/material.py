@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.layer import WhenContext
+from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import BY_PHASE, PhaseGraph, graph_of
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.state import SessionState
@@ -27,6 +28,7 @@ class Material:
 
     blueprint: Blueprint
     cartridge: Cartridge = field(default_factory=dict[str, JsonValue])
+    memory: MemoryPolicy | None = None
 
     @property
     def phases(self) -> PhaseGraph | None:

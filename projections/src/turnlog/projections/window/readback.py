@@ -20,14 +20,17 @@ from turnlog.events.manifest import (
     FromBlob,
     FromBlueprint,
     FromEvent,
+    FromResolved,
     FromTurns,
     Manifest,
     Part,
 )
+from turnlog.events.reference import TurnResolved
 from turnlog.projections.blueprint.slots import spelt
 from turnlog.projections.history import Turn, history
 from turnlog.projections.window.history import run_digest
 from turnlog.projections.window.request import ChatMessage
+from turnlog.projections.window.resolved import readable_results, resolved_text
 
 
 def read_back(
@@ -94,7 +97,7 @@ def _checked(part: Part, text: str) -> str:
 
 
 def _text(
-    source: FromBlob | FromEvent | FromBlueprint,
+    source: FromBlob | FromEvent | FromBlueprint | FromResolved,
     events: Sequence[Recorded],
     blobs: Mapping[Digest, str],
 ) -> str:
@@ -107,19 +110,29 @@ def _text(
             return blobs[digest]
         case FromEvent(sequence=sequence, field=field):
             return _from_event(events, sequence, field)
+        case FromResolved(resolution=sequence, lines=lines, heading=heading):
+            said = _event(events, sequence).event
+            if not isinstance(said, TurnResolved):
+                raise Corrupt(f"event {sequence}", "no resolver said anything in it")
+            return resolved_text(heading, lines, said, readable_results(said.results))
         case _ as never:
             assert_never(never)
 
 
-def _from_event(events: Sequence[Recorded], sequence: int, field: str) -> str:
+def _event(events: Sequence[Recorded], sequence: int) -> Recorded:
     first = events[0].sequence if events else 1
     at = sequence - first
     if not 0 <= at < len(events) or events[at].sequence != sequence:
         raise Corrupt(f"event {sequence}", "it is not among the events of the session")
-    said = getattr(events[at].event, field, None)
+    return events[at]
+
+
+def _from_event(events: Sequence[Recorded], sequence: int, field: str) -> str:
+    recorded = _event(events, sequence)
+    said = getattr(recorded.event, field, None)
     if isinstance(said, Plain):
         return said.text
-    value: JsonValue = events[at].envelope.data
+    value: JsonValue = recorded.envelope.data
     for step in field.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return spelt(value)
@@ -131,9 +144,9 @@ def _run(part: Part, source: FromTurns, turns: Mapping[int, Turn]) -> list[ChatM
         turn = turns.get(number)
         if turn is None:
             raise Corrupt(f"turn {number}", "it is not in the session's history")
-        if isinstance(turn.text, Plain):
+        if isinstance(turn.text, Plain) and turn.text.text:
             messages.append(ChatMessage("user", turn.text.text))
-        if isinstance(turn.reply, Plain):
+        if isinstance(turn.reply, Plain) and turn.reply.text:
             messages.append(ChatMessage("assistant", turn.reply.text))
     if run_digest(messages) != part.digest:
         what = f"turns {source.first} to {source.last}"

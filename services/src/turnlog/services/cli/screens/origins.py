@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from turnlog.events.kinds import KINDS
-from turnlog.events.manifest import FromEvent, Part, Source
+from turnlog.events.manifest import FromEvent, FromResolved, Part, Source
 from turnlog.projections.origins import Cause, Filled, PartOrigin
 from turnlog.services.cli.screens.palette import FAMILIES, QUIET, UNKNOWN
 from turnlog.services.cli.screens.prompt import source
@@ -48,7 +48,7 @@ def _treated(part: Part) -> str:
 
 
 def _verb(origin: Source | None) -> str:
-    return "said in" if isinstance(origin, FromEvent) else "pinned by"
+    return "said in" if isinstance(origin, FromEvent | FromResolved) else "pinned by"
 
 
 def _filled(filled: Iterable[Filled]) -> Text:

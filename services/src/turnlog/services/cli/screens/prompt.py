@@ -17,6 +17,7 @@ from turnlog.events.manifest import (
     FromBlob,
     FromBlueprint,
     FromEvent,
+    FromResolved,
     FromTurns,
     Manifest,
     Part,
@@ -137,5 +138,7 @@ def source(origin: Source | None) -> Text:
         case FromTurns(view=view, first=first, last=last):
             turns = f"turn {first}" if first == last else f"turns {first} to {last}"
             return Text(turns).append(f"  view {view}", QUIET)
+        case FromResolved(resolution=sequence, lines=lines):
+            return Text(f"event {sequence}").append(f"  {', '.join(lines.values())}", QUIET)
         case _ as never:
             assert_never(never)

@@ -1,0 +1,102 @@
+"""Memory in a window: which turns a reader is told, by the policy a session is pinned to.
+
+The policy says how many messages, how many characters and how old; the reader's own block can
+only make that less. What is left out is left out whole: no question without its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from turnlog.projections.blueprint.memory import MemoryPolicy, Reader, ReaderName
+from turnlog.projections.session.state import Said, SessionState, TurnRef
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """Who is told, when, and of what the turn is that they are told for."""
+
+    policy: MemoryPolicy
+    reader: ReaderName
+    at: str
+    """Clock reading, RFC 3339."""
+    entity: str | None = None
+    """None before a resolver has said."""
+
+    @property
+    def silent(self) -> str | None:
+        """Say why nothing at all is told; none when something may be."""
+        if not self.policy.enabled:
+            return "memory off"
+        if not self._block.enabled:
+            return f"{self.reader} off"
+        return None if self._block.allows(self.entity) else "entity not allowed"
+
+    @property
+    def most_messages(self) -> int | None:
+        """Give how many messages are told at the most."""
+        return _least(self.policy.max_turns, self._block.max_turns)
+
+    @property
+    def most_characters(self) -> int | None:
+        """Give how many characters are told at the most."""
+        return _least(self.policy.max_chars, self._block.max_chars)
+
+    @property
+    def _block(self) -> Reader:
+        return self.policy.reader(self.reader)
+
+
+def recalled(
+    policy: MemoryPolicy | None, reader: ReaderName | None, state: SessionState, at: str
+) -> Recall | None:
+    """Say what a reader may be told now; none where no policy bounds it."""
+    if reader is None:
+        return None
+    resolved = state.open.resolved if state.open else None
+    entity = resolved.entity if resolved else None
+    return Recall(policy or MemoryPolicy(), reader, at, entity)
+
+
+def forgotten(recall: Recall, turns: Sequence[TurnRef]) -> dict[int, str]:
+    """Give the turns that are not told, each with the rule that leaves it out."""
+    if why := recall.silent:
+        return {ref.turn: why for ref in turns}
+    rules: dict[int, str] = {}
+    messages = characters = 0
+    over: str | None = None
+    for ref in reversed(turns):
+        said = messages_in(ref)
+        messages += len(said)
+        characters += sum(each.characters for each in said)
+        over = over or _over(recall, said, messages, characters)
+        if over:
+            rules[ref.turn] = over
+    return rules
+
+
+def messages_in(ref: TurnRef) -> tuple[Said, ...]:
+    """Give where a turn's messages stand; one that says nothing is none."""
+    return tuple(said for said in (ref.text, ref.reply) if said and said.characters)
+
+
+def _over(recall: Recall, said: Sequence[Said], messages: int, characters: int) -> str | None:
+    if recall.policy.ttl_seconds and any(_expired(recall, each) for each in said):
+        return "expired"
+    if recall.most_messages is not None and messages > recall.most_messages:
+        return "max_turns"
+    if recall.most_characters is not None and characters > recall.most_characters:
+        return "max_chars"
+    return None
+
+
+def _expired(recall: Recall, said: Said) -> bool:
+    age = datetime.fromisoformat(recall.at) - datetime.fromisoformat(said.at)
+    return age > timedelta(seconds=recall.policy.ttl_seconds)
+
+
+def _least(*limits: int) -> int | None:
+    """Give the narrowest limit; 0 is none."""
+    return min((limit for limit in limits if limit), default=None)
