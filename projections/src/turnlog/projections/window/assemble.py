@@ -13,10 +13,18 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from turnlog.events.content import digest_of
-from turnlog.events.manifest import FromBlueprint, FromEvent, FromTurns, Manifest, Part
+from turnlog.events.manifest import (
+    FromBlueprint,
+    FromEvent,
+    FromResolved,
+    FromTurns,
+    Manifest,
+    Part,
+)
 from turnlog.projections.blueprint.schema import (
     Blueprint,
     CharactersPerToken,
+    History,
     HistoryMessages,
     MessageSlot,
     SystemMessage,
@@ -25,7 +33,6 @@ from turnlog.projections.blueprint.schema import (
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
 from turnlog.projections.window.counting import count, counter_name
-    History,
 from turnlog.projections.window.history import (
     OUT_OF_REACH,
     Exchange,
@@ -39,6 +46,7 @@ from turnlog.projections.window.history import (
 from turnlog.projections.window.ladder import fitted
 from turnlog.projections.window.layers import Piece, layer_piece
 from turnlog.projections.window.material import Material
+from turnlog.projections.window.memory import Recall, recalled
 from turnlog.projections.window.plan import (
     HistorySlot,
     LayerSlot,
@@ -71,9 +79,24 @@ def needs(material: Material, state: SessionState, call: Call) -> Needs:
     said = [said for view, recall in told for said in said_in(chosen(view, state, recall)[0])]
     return Needs(
         blobs=_blobs(blueprint, state, call),
-        said=(*said, *asked),
-        older=any(reaches_further(view, state, budget) for view in views),
+        said=(*said, *_asked(state)),
+        older=any(
+            reaches_further(view, state, budget, recall)
+            for view, recall in zip(views, recalls, strict=True)
+        ),
     )
+
+
+def _recall(material: Material, state: SessionState, call: Call, view: History) -> Recall | None:
+    return recalled(material.memory, view.memory, state, call.at)
+
+
+def _asked(state: SessionState) -> tuple[Said, ...]:
+    """Give where the open turn's own texts stand."""
+    if state.open is None:
+        return ()
+    found = state.open.resolved.results if state.open.resolved else None
+    return tuple(said for said in (state.open.text, found) if said)
 
 
 def _blobs(blueprint: Blueprint, state: SessionState, call: Call) -> tuple[str, ...]:
@@ -185,6 +208,11 @@ def _layer_part(slot: LayerSlot, piece: Piece, message: int, counter: Characters
     )
 
 
+def _elsewhere(piece: Piece) -> bool:
+    """Tell whether a source points at an event, and does not give the text or its digest."""
+    return isinstance(piece.source, FromEvent | FromResolved)
+
+
 def _history_parts(slot: HistorySlot, message: int) -> list[Part]:
     """Give runs and gaps in the order of their turns."""
     parts: list[tuple[int, Part]] = [(out.first, _gap(slot.view, out)) for out in slot.left_out]
@@ -218,11 +246,6 @@ def _run(view: str, exchanges: list[Exchange], message: int) -> Part:
         role=messages[0].role,
         digest=run_digest(messages),
         characters=sum(exchange.characters for exchange in exchanges),
-def _elsewhere(piece: Piece) -> bool:
-    """Tell whether a source points at an event, and does not give the text or its digest."""
-    return isinstance(piece.source, FromEvent | FromResolved)
-
-
         tokens=sum(exchange.tokens for exchange in exchanges),
         treatment="kept",
     )
