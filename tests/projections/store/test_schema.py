@@ -15,8 +15,8 @@ from sqlalchemy import Connection, text
 
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.library_tables import METADATA
 from turnlog.projections.store.schema import REVISION, prepare
-from turnlog.projections.store.tables import METADATA
 
 
 def _differences(connection: Connection) -> list[object]:

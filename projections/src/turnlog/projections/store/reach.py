@@ -7,7 +7,9 @@ process nobody rings, and the rows are looked at now and then; the answer is the
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from sqlalchemy import select
@@ -40,11 +42,18 @@ async def reached(
     store: Store, bell: Bell, tenant: str, session: str, sequence: int, *, within: float
 ) -> bool:
     """Wait until the rows hold a session's event; false when they do not within so many seconds."""
+    return await come_to(bell, partial(folded, store, tenant, session), sequence, within=within)
+
+
+async def come_to(
+    bell: Bell, look: Callable[[], Awaitable[int]], sequence: int, *, within: float
+) -> bool:
+    """Wait until a look at the rows gives a sequence or a later one."""
     clock = asyncio.get_running_loop()
     until = clock.time() + within
     while True:
         rung = bell.listen()
-        if await folded(store, tenant, session) >= sequence:
+        if await look() >= sequence:
             return True
         left = until - clock.time()
         if left <= 0:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from turnlog.events.errors import Unavailable
 from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.reach import Bell
 from turnlog.services.cli.console import answers
 from turnlog.services.cli.environment import read
 from turnlog.services.cli.logs import log_to
@@ -18,6 +19,7 @@ from turnlog.services.cli.options import Asked
 from turnlog.services.cli.place import READY_FILE, Service, find
 from turnlog.services.cli.verifying import progress
 from turnlog.services.projector.folding import Folding
+from turnlog.services.projector.library import LibraryProjector
 from turnlog.services.projector.rebuild import rebuild
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.nats_config import NatsConfig
@@ -38,6 +40,8 @@ async def rebuild_all(asked: Asked, environ: Mapping[str, str]) -> None:
         try:
             folding = Folding(parts.log, store, parts.tracing, settings.tenant)
             position = await _shown(folding)
+            library = LibraryProjector(parts.library, parts.blobs, store, settings.tenant, Bell())
+            await library.rebuild()
         finally:
             await store.close()
     answers().print(f"rebuilt up to stream sequence {position:,}")

@@ -11,6 +11,7 @@ from turnlog.projections.store.checkpoints import active
 from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.reach import Bell
 from turnlog.services.projector.app import build
+from turnlog.services.projector.library import LibraryProjector
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.health import NOBODY, Questions, telling
 from turnlog.services.runtime.parts import connected
@@ -24,7 +25,9 @@ async def running(settings: ProjectorSettings, ending: Ending, bell: Bell) -> As
     async with connected(settings, "projector", ending.lost("nats")) as parts:
         store = open_store(settings.database_url.get_secret_value())
         projector = build(settings, log=parts.log, store=store, bell=bell, tracing=parts.tracing)
+        library = LibraryProjector(parts.library, parts.blobs, store, settings.tenant, bell)
         folding = ending.watched(asyncio.create_task(projector.run()), "projector")
+        shelving = ending.watched(asyncio.create_task(library.run()), "library")
         asked: Questions = {
             "nats": lambda: parts.log.last(settings.tenant, NOBODY, leader=True),
             "database": partial(_answered, store),
@@ -33,7 +36,7 @@ async def running(settings: ProjectorSettings, ending: Ending, bell: Bell) -> As
             async with telling(settings.health, asked):
                 yield
         finally:
-            await stopped(folding)
+            await stopped(folding, shelving)
             await store.close()
 
 
