@@ -48,6 +48,9 @@ def open_session(state: SessionState | None, command: OpenSession) -> Events:
         reach=command.reach,
         cartridge=command.cartridge,
         origin=command.origin,
+        key=command.key,
+        memory=command.memory,
+        warnings=command.warnings,
     )
     return (opened, *begun(command.phases))
 
@@ -62,6 +65,7 @@ def submit(state: SessionState, command: SubmitTurn) -> Events:
         "inputs": command.inputs,
         "references": command.references,
         "meta": command.meta,
+        "remembered": command.remembered,
     }
     if state.open is None:
         return (TurnSubmitted.model_validate(said),)

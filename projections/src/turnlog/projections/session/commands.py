@@ -18,8 +18,10 @@ from turnlog.events.prompt import PromptFile
 from turnlog.events.session import BlueprintRef, Origin
 from turnlog.events.tokens import ToolRequest
 from turnlog.events.turn import Finish
+from turnlog.projections.blueprint.asking import ReferencesSpec
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.session.references import Meant
 
 Values = dict[str, JsonValue]
 
@@ -35,6 +37,9 @@ class OpenSession:
     cartridge: Digest | None = None
     phases: PhaseGraph | None = None
     origin: Origin | None = None
+    key: dict[str, str] = field(default_factory=dict[str, str])
+    memory: Digest | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class SubmitTurn:
     inputs: Values = field(default_factory=dict[str, JsonValue])
     references: Values = field(default_factory=dict[str, JsonValue])
     meta: Values = field(default_factory=dict[str, JsonValue])
+    remembered: bool = True
+    """Whether later turns may be told of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,38 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class ResolveTurn:
+    """Record what a resolver said of the turn."""
+
+    attempt: Attempt
+    resolver: str
+    meant: Meant
+    results: str
+    """What was found, as JSON."""
+    answer: str
+    """What is answered where no model answers."""
+    intent: str | None = None
+    entity: str | None = None
+    meta: Values = field(default_factory=dict[str, JsonValue])
+
+
+@dataclass(frozen=True, slots=True)
+class FallBack:
+    """Answer the turn without a model."""
+
+    attempt: Attempt
+    text: str
+    spent: Spent
+    code: str
+    """Why no model answers, in one word."""
+    detail: str
+    fault: Fault | None = None
+    """Why the model did not; none where none was asked."""
+    partial: str = ""
+    references: ReferencesSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotPrompts:
     """Pin the prompt files of the session."""
 
@@ -174,6 +213,7 @@ class CompleteTurn:
     phases: PhaseGraph | None = None
     tools: tuple[ToolRequest, ...] = ()
     withheld: Withheld | None = None
+    references: ReferencesSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +225,7 @@ class EndAttempt:
     """
 
     attempt: Attempt
-    outcome: Literal["failed", "cancelled", "lost"]
+    outcome: Literal["failed", "cancelled", "lost", "unasked"]
     spent: Spent
     then: Literal["retry", "fail", "release"]
     fault: Fault | None = None
@@ -203,6 +243,8 @@ Command = (
     | RestoreTurn
     | RedactReply
     | ClaimTurn
+    | ResolveTurn
+    | FallBack
     | SnapshotPrompts
     | FixContext
     | CompleteTurn

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import assert_never
 
 from turnlog.events.errors import Refused
-from turnlog.projections.session import calling, phasing, working
+from turnlog.projections.session import calling, phasing, resolving, working
 from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.commands import (
     CancelTurn,
@@ -21,10 +21,12 @@ from turnlog.projections.session.commands import (
     CompleteTurn,
     EndAttempt,
     ExcludeTurn,
+    FallBack,
     FixContext,
     OpenSession,
     RecordChoice,
     RedactReply,
+    ResolveTurn,
     RestoreTurn,
     SendSignal,
     SnapshotPrompts,
@@ -56,6 +58,10 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return calling.redact(state, command)
         case ClaimTurn():
             return working.claim(state, command, at)
+        case ResolveTurn():
+            return resolving.resolve(state, command)
+        case FallBack():
+            return resolving.fall_back(state, command)
         case SnapshotPrompts():
             return working.snapshot(state, command)
         case FixContext():

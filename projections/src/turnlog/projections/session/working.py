@@ -30,6 +30,7 @@ from turnlog.projections.session.commands import (
     SnapshotPrompts,
 )
 from turnlog.projections.session.phasing import Step, entered, exchange, stepped, tooled
+from turnlog.projections.session.references import updated
 from turnlog.projections.session.state import OpenTurn, SessionState
 
 
@@ -111,7 +112,8 @@ def complete(state: SessionState, command: CompleteTurn) -> Events:
     # A phase that speaks by itself comes before whatever waits.
     spoken = any(isinstance(event, TurnSubmitted) for event in moved)
     released = () if spoken else released_next(state)
-    return (ended, answered, *tooled(state, command), replied, *moved, *released)
+    about = () if command.withheld else updated(state, command.references)
+    return (ended, answered, *tooled(state, command), replied, *about, *moved, *released)
 
 
 def _replied(

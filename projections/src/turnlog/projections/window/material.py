@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from turnlog.projections.blueprint.asking import ReferencesSpec
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.layer import WhenContext
 from turnlog.projections.blueprint.memory import MemoryPolicy
@@ -35,6 +36,16 @@ class Material:
         """The state machine, where there is one."""
         spec = self.blueprint.phases
         return graph_of(spec, self.cartridge.get("phases")) if spec else None
+
+    @property
+    def references(self) -> ReferencesSpec | None:
+        """What a turn may mean without saying it; nothing where nothing is remembered."""
+        return self.blueprint.policies.references if self.remembers else None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether later turns may be told of earlier ones at all."""
+        return self.memory is None or self.memory.enabled
 
     def at(self, path: str, state: SessionState | None = None) -> JsonValue:
         """Give what a dotted path leads to; none when it leads nowhere."""

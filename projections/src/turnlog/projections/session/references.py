@@ -1,0 +1,105 @@
+"""References: what a turn means without saying it. The text comes first, the context second.
+
+An identifier is inherited from the last turn that was answered, and only where the blueprint's
+policy lists the intent, allows the entity, and the turn is not too long ago. Every answer says
+whether one was inherited and why, or why not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from turnlog.events.reference import ReferenceUpdated
+from turnlog.projections.blueprint.asking import Inherited, ReferencesSpec
+from turnlog.projections.session.state import OpenTurn, Reference, SessionState
+
+Reason = Literal[
+    "in-text",
+    "inherited",
+    "not-remembered",
+    "not-enabled",
+    "intent-not-listed",
+    "entity-not-allowed",
+    "no-reference",
+    "too-old",
+]
+"""Why an identifier was inherited, or why none was; `in-text` is a turn that says its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a turn says by itself."""
+
+    turn: int
+    intent: str | None = None
+    entity: str | None = None
+    identifiers: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What it means."""
+
+    identifiers: dict[str, JsonValue]
+    used: bool
+    """Whether any was inherited."""
+    reason: Reason
+
+
+def meant(spec: ReferencesSpec | None, last: Reference | None, asked: Asked) -> Meant:
+    """Say what a turn means; without a policy nothing is remembered, and nothing inherited."""
+    own = {name: value for name, value in asked.identifiers.items() if not _empty(value)}
+    if spec is None:
+        return Meant(own, used=False, reason="not-remembered")
+    found, reasons = dict(own), list[Reason]()
+    for name, rule in spec.inherit.items():
+        if name in own:
+            continue
+        reasons.append(reason := _reason(spec, name, rule, last, asked))
+        if reason == "inherited" and last is not None:
+            found[name] = last.identifiers[name]
+    used = "inherited" in reasons
+    return Meant(found, used, "inherited" if used else next(iter(reasons), "in-text"))
+
+
+def _reason(
+    spec: ReferencesSpec, name: str, rule: Inherited, last: Reference | None, asked: Asked
+) -> Reason:
+    if not rule.enabled:
+        return "not-enabled"
+    if asked.intent not in rule.intents:
+        return "intent-not-listed"
+    if not spec.allows(asked.entity):
+        return "entity-not-allowed"
+    if last is None or name not in last.identifiers:
+        return "no-reference"
+    if spec.max_age_turns and asked.turn - last.turn > spec.max_age_turns:
+        return "too-old"
+    return "inherited"
+
+
+def _empty(value: JsonValue) -> bool:
+    return value in (None, "", [], {})
+
+
+def updated(state: SessionState, spec: ReferencesSpec | None) -> tuple[ReferenceUpdated, ...]:
+    """Record what an answered turn was about, as far as later ones may inherit it."""
+    opened: OpenTurn | None = state.open
+    if opened is None or opened.resolved is None or spec is None:
+        return ()
+    said = opened.resolved
+    kept = {
+        name: said.identifiers[name]
+        for name, rule in spec.inherit.items()
+        if rule.enabled and not _empty(said.identifiers.get(name))
+    }
+    if not kept or not spec.allows(said.entity):
+        return ()
+    event = ReferenceUpdated(
+        turn=opened.turn, identifiers=kept, intent=said.intent, entity=said.entity
+    )
+    return (event,)

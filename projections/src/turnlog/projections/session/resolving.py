@@ -1,0 +1,58 @@
+"""The rules of resolving: what a resolver said is recorded once, before any model is asked.
+
+Where the model is off or fails, what it said stands for the model's answer, and is marked so.
+"""
+
+from __future__ import annotations
+
+from turnlog.events.content import Plain
+from turnlog.events.reference import TurnResolved
+from turnlog.events.turn import Fallback, TurnCompleted
+from turnlog.projections.session.attempts import Events, attempt_ended, current, released_next
+from turnlog.projections.session.commands import EndAttempt, FallBack, ResolveTurn
+from turnlog.projections.session.references import updated
+from turnlog.projections.session.state import SessionState
+
+
+def resolve(state: SessionState, command: ResolveTurn) -> Events:
+    """Record what a resolver said; of a turn that has been resolved nothing more is recorded."""
+    opened = current(state, command.attempt)
+    if opened is None or opened.resolved is not None:
+        return ()
+    return (
+        TurnResolved(
+            turn=opened.turn,
+            resolver=command.resolver,
+            intent=command.intent,
+            entity=command.entity,
+            identifiers=command.meant.identifiers,
+            used=command.meant.used,
+            reason=command.meant.reason,
+            results=Plain(text=command.results),
+            meta=command.meta,
+            answer=Plain(text=command.answer),
+        ),
+    )
+
+
+def fall_back(state: SessionState, command: FallBack) -> Events:
+    """Answer a turn without a model; a worker that is no longer heard only ends its attempt."""
+    ended = EndAttempt(
+        command.attempt,
+        "failed" if command.fault else "unasked",
+        command.spent,
+        "release",
+        command.fault,
+        command.partial,
+    )
+    event = attempt_ended(command.attempt, ended)
+    if current(state, command.attempt) is None:
+        return (event,)
+    replied = TurnCompleted(
+        turn=command.attempt.turn,
+        text=Plain(text=command.text),
+        fallback=Fallback(code=command.code, detail=command.detail),
+    )
+    # A question that leads nowhere leaves what was spoken of before as it is
+    about = updated(state, command.references) if command.text else ()
+    return (event, replied, *about, *released_next(state))

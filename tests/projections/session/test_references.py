@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from turnlog.projections.blueprint.asking import Inherited, ReferencesSpec
+from turnlog.projections.session.references import Asked, Reason, meant
+from turnlog.projections.session.state import Reference
+
+SPEC = ReferencesSpec(
+    inherit={"ticker": Inherited(intents=("prices", "risk"))},
+    allowed_entities=("funds",),
+    max_age_turns=2,
+)
+LAST = Reference(3, {"ticker": "AAAA11"}, "prices", "funds", "2026-01-01T00:00:00Z")
+ASKED = Asked(4, "risk", "funds")
+
+
+def test_what_the_text_says_comes_first() -> None:
+    found = meant(SPEC, LAST, replace(ASKED, identifiers={"ticker": "BBBB11"}))
+    assert (found.identifiers, found.used, found.reason) == ({"ticker": "BBBB11"}, False, "in-text")
+
+
+def test_what_the_text_does_not_say_is_that_of_the_last_answered_turn() -> None:
+    found = meant(SPEC, LAST, replace(ASKED, identifiers={"month": 3}))
+    assert found.identifiers == {"ticker": "AAAA11", "month": 3}
+    assert (found.used, found.reason) == (True, "inherited")
+
+
+@pytest.mark.parametrize(
+    ("spec", "last", "asked", "reason"),
+    [
+        (None, LAST, ASKED, "not-remembered"),
+        (ReferencesSpec(inherit={"ticker": Inherited(enabled=False)}), LAST, ASKED, "not-enabled"),
+        (SPEC, LAST, replace(ASKED, intent="news"), "intent-not-listed"),
+        (SPEC, LAST, replace(ASKED, intent=None), "intent-not-listed"),
+        (SPEC, LAST, replace(ASKED, entity="shares"), "entity-not-allowed"),
+        (SPEC, LAST, replace(ASKED, entity=None), "entity-not-allowed"),
+        (SPEC, None, ASKED, "no-reference"),
+        (SPEC, replace(LAST, identifiers={"month": 1}), ASKED, "no-reference"),
+        (SPEC, LAST, replace(ASKED, turn=6), "too-old"),
+    ],
+)
+def test_nothing_is_inherited_against_the_policy_and_the_reason_is_said(
+    spec: ReferencesSpec | None, last: Reference | None, asked: Asked, reason: Reason
+) -> None:
+    found = meant(spec, last, asked)
+    assert (found.identifiers, found.used, found.reason) == ({}, False, reason)
+
+
+def test_a_reference_is_as_old_as_the_turns_that_lie_behind_it() -> None:
+    assert meant(SPEC, LAST, replace(ASKED, turn=5)).used
+    endless = SPEC.model_copy(update={"max_age_turns": 0})
+    assert meant(endless, LAST, replace(ASKED, turn=500)).used
