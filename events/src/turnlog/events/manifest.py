@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Tag, Field
+from pydantic import Discriminator, Tag
 
 from turnlog.events.content import Digest
 from turnlog.events.fact import Fact
@@ -76,7 +76,7 @@ Source = Annotated[
     | Annotated[FromBlueprint, Tag("(text)")]
     | Annotated[FromTurns, Tag("(view)")]
     | Annotated[FromResolved, Tag("(resolution)")],
-    Field(union_mode="left_to_right"),
+    Discriminator(form_by("path", "field", "text", "view", "resolution")),
 ]
 
 
