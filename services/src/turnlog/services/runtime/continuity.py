@@ -77,7 +77,7 @@ async def prove(sessions: Sessions, *, patience: float) -> None:
     clock = asyncio.get_running_loop()
     until = clock.time() + patience
     failures = 0
-    while (state := sessions.latest) is not None:
+    while (state := sessions.held.latest) is not None:
         try:
             if await holds(sessions.log, state.tenant, state.head):
                 return

@@ -1,17 +1,18 @@
 """Sessions: load a state, decide, append, and say what came of it.
 
 This is the one way anything is ever added to a session, for the gateway as for the worker. A
-state is held from one command to the next; the session's last event tells whether it is still
-the latest, so that a turn reads a handful of events however old the session is.
+state is held from one command to the next, and a command is decided on it before anything is
+read: an append proves that it was the latest. Nobody is refused, and nothing is left undone, on a
+state that the log has not confirmed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, assert_never
+from weakref import WeakValueDictionary
 
 from turnlog.events import codec
 from turnlog.events.envelope import Recorded
@@ -19,19 +20,22 @@ from turnlog.events.errors import Conflict, Refused, Unavailable
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Unreachable
 from turnlog.events.log.ports import Log
+from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.commands import Command
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold, fold_whole
 from turnlog.projections.session.state import Memo, SessionState
 from turnlog.services.runtime.clock import Clock, Ids
 from turnlog.services.runtime.continuity import check_goes_on
-from turnlog.services.runtime.snapshots import EVERY, CheckedSnapshots
+from turnlog.services.runtime.held import HeldStates
+from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.texts import TextReader
 
-MOST_HELD: Final = 2_000
-"""States held at once."""
 MOST_TRIES: Final = 200
 """How often a command is decided again because others appended first."""
+
+_Key = tuple[str, str]
+_Locks = WeakValueDictionary[_Key, asyncio.Lock]
 
 Choose = Callable[[SessionState | None], Awaitable[Command | None]]
 """Gives the command for the state as it is now; none when there is nothing left to do."""
@@ -66,11 +70,15 @@ class OlderCommands(Protocol):
         ...
 
 
-@dataclass
-class _Held:
-    state: SessionState
-    kept_at: int
-    """Sequence of the latest snapshot."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A command, on whose behalf, and the key it came with."""
+
+    tenant: str
+    session: str
+    choose: Command | Choose
+    by: By
+    command: codec.Command | None
 
 
 @dataclass
@@ -85,41 +93,42 @@ class Sessions:
     new_id: Ids
     source: str
     """What events say wrote them, such as `/turnlog/gateway`."""
-    _held: OrderedDict[tuple[str, str], _Held] = field(
-        default_factory=OrderedDict[tuple[str, str], _Held]
-    )
-    _locks: dict[tuple[str, str], asyncio.Lock] = field(
-        default_factory=dict[tuple[str, str], asyncio.Lock]
-    )
-    _keeping: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    held: HeldStates = field(init=False)
+    _acting: _Locks = field(default_factory=WeakValueDictionary[_Key, asyncio.Lock])
+    _reading: _Locks = field(default_factory=WeakValueDictionary[_Key, asyncio.Lock])
+
+    def __post_init__(self) -> None:
+        self.held = HeldStates(self.snapshots)
 
     async def load(self, tenant: str, session: str, *, leader: bool = False) -> SessionState | None:
         """Give the state of a session; `leader` is never stale.
 
         Raises `Corrupt` when the session was further, or otherwise, than the log now has it.
         """
-        held = self._held.get((tenant, session))
+        held = self.held.get(tenant, session)
         last = await self.log.last(tenant, session, leader=leader)
-        if held and not leader and (last is None or last.sequence < held.state.head.sequence):
+        if held and not leader and (last is None or last.sequence < held.head.sequence):
             # A follower may lag behind what is held, the leader never does.
             last = await self.log.last(tenant, session, leader=True)
         if held:
-            check_goes_on(held.state, last)
-        if last is None:
-            return None
-        state = held.state if held else await self.snapshots.load(tenant, session)
-        if held is None and state is not None:
-            self._hold(state, kept_at=state.head.sequence)
-        if state is not None and last.sequence <= state.head.sequence:
-            return state
-        events = await self.log.between(tenant, session, state.head if state else None, last)
-        return self._folded(events, state)
+            check_goes_on(held, last)
+        return await self._upto(last) if last else None
 
-    @property
-    def latest(self) -> SessionState | None:
-        """Of the states held, the one that ends the latest on the log."""
-        states = (held.state for held in self._held.values())
-        return max(states, key=lambda state: state.head.stream_sequence, default=None)
+    async def _upto(self, last: Recorded) -> SessionState:
+        """Give the state after an event; many who ask at once read what lies before it once."""
+        async with _lock(self._reading, last.tenant, last.session):
+            state = await self.held.begun(last.tenant, last.session)
+            if state is not None and last.sequence <= state.head.sequence:
+                return state
+            after = state.head if state else None
+            events = await self.log.between(last.tenant, last.session, after, last)
+            return self._folded(events, state)
+
+    def note(self, recorded: Recorded) -> None:
+        """Take in an event that came by anyway, if it is the next one of a state that is held."""
+        state = self.held.get(recorded.tenant, recorded.session)
+        if state is not None and _follows(recorded, state):
+            self._folded((recorded,), state)
 
     async def load_open(self, tenant: str, session: str) -> SessionState:
         """Give the state of a session, or refuse an unknown one."""
@@ -166,51 +175,72 @@ class Sessions:
         choose: Command | Choose,
         by: By,
         command: codec.Command | None = None,
+        *,
+        presumed: SessionState | None = None,
     ) -> Done:
         """Carry out a command; decided anew for as long as others append first.
 
-        Raises `Refused` by a rule, `Unavailable` without a certain answer from the log, and
-        `Conflict` when others would not stop.
+        `presumed` is a state that the caller takes for the latest. Raises `Refused` by a rule,
+        `Unavailable` without a certain answer from the log, and `Conflict` when others would not
+        stop.
         """
-        lock = self._locks.setdefault((tenant, session), asyncio.Lock())
+        asked = _Asked(tenant, session, choose, by, command)
+        async with _lock(self._acting, tenant, session):
+            known = presumed or self._resting(tenant, session)
+            done = await self._presuming(known, asked) if known else None
+            return done or await self._surely(asked)
+
+    def _resting(self, tenant: str, session: str) -> SessionState | None:
+        """Give a held state unless somebody is about to append: a worker that claims a turn."""
+        held = self.held.get(tenant, session)
+        return held if held and (held.open is None or held.open.running) else None
+
+    async def _presuming(self, state: SessionState, asked: _Asked) -> Done | None:
+        """Act on a state that may be old; only what was appended to it shows that it was not."""
         try:
-            async with lock:
-                return await self._act(tenant, session, choose, by, command)
-        finally:
-            if not lock.locked():
-                self._locks.pop((tenant, session), None)
+            decided = await self._decided(state, asked)
+        except Exception:  # noqa: BLE001 - whatever speaks against it may no longer be so
+            return None
+        return None if isinstance(decided, Done) else await self._appended(state, decided, asked)
 
-    async def _act(
-        self,
-        tenant: str,
-        session: str,
-        choose: Command | Choose,
-        by: By,
-        command: codec.Command | None,
-    ) -> Done:
-        state = await self.load(tenant, session)
+    async def _surely(self, asked: _Asked) -> Done:
+        state = await self.load(asked.tenant, asked.session)
         for _ in range(MOST_TRIES):
-            if state and command and (memo := await self._done_before(state, command)):
-                return Done(state, (), memo)
-            chosen = await choose(state) if callable(choose) else choose
-            events = decide(state, chosen, self.clock()) if chosen else ()
-            if not events and state:
-                return Done(state, ())
-            drafts = [self._draft(event, by, command) for event in events]
-            batch = codec.write(tenant, session, state.head if state else None, drafts)
-            outcome = await self.log.append(batch)
-            match outcome:
-                case Appended(events=added) | AlreadyThere(events=added):
-                    return Done(self._folded(added, state), added)
-                case Conflicted():
-                    state = await self.load(tenant, session, leader=True)
-                case Unreachable(detail=detail):
-                    raise Unavailable("log", detail)
-                case _ as never:
-                    assert_never(never)
-        raise Conflict(session, state.head.sequence if state else 0, None)
+            decided = await self._decided(state, asked)
+            if isinstance(decided, Done):
+                return decided
+            if done := await self._appended(state, decided, asked):
+                return done
+            state = await self.load(asked.tenant, asked.session, leader=True)
+        raise Conflict(asked.session, state.head.sequence if state else 0, None)
 
-    def _draft(self, event: KnownEvent, by: By, command: codec.Command | None) -> codec.Draft:
+    async def _decided(self, state: SessionState | None, asked: _Asked) -> Events | Done:
+        """Say what is to be recorded; what came of it where nothing is."""
+        if state and asked.command and (memo := await self._done_before(state, asked.command)):
+            return Done(state, (), memo)
+        chosen = await asked.choose(state) if callable(asked.choose) else asked.choose
+        events = decide(state, chosen, self.clock()) if chosen else ()
+        return Done(state, ()) if state and not events else events
+
+    async def _appended(
+        self, state: SessionState | None, events: Events, asked: _Asked
+    ) -> Done | None:
+        """Put events behind a state; none when others did first."""
+        drafts = [self._draft(event, asked) for event in events]
+        batch = codec.write(asked.tenant, asked.session, state.head if state else None, drafts)
+        outcome = await self.log.append(batch)
+        match outcome:
+            case Appended(events=added) | AlreadyThere(events=added):
+                return Done(self._folded(added, state), added)
+            case Conflicted():
+                return None
+            case Unreachable(detail=detail):
+                raise Unavailable("log", detail)
+            case _ as never:
+                assert_never(never)
+
+    def _draft(self, event: KnownEvent, asked: _Asked) -> codec.Draft:
+        by = asked.by
         return codec.Draft(
             event=event,
             id=self.new_id(),
@@ -219,7 +249,7 @@ class Sessions:
             actor=by.actor,
             causation=by.causation,
             correlation=by.correlation,
-            command=command,
+            command=asked.command,
             traceparent=by.traceparent,
         )
 
@@ -241,25 +271,15 @@ class Sessions:
         folded = fold(events, state)
         if folded is None:
             raise Refused("unknown-session", "the session was never opened", field="session")
-        self._hold(folded)
+        self.held.hold(folded)
         return folded
 
-    def _hold(self, state: SessionState, kept_at: int | None = None) -> None:
-        key = (state.tenant, state.session)
-        held = self._held.get(key)
-        before = held.kept_at if held else 0
-        self._held[key] = _Held(state, before if kept_at is None else kept_at)
-        self._held.move_to_end(key)
-        if len(self._held) > MOST_HELD:
-            self._held.popitem(last=False)
-        if state.head.sequence - self._held[key].kept_at >= EVERY:
-            self._held[key].kept_at = state.head.sequence
-            keeping = asyncio.create_task(self._keep(state))
-            self._keeping.add(keeping)
-            keeping.add_done_callback(self._keeping.discard)
 
-    async def _keep(self, state: SessionState) -> None:
-        try:
-            await self.snapshots.keep(state)
-        except Unavailable:
-            return  # A snapshot saves time; the next one will.
+def _lock(locks: _Locks, tenant: str, session: str) -> asyncio.Lock:
+    """Give the lock of a session; it is there for as long as somebody holds or awaits it."""
+    return locks.setdefault((tenant, session), asyncio.Lock())
+
+
+def _follows(recorded: Recorded, state: SessionState) -> bool:
+    head = state.head
+    return recorded.sequence == head.sequence + 1 and recorded.envelope.prevhash == head.hash

@@ -72,7 +72,7 @@ class Answering:
             if await self._completed_from_tokens(delivery, opened, material, by):
                 return Settled()
         try:
-            claimed = await self._claimed(delivery, opened, policies, by)
+            claimed = await self._claimed(delivery, state, opened, policies, by)
         except Superseded:
             return Later(self.ack_wait)
         if claimed.open is None or claimed.open.turn != delivery.turn:
@@ -80,6 +80,15 @@ class Answering:
         return await self._work(delivery, claimed, claimed.open, material, by)
 
     async def _state(self, delivery: Delivery) -> SessionState | None:
+        """Give the session's state, at the event that brought the turn or later.
+
+        Of a first delivery the one that is held will do: whether its turn may be claimed is
+        settled by appending. A redelivery asks the log who speaks for it now.
+        """
+        held = self.sessions.held.get(delivery.tenant, delivery.session)
+        there = held and held.head.stream_sequence >= delivery.stream_sequence
+        if there and not delivery.redelivered:
+            return held
         state = await self.sessions.load(delivery.tenant, delivery.session)
         if state is None or state.head.stream_sequence < delivery.stream_sequence:
             return await self.sessions.load(delivery.tenant, delivery.session, leader=True)
@@ -118,7 +127,7 @@ class Answering:
         return True
 
     async def _claimed(
-        self, delivery: Delivery, seen: OpenTurn, policies: Policies, by: By
+        self, delivery: Delivery, known: SessionState, seen: OpenTurn, policies: Policies, by: By
     ) -> SessionState:
         partial = await self._partial(delivery, seen)
 
@@ -130,7 +139,9 @@ class Answering:
                 raise Superseded
             return ClaimTurn(delivery.turn, self.name, policies, partial)
 
-        done = await self.sessions.act(delivery.tenant, delivery.session, choose, by)
+        done = await self.sessions.act(
+            delivery.tenant, delivery.session, choose, by, presumed=known
+        )
         return done.state
 
     async def _partial(self, delivery: Delivery, seen: OpenTurn) -> str:

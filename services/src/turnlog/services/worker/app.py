@@ -93,7 +93,7 @@ async def _hand_back(answering: Answering, seconds: float) -> None:
 
 async def _answered(message: NatsMessage, answering: Answering) -> Verdict:
     try:
-        delivery = _delivery(message)
+        delivery = _delivery(message, answering)
     except Corrupt as error:
         # Nobody can answer what nobody can read; the projector quarantines the session.
         _log.error("turn-unreadable", error=str(error))
@@ -102,11 +102,12 @@ async def _answered(message: NatsMessage, answering: Answering) -> Verdict:
         return await answering.answer(delivery)
 
 
-def _delivery(message: NatsMessage) -> Delivery:
+def _delivery(message: NatsMessage, answering: Answering) -> Delivery:
     metadata = message.raw_message.metadata
     recorded = read(message.raw_message.data, metadata.sequence.stream)
     if not isinstance(recorded.event, TurnSubmitted | TurnReleased):
         raise Corrupt(message.raw_message.subject, "it is not a turn to be answered")
+    answering.sessions.note(recorded)
     return Delivery(
         tenant=recorded.tenant,
         session=recorded.session,

@@ -1,0 +1,87 @@
+"""States held by a process: the latest it knows of each session, and a snapshot now and then.
+
+What is held may be behind the log, never beside it; a state is only ever replaced by a later one
+of the same session. The session that was not asked for the longest goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+from turnlog.events.errors import Unavailable
+from turnlog.projections.session.state import SessionState
+from turnlog.services.runtime.snapshots import EVERY, CheckedSnapshots
+
+MOST: Final = 2_000
+"""States held at once."""
+
+
+@dataclass
+class _Held:
+    state: SessionState
+    kept_at: int
+    """Sequence of the latest snapshot."""
+
+
+@dataclass
+class HeldStates:
+    """The states of a process."""
+
+    snapshots: CheckedSnapshots
+    _held: OrderedDict[tuple[str, str], _Held] = field(
+        default_factory=OrderedDict[tuple[str, str], _Held]
+    )
+    _keeping: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+
+    def get(self, tenant: str, session: str) -> SessionState | None:
+        """Give the state that is held of a session, if there is one."""
+        held = self._held.get((tenant, session))
+        return held.state if held else None
+
+    @property
+    def states(self) -> tuple[SessionState, ...]:
+        """All that are held."""
+        return tuple(held.state for held in self._held.values())
+
+    @property
+    def latest(self) -> SessionState | None:
+        """Of the states held, the one that ends the latest on the log."""
+        return max(self.states, key=lambda state: state.head.stream_sequence, default=None)
+
+    async def begun(self, tenant: str, session: str) -> SessionState | None:
+        """Give the state to fold on from: the one held, or that of the latest snapshot."""
+        if state := self.get(tenant, session):
+            return state
+        state = await self.snapshots.load(tenant, session)
+        if state is not None:
+            self._put(_Held(state, kept_at=state.head.sequence))
+        return state
+
+    def hold(self, state: SessionState) -> None:
+        """Hold a state, unless a later one of its session is held already."""
+        before = self._held.get((state.tenant, state.session))
+        if before is None:
+            self._put(_Held(state, kept_at=0))
+        elif before.state.head.sequence < state.head.sequence:
+            self._put(_Held(state, before.kept_at))
+
+    def _put(self, held: _Held) -> None:
+        state = held.state
+        self._held[state.tenant, state.session] = held
+        self._held.move_to_end((state.tenant, state.session))
+        if len(self._held) > MOST:
+            self._held.popitem(last=False)
+        if state.head.sequence - held.kept_at >= EVERY:
+            held.kept_at = state.head.sequence
+            keeping = asyncio.create_task(self._keep(state))
+            self._keeping.add(keeping)
+            keeping.add_done_callback(self._keeping.discard)
+
+    async def _keep(self, state: SessionState) -> None:
+        try:
+            await self.snapshots.keep(state)
+        except Unavailable:
+            return  # A snapshot saves time; the next one will.

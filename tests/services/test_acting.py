@@ -1,0 +1,122 @@
+"""A command is decided on the state that is held, and whatever that gets wrong is put right."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.parts.house import BY, TENANT, House
+from turnlog.events.codec import Command
+from turnlog.events.content import digest_of
+from turnlog.events.envelope import Head, Recorded
+from turnlog.events.errors import Refused
+from turnlog.events.log.memory import MemoryLog
+from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.session.commands import ExcludeTurn, RestoreTurn, SubmitTurn
+
+ONE_AT_A_TIME = Policies(second_submit="reject")
+
+
+@dataclass
+class ReadLog(MemoryLog):
+    """A log that notes what is read of it."""
+
+    reads: list[str] = field(default_factory=list[str])
+
+    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+        self.reads.append("last")
+        return await super().last(tenant, session, leader=leader)
+
+    async def between(
+        self, tenant: str, session: str, after: Head | None, upto: Recorded
+    ) -> Sequence[Recorded]:
+        self.reads.append("between")
+        await asyncio.sleep(0)
+        return await super().between(tenant, session, after, upto)
+
+
+@pytest.fixture
+def log() -> ReadLog:
+    return ReadLog()
+
+
+@pytest.fixture
+def house(log: ReadLog) -> House:
+    return House(log)
+
+
+async def test_a_command_on_a_state_that_is_held_reads_nothing(house: House, log: ReadLog) -> None:
+    await house.open()
+    await house.answer(await house.submit("One"))
+    await house.state()
+    log.reads.clear()
+    await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    assert log.reads == []
+
+
+async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: House) -> None:
+    await house.open()
+    said = asyncio.Event()
+    house.model.scripts.append([said, "ok"])
+    submitted = await house.submit("One", policies=ONE_AT_A_TIME)
+    answering = asyncio.create_task(house.answer(submitted))
+    await house.heard(1)
+    running = await house.state()
+    assert running.open
+    assert running.open.running
+    said.set()
+    await answering
+    again = await house.submit("Two", policies=ONE_AT_A_TIME)
+    assert again.sequence > running.head.sequence + 1
+
+
+async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(house: House) -> None:
+    await house.open()
+    await house.answer(await house.submit("One"))
+    await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    await house.sessions_of("/test/other").act(TENANT, "s", RestoreTurn(1), BY)
+    done = await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    assert [recorded.event for recorded in done.events] != []
+    assert (await house.state()).turns[0].excluded
+
+
+async def test_a_key_that_came_to_another_process_first_has_one_effect(house: House) -> None:
+    await house.open()
+    await house.state()
+    key, submit = Command("key", digest_of("body")), SubmitTurn("One", Policies())
+    first = await house.sessions_of("/test/other").act(TENANT, "s", submit, BY, key)
+    again = await house.sessions.act(TENANT, "s", submit, BY, key)
+    assert again.events == ()
+    assert again.memo
+    assert again.memo.sequence == first.state.head.sequence
+    with pytest.raises(Refused, match="another body"):
+        await house.sessions.act(TENANT, "s", submit, BY, Command("key", digest_of("other")))
+
+
+async def test_only_the_very_next_event_is_taken_in(house: House, log: ReadLog) -> None:
+    await house.open()
+    other = house.sessions_of("/test/other")
+    before = await other.load_open(TENANT, "s")
+    events = [await house.submit("One"), await house.submit("Two")]
+    log.reads.clear()
+    other.note(events[1])
+    assert other.held.get(TENANT, "s") == before
+    for event in (*events, events[0]):
+        other.note(event)
+    held = other.held.get(TENANT, "s")
+    assert held
+    assert held.head == events[1].head
+    assert log.reads == []
+
+
+async def test_many_who_ask_at_once_read_a_session_once(house: House, log: ReadLog) -> None:
+    await house.open()
+    await house.answer(await house.submit("One"))
+    other = house.sessions_of("/test/other")
+    log.reads.clear()
+    states = await asyncio.gather(*(other.load_open(TENANT, "s") for _ in range(20)))
+    assert log.reads.count("between") == 1
+    assert len({id(state) for state in states}) == 1
