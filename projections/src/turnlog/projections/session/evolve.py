@@ -7,7 +7,6 @@ order, so it decides nothing: what may not happen was refused before it was reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final, assert_never
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
@@ -31,6 +30,7 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.state import (
     REMEMBERED_COMMANDS,
     UNBOUNDED,
@@ -188,14 +188,16 @@ def _released(state: SessionState, recorded: Recorded, turn: int) -> SessionStat
 def _settled(
     state: SessionState, turn: int, status: Settled, reply: Said | None = None
 ) -> SessionState:
-    if state.open and state.open.turn == turn:
-        text, state = state.open.text, replace(state, open=None)
-    else:
-        text = next((waiting.text for waiting in state.waiting if waiting.turn == turn), None)
-        rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
-        state = replace(state, waiting=rest)
+    open_or_waiting = (state.open, *state.waiting)
+    text = next((each.text for each in open_or_waiting if each and each.turn == turn), None)
     done = status == "completed"
-    counted = replace(state, completed=state.completed + done, exchanges=state.exchanges + done)
+    counted = replace(
+        state,
+        open=None if state.open and state.open.turn == turn else state.open,
+        waiting=tuple(waiting for waiting in state.waiting if waiting.turn != turn),
+        completed=state.completed + done,
+        exchanges=state.exchanges + done,
+    )
     return kept(counted, TurnRef(turn, status, text, reply))
 
 
@@ -213,7 +215,8 @@ def _assembled(state: SessionState, recorded: Recorded, event: ContextAssembled)
     said = Said(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
     calls = state.open.calls + 1
     opened = replace(state.open, calls=calls, context=said)
-    return replace(state, open=opened, note=_note_after(state.note, event))
+    called = {**state.called, event.manifest.kind: recorded.stream_sequence}
+    return replace(state, open=opened, called=called, note=_note_after(state.note, event))
 
 
 def _note_after(note: Note | None, event: ContextAssembled) -> Note | None:

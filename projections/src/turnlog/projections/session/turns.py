@@ -6,8 +6,7 @@ characters than the widest window of the blueprint, and up to a fixed number of 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.state import (
     MOST_RECENT,
     UNBOUNDED,
@@ -22,6 +21,8 @@ def kept(state: SessionState, settled: TurnRef) -> SessionState:
     """Add a settled turn; what no window can reach any more joins the older runs."""
     turns = tuple(sorted((*state.turns, settled), key=lambda ref: ref.turn))
     old = _out_of_reach(turns, state.reach)
+    if not old:
+        return replace(state, turns=turns)
     earlier = (*state.earlier, *(_run(ref) for ref in turns[:old]))
     return replace(state, turns=turns[old:], earlier=_merged(earlier))
 
