@@ -1,11 +1,14 @@
-"""A TCP proxy between a client and a NATS server that can lose what the server says."""
+"""A TCP proxy between a client and a NATS server that can lose or delay what either says."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from typing import Literal
 from urllib.parse import urlsplit
+
+Speaker = Literal["client", "server"]
 
 
 class FaultProxy:
@@ -14,8 +17,9 @@ class FaultProxy:
     def __init__(self, server_url: str) -> None:
         self._server = urlsplit(server_url)
         self._open: set[asyncio.StreamWriter] = set()
-        self._deaf = False
+        self._lost: set[Speaker] = set()
         self._loses_next = False
+        self._delay = 0.0
         self.url = ""
 
     def lose_next_answer(self) -> None:
@@ -24,11 +28,20 @@ class FaultProxy:
 
     def deafen(self) -> None:
         """Lose what the server says from now on; what the client says still arrives."""
-        self._deaf = True
+        self._lost.add("server")
+
+    def silence(self) -> None:
+        """Lose what the client says from now on; connections stay open for both."""
+        self._lost.add("client")
+
+    def delay(self, seconds: float) -> None:
+        """Pass on everything so much later."""
+        self._delay = seconds
 
     def heal(self) -> None:
         """Cut what is open, since it has holes now, and pass everything on again."""
-        self._deaf = False
+        self._lost.clear()
+        self._delay = 0.0
         self.cut()
 
     def cut(self) -> None:
@@ -51,21 +64,26 @@ class FaultProxy:
 
     async def _serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         host, port = self._server.hostname, self._server.port
-        with suppress(OSError):
-            server, forth = await asyncio.open_connection(host, port)
-            self._open |= {back, forth}
-            await asyncio.gather(
-                self._pass(client, forth, loses=False), self._pass(server, back, loses=True)
-            )
+        try:
+            with suppress(OSError):
+                server, forth = await asyncio.open_connection(host, port)
+                self._open |= {back, forth}
+                await asyncio.gather(
+                    self._pass(client, forth, "client"), self._pass(server, back, "server")
+                )
+        finally:
+            back.close()
 
     async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, loses: bool
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, speaker: Speaker
     ) -> None:
         with suppress(OSError):
             while heard := await reader.read(65_536):
-                if loses and self._loses_next:
+                if self._delay:
+                    await asyncio.sleep(self._delay)
+                if speaker == "server" and self._loses_next:
                     self._loses_next = False
-                elif not (loses and self._deaf):
+                elif speaker not in self._lost:
                     writer.write(heard)
                     await writer.drain()
         writer.close()

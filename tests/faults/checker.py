@@ -1,0 +1,189 @@
+"""The checker: what clients were told, held against the log, the rows and the clock.
+
+Every fault of the record that a promise rules out is looked for here and has a name. All of it is
+pure: evidence in, findings out. It trusts no fold of the house but the chain's own verification,
+so that a fault in `decide` or `evolve` cannot hide itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from tests.faults import costs, settling
+from tests.faults.history import Heard, History, Look, Try
+from turnlog.events.content import Digest, Plain
+from turnlog.events.envelope import Recorded
+from turnlog.events.turn import TurnCompleted, TurnQueued, TurnSubmitted
+from turnlog.projections.verify import verify
+
+Fault = Literal[
+    "lost", "invented", "doubled", "untrue answer", "reordered", "gap", "unproven", "two answers",
+    "stale read", "overdue", "cost", "wrong reply", "tokens", "rows",
+]  # fmt: skip
+Rows = Mapping[str, Sequence[tuple[object, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a promise rules out."""
+
+    fault: Fault
+    session: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All there is to judge by."""
+
+    history: History
+    log: Mapping[str, Sequence[Recorded]]
+    """Every session's events as they are stored."""
+    at: datetime
+    """When the log was read."""
+    deadline: timedelta = timedelta(seconds=300)
+    """How long a turn may be open."""
+    blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
+    live: Rows = field(default_factory=dict[str, Sequence[tuple[object, ...]]])
+    """The rows readers see."""
+    rebuilt: Rows = field(default_factory=dict[str, Sequence[tuple[object, ...]]])
+    """The rows that the log alone makes."""
+    reply_to: Callable[[str], str] | None = None
+    """What the model says to a text, where it always says the same."""
+
+
+def check(evidence: Evidence) -> tuple[Finding, ...]:
+    """Give everything that must not be."""
+    found: list[Finding] = []
+    for session in sorted({*evidence.log, *(each.session for each in evidence.history.tries)}):
+        events = evidence.log.get(session, ())
+        tries = [each for each in evidence.history.tries if each.session == session]
+        checks = (*_commands(tries, events), *_record(events, evidence), *_seen(session, evidence))
+        found += [Finding(fault, session, detail) for fault, detail in checks]
+    return (*found, *_rows(evidence.live, evidence.rebuilt))
+
+
+Said = Iterator[tuple[Fault, str]]
+
+
+def _commands(tries: Sequence[Try], events: Sequence[Recorded]) -> Said:
+    keyed: dict[str, list[Recorded]] = {}
+    for recorded in events:
+        if recorded.envelope.commandkey is not None:
+            keyed.setdefault(recorded.envelope.commandkey, []).append(recorded)
+    commands: dict[str, list[Try]] = {}
+    for each in tries:
+        commands.setdefault(each.key, []).append(each)
+    for key in keyed.keys() - commands.keys():
+        yield "invented", f"nobody sent the command {key}"
+    for key, sent in commands.items():
+        yield from _effect(sent, keyed.get(key, []))
+    yield from _order(tries)
+
+
+def _effect(sent: Sequence[Try], effect: Sequence[Recorded]) -> Said:
+    key, told = sent[0].key, [each for each in sent if each.accepted]
+    if told and not effect:
+        yield "lost", f"{key} was answered {told[0].status} and is not on the log"
+    if not told and effect and any(each.refused for each in sent):
+        yield "untrue answer", f"{key} was refused and is on the log"
+    submits = [each for each in effect if isinstance(each.event, TurnSubmitted | TurnQueued)]
+    if sent[0].what == "submit" and len(submits) > 1:
+        yield "doubled", f"{key} submitted {len(submits)} turns"
+    for each in told:
+        if effect and each.body.get("sequence") not in {one.sequence for one in effect}:
+            yield "untrue answer", f"{key} was told event {each.body.get('sequence')}"
+        elif submits and (each.body.get("turn"), each.text) != _said(submits[0]):
+            yield "untrue answer", f"{key} was told turn {each.body.get('turn')}"
+
+
+def _said(recorded: Recorded) -> tuple[int | None, str | None]:
+    match recorded.event:
+        case TurnSubmitted(turn=turn, text=Plain(text=text)):
+            return turn, text
+        case TurnQueued(turn=turn, text=Plain(text=text)):
+            return turn, text
+        case _:
+            return None, None
+
+
+def _order(tries: Sequence[Try]) -> Said:
+    """What was answered before something else was asked comes before it on the log."""
+    accepted = sorted((each for each in tries if each.accepted), key=lambda each: each.told_at)
+    first: dict[str, Try] = {}
+    for each in accepted:
+        first.setdefault(each.key, each)
+    for later in first.values():
+        asked = min(each.asked_at for each in tries if each.key == later.key)
+        before = [each for each in first.values() if each.told_at < asked]
+        if any(each.body["sequence"] > later.body["sequence"] for each in before):
+            yield "reordered", f"{later.key} was asked after what it comes before"
+
+
+def _record(events: Sequence[Recorded], evidence: Evidence) -> Said:
+    for place, recorded in enumerate(events, 1):
+        if recorded.sequence != place:
+            yield "gap", f"event {recorded.sequence} stands in place {place}"
+            break
+    for finding in verify(events, evidence.blobs).findings:
+        if finding.check in {"chain", "prompts"}:
+            yield "unproven", f"event {finding.sequence}: {finding.detail}"
+    for turn, ends in settling.settled(events).items():
+        if len(ends) > 1:
+            yield "two answers", f"turn {turn} is settled by events {ends}"
+    for turn in settling.overdue(events, evidence.at, evidence.deadline):
+        yield "overdue", f"turn {turn} is open past its deadline"
+    for detail in costs.wrong(events):
+        yield "cost", detail
+    yield from _replies(events, evidence.reply_to)
+
+
+def _replies(events: Sequence[Recorded], reply_to: Callable[[str], str] | None) -> Said:
+    said = dict(_said(each) for each in events)
+    for turn, reply in _recorded_replies(events).items():
+        text = said.get(turn)
+        if reply_to and text is not None and reply != reply_to(text):
+            yield "wrong reply", f"turn {turn} is answered with another's words"
+
+
+def _recorded_replies(events: Sequence[Recorded]) -> dict[int, str]:
+    return {
+        each.event.turn: each.event.text.text
+        for each in events
+        if isinstance(each.event, TurnCompleted) and isinstance(each.event.text, Plain)
+    }
+
+
+def _seen(session: str, evidence: Evidence) -> Said:
+    events = evidence.log.get(session, ())
+    replies = _recorded_replies(events)
+    for heard in evidence.history.heard:
+        if heard.session == session:
+            yield from _heard(heard, replies)
+    for look in evidence.history.looks:
+        if look.session == session:
+            yield from _look(look)
+
+
+def _heard(heard: Heard, replies: Mapping[int, str]) -> Said:
+    recorded = replies.get(heard.turn)
+    if (heard.end == "done") != (recorded is not None):
+        yield "tokens", f"a watcher of turn {heard.turn} was told {heard.end}"
+    elif heard.end == "done" and heard.text != recorded:
+        yield "tokens", f"a watcher of turn {heard.turn} heard another text than is recorded"
+
+
+def _look(look: Look) -> Said:
+    if look.shown < look.wanted:
+        yield "stale read", f"event {look.shown} was shown to who asked for {look.wanted}"
+
+
+def _rows(live: Rows, rebuilt: Rows) -> Iterator[Finding]:
+    for table in sorted({*live, *rebuilt}):
+        kept, made = live.get(table, ()), rebuilt.get(table, ())
+        if list(kept) != list(made):
+            differ = {*map(repr, kept)} ^ {*map(repr, made)}
+            yield Finding("rows", table, f"{len(differ)} rows are not what the log makes them")

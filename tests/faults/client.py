@@ -1,0 +1,123 @@
+"""Clients of a service under attack: they keep their own record, and repeat what was not answered.
+
+A client knows no more than its documentation says: it sends a key, sends the same again when no
+answer came or the answer was "not now", and comes back to a stream with the last id it got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from tests.faults.history import Heard, History, Look, Try, What
+from tests.parts.service import WITHIN
+from tests.services.gateway.watching import Watcher
+
+AGAIN: Final = 0.1
+"""Seconds before the same is sent again."""
+NOT_NOW: Final = frozenset({429, 503, 504})
+_names = itertools.count(1)
+
+
+@dataclass
+class Client:
+    """Somebody with one session."""
+
+    http: httpx.AsyncClient
+    history: History
+    session: str = ""
+    name: str = field(default_factory=lambda: f"c{next(_names)}")
+    sent: int = 0
+    answered: int = 0
+    """Turns whose end was heard."""
+
+    async def open(self, blueprint: str = "assistant") -> None:
+        """Open the session."""
+        self.session = f"{self.name}-{time.monotonic_ns()}"
+        asked = {"blueprint": blueprint, "session": self.session}
+        await self._surely("open", "/v1/sessions", asked, None)
+
+    async def submit(self, text: str | None = None) -> int:
+        """Submit a turn, for as long as it takes; gives its number."""
+        text = text or f"{self.name} asks for the {self.sent + 1}th time."
+        answer = await self._surely("submit", f"{self._here}/turns", {"text": text}, text)
+        return int(answer["turn"])
+
+    async def converse(self, turns: int) -> None:
+        """Open the session, then say something and hear the answer, several times."""
+        await self.open()
+        for _ in range(turns):
+            await self.watch(await self.submit())
+
+    async def watch(self, turn: int) -> Heard:
+        """Hear the reply to its end, over as many connections as it takes."""
+        assert self.http.base_url.port is not None
+        watcher = Watcher(self.http.base_url.port, f"{self._here}/turns/{turn}/stream")
+        async with asyncio.timeout(WITHIN):
+            end = await self._end(watcher)
+        heard = Heard(self.session, turn, watcher.text, end)
+        self.history.heard.append(heard)
+        self.answered += 1
+        return heard
+
+    async def _end(self, watcher: Watcher) -> str:
+        while True:
+            with suppress(OSError, asyncio.IncompleteReadError, AssertionError):
+                await watcher.watch()
+            if watcher.end:
+                return watcher.end.name
+            await asyncio.sleep(AGAIN)
+
+    async def look(self, wanted: int) -> int:
+        """Read the calls as of a sequence at least; gives the status of the answer."""
+        answer = await self.http.get(f"{self._here}/calls", params={"min_sequence": wanted})
+        if answer.is_success:
+            shown = int(answer.json()["sequence"])
+            self.history.looks.append(Look(self.session, wanted, shown))
+        return answer.status_code
+
+    async def once(
+        self,
+        what: What,
+        path: str,
+        asked: Mapping[str, Any],
+        key: str,
+        text: str | None,
+    ) -> Try:
+        """Send a command once, and write down what came of it."""
+        asked_at, status, body = time.monotonic(), None, dict[str, Any]()
+        with suppress(httpx.HTTPError):
+            answer = await self.http.post(path, json=asked, headers={"Idempotency-Key": key})
+            status, body = answer.status_code, answer.json()
+        told = time.monotonic()
+        tried = Try(self.session, what, key, text, asked_at, told, status, body)
+        self.history.tries.append(tried)
+        return tried
+
+    async def _surely(
+        self,
+        what: What,
+        path: str,
+        asked: Mapping[str, Any],
+        text: str | None,
+    ) -> Mapping[str, Any]:
+        self.sent += 1
+        key = f"{self.name}-{self.sent}"
+        async with asyncio.timeout(WITHIN):
+            while True:
+                tried = await self.once(what, path, asked, key, text)
+                if tried.accepted:
+                    return tried.body
+                assert tried.status is None or tried.status in NOT_NOW, tried
+                await asyncio.sleep(AGAIN)
+
+    @property
+    def _here(self) -> str:
+        return f"/v1/sessions/{self.session}"

@@ -1,0 +1,155 @@
+"""Crash points, for processes that have this folder on their path; the product knows nothing of it.
+
+`CRASH_AT` names a file. A process that comes to the point written there takes the file away and
+kills itself, as abruptly as the kernel can; of several processes that share a file, one does. So a
+point is set while processes run, and is met once. `CLOCK_AHEAD` names a file with the seconds by
+which the clock of the process is ahead.
+
+Points are `before-` or `after-` and what is passed: `append:<event>`, `token:<n>` of an attempt,
+`close` of an attempt's tokens, `blob`, `ack`, `nak`, and `commit` to the database.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import wraps
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+CRASH_AT = "CRASH_AT"
+CLOCK_AHEAD = "CLOCK_AHEAD"
+
+Named = Callable[..., Iterable[str]]
+"""Names what a call passes, from its arguments."""
+
+
+def come_to(point: str) -> None:
+    """Die here, if this is the point."""
+    file = Path(os.environ[CRASH_AT])
+    try:
+        if file.read_text() != point:
+            return
+        file.unlink()
+    except FileNotFoundError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def guarded(holder: Any, name: str, named: Named) -> None:  # noqa: ANN401 - a class or a module
+    """Make a coroutine function come to a point before and after it runs."""
+    real: Callable[..., Awaitable[Any]] = getattr(holder, name)
+
+    @wraps(real)
+    async def between(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+        passed = tuple(named(*given))
+        for what in passed:
+            come_to(f"before-{what}")
+        came = await real(*given, **more)
+        for what in passed:
+            come_to(f"after-{what}")
+        return came
+
+    setattr(holder, name, between)
+
+
+def appending(module: Any) -> None:  # noqa: ANN401
+    from turnlog.events.codec import read  # noqa: PLC0415 - while `module` loads, not before
+    from turnlog.events.kinds import name_of  # noqa: PLC0415
+
+    def events(_connection: Any, _stream: str, batch: Any, *_: Any) -> Iterable[str]:  # noqa: ANN401
+        for message in batch.messages:
+            yield f"append:{name_of(read(message.payload, 1).envelope.type)}"
+
+    guarded(module, "append", events)
+
+
+def speaking(module: Any) -> None:  # noqa: ANN401
+    from turnlog.events.tokens import Token  # noqa: PLC0415
+
+    said: Counter[tuple[str, int, int]] = Counter()
+
+    def token(_self: Any, _tenant: str, session: str, turn: int, event: Any) -> Iterable[str]:  # noqa: ANN401
+        if not isinstance(event, Token):
+            return ()
+        said[session, turn, event.attempt] += 1
+        return (f"token:{said[session, turn, event.attempt]}",)
+
+    guarded(module.JetStreamTokens, "publish", token)
+    guarded(module.JetStreamTokens, "close", lambda *_: ("close",))
+
+
+def storing(module: Any) -> None:  # noqa: ANN401
+    guarded(module.JetStreamBlobs, "put", lambda *_: ("blob",))
+
+
+def acknowledging(module: Any) -> None:  # noqa: ANN401
+    guarded(module.Msg, "ack", lambda *_: ("ack",))
+    guarded(module.Msg, "nak", lambda *_: ("nak",))
+
+
+def committing(module: Any) -> None:  # noqa: ANN401
+    real = module.DefaultDialect.do_commit
+
+    def commit(self: object, connection: object) -> None:
+        come_to("before-commit")
+        real(self, connection)
+        come_to("after-commit")
+
+    module.DefaultDialect.do_commit = commit
+
+
+def telling_time(module: Any) -> None:  # noqa: ANN401
+    real: Callable[[], datetime] = module.now
+    file = Path(os.environ[CLOCK_AHEAD])
+
+    def now() -> datetime:
+        ahead = float(file.read_text()) if file.exists() else 0.0
+        return real() + timedelta(seconds=ahead)
+
+    module.now = now
+
+
+AT_POINTS: dict[str, Callable[[Any], None]] = {
+    "turnlog.events.nats.append": appending,
+    "turnlog.events.nats.tokens": speaking,
+    "turnlog.events.nats.blobs": storing,
+    "nats.aio.msg": acknowledging,
+    "sqlalchemy.engine.default": committing,
+}
+IN_TIME: dict[str, Callable[[Any], None]] = {"turnlog.services.runtime.clock": telling_time}
+
+
+class Changed:
+    """Stands before all other finders, and changes modules as they load."""
+
+    def __init__(self, changes: dict[str, Callable[[Any], None]]) -> None:
+        self._changes = changes
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        change = self._changes.get(name)
+        found = PathFinder.find_spec(name, path, target) if change else None
+        if change is None or found is None or found.loader is None:
+            return None
+        execute = found.loader.exec_module
+
+        def changed(module: ModuleType) -> None:
+            execute(module)
+            change(module)
+
+        found.loader.exec_module = changed  # type: ignore[method-assign]
+        return found
+
+
+if __name__ == "sitecustomize":
+    points = AT_POINTS if CRASH_AT in os.environ else {}
+    times = IN_TIME if CLOCK_AHEAD in os.environ else {}
+    sys.meta_path.insert(0, Changed(points | times))

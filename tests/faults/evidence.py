@@ -1,0 +1,60 @@
+"""Collecting the evidence of a site: its log, its rows, and the rows that the log alone makes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from tests.faults.checker import Evidence, check
+from tests.faults.history import History
+from tests.faults.settling import waiting
+from tests.faults.site import Site
+from tests.parts.openai_behaviours import echoed
+from tests.parts.processes import LOOK_EVERY
+from tests.parts.proof import everything, rows_before_and_after
+from tests.parts.service import TENANT, WITHIN, Service
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Recorded
+from turnlog.projections.verify import blobs_needed
+
+
+async def nothing_is_wrong(at: Site, history: History) -> None:
+    """Wait until every accepted turn is settled, and have the checker look at everything."""
+    evidence = await collected(at, history)
+    assert check(evidence) == ()
+    assert evidence.log, "nothing happened"
+
+
+async def collected(at: Site, history: History) -> Evidence:
+    """Collect what there is, once nothing is under way any more."""
+    log = await _settled(at.service)
+    live, rebuilt = await rows_before_and_after(at.service, at.database)
+    blobs = await _blobs(at.service, log.values())
+    sessions = {each.session for each in history.tries}
+    of_history = {session: events for session, events in log.items() if session in sessions}
+    return Evidence(
+        history,
+        of_history,
+        datetime.now(UTC),
+        blobs=blobs,
+        live=live,
+        rebuilt=rebuilt,
+        reply_to=echoed,
+    )
+
+
+async def _settled(service: Service) -> dict[str, list[Recorded]]:
+    async with asyncio.timeout(WITHIN):
+        while True:
+            log: dict[str, list[Recorded]] = {}
+            for recorded in await everything(service):
+                log.setdefault(recorded.session, []).append(recorded)
+            if not any(waiting(events) for events in log.values()):
+                return log
+            await asyncio.sleep(LOOK_EVERY)
+
+
+async def _blobs(service: Service, log: Iterable[list[Recorded]]) -> dict[Digest, str]:
+    needed = {digest for events in log for digest in blobs_needed(events)}
+    return {digest: (await service.nats.blobs.get(TENANT, digest)).decode() for digest in needed}

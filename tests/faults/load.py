@@ -1,0 +1,58 @@
+"""Load: several clients in conversation, for as long as the body runs.
+
+A client has one command under way at a time, and goes on to the next when it has heard the end of
+the turn before. What the body does happens among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from tests.faults.client import Client
+from tests.faults.history import History
+from tests.faults.site import Site
+
+
+@dataclass
+class Load:
+    """Clients that talk."""
+
+    clients: list[Client]
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    went_on: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def talk(self, client: Client) -> None:
+        """Open a session and talk until it is over."""
+        await client.open()
+        while not self.over.is_set():
+            turn = await client.submit()
+            await client.watch(turn)
+            async with self.went_on:
+                self.went_on.notify_all()
+
+    async def goes_on(self, turns: int = 1) -> None:
+        """Wait until every client has had so many more turns answered."""
+        goals = [client.answered + turns for client in self.clients]
+        async with self.went_on:
+            await self.went_on.wait_for(
+                lambda: all(
+                    client.answered >= goal
+                    for client, goal in zip(self.clients, goals, strict=True)
+                )
+            )
+
+
+@asynccontextmanager
+async def load(at: Site, history: History, clients: int = 4) -> AsyncGenerator[Load]:
+    """Have clients talk while the body runs, and each end its last turn."""
+    talking = Load([Client(at.service.http, history) for _ in itertools.repeat(None, clients)])
+    async with asyncio.TaskGroup() as tasks:
+        for client in talking.clients:
+            tasks.create_task(talking.talk(client))
+        await talking.goes_on()
+        yield talking
+        talking.over.set()

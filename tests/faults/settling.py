@@ -1,0 +1,58 @@
+"""When turns open and when they are settled, read from their events alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.turn import (
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnQueued,
+    TurnReleased,
+    TurnSubmitted,
+)
+
+
+def settled(events: Sequence[Recorded]) -> dict[int, list[int]]:
+    """Give the sequences of the events that settle each turn; more than one is one too many."""
+    ends: dict[int, list[int]] = {}
+    for recorded in events:
+        match recorded.event:
+            case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
+                ends.setdefault(turn, []).append(recorded.sequence)
+            case ReplyRedacted(turn=turn) if turn not in ends:
+                # Withheld as it was said: else it redacts a reply that settled the turn before
+                ends[turn] = [recorded.sequence]
+            case _:
+                pass
+    return ends
+
+
+def opened(events: Sequence[Recorded]) -> dict[int, datetime]:
+    """Give when each turn that is not settled was opened; one that waits is not."""
+    found: dict[int, datetime] = {}
+    for recorded in events:
+        match recorded.event:
+            case TurnSubmitted(turn=turn) | TurnReleased(turn=turn):
+                found[turn] = datetime.fromisoformat(recorded.envelope.time)
+            case _:
+                pass
+    ends = settled(events)
+    return {turn: at for turn, at in found.items() if turn not in ends}
+
+
+def waiting(events: Sequence[Recorded]) -> set[int]:
+    """Give the turns that have not had their turn yet, those that are open included."""
+    asked = {
+        each.event.turn for each in events if isinstance(each.event, TurnSubmitted | TurnQueued)
+    }
+    return asked - settled(events).keys()
+
+
+def overdue(events: Sequence[Recorded], at: datetime, deadline: timedelta) -> list[int]:
+    """Give the turns that are open for longer than they may be."""
+    return [turn for turn, since in opened(events).items() if at - since > deadline]

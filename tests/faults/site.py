@@ -1,0 +1,194 @@
+"""The site of an attack: NATS, a gateway, a projector and two workers, each a process of its own.
+
+Any of them can be killed, stopped, set to die at a named point and started again. The provider is
+in this process and says back what it was asked, so that a wrong answer shows. What the site holds
+at the end is collected as evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import httpx
+
+from tests.faults.crash.sitecustomize import CLOCK_AHEAD, CRASH_AT
+from tests.parts.fault_proxy import FaultProxy, between
+from tests.parts.openai_behaviours import Echo
+from tests.parts.openai_server import OpenAIServer
+from tests.parts.processes import LOOK_EVERY, NOTHING, Machine, free_port, machine
+from tests.parts.roles import telling
+from tests.parts.service import WITHIN, Service, serviced
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+
+Role = Literal["gateway", "projector", "worker"]
+ROLES: tuple[Role, ...] = ("gateway", "projector", "worker", "worker")
+CRASH = Path(__file__).parent / "crash"
+KILLED = -signal.SIGKILL
+ACK_WAIT = 1.5
+"""Seconds; long enough for a worker on a busy machine to give a sign of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process, and where it tells how it is."""
+
+    role: Role
+    process: Process
+    health: str
+
+
+@dataclass
+class Site:
+    """A running service that tests take apart."""
+
+    folder: Path
+    machine: Machine
+    server: NatsServer
+    provider: OpenAIServer
+    service: Service
+    places: Mapping[str, str]
+    network: Mapping[Role, FaultProxy]
+    """What lies between the processes of a role and NATS."""
+    running: list[Running] = field(default_factory=list["Running"])
+
+    @property
+    def database(self) -> str:
+        return self.places["TURNLOG_DATABASE_URL"]
+
+    @property
+    def port(self) -> int:
+        port = self.service.http.base_url.port
+        assert port is not None
+        return port
+
+    async def start(self, role: Role, told: Mapping[str, str] = NOTHING) -> Running:
+        """Start one more process of a role, with these settings besides."""
+        files = {CRASH_AT: self._point_of(role), CLOCK_AHEAD: self.folder / f"{role}.clock"}
+        named = {name: str(file) for name, file in files.items()}
+        place = self.places["TURNLOG_HTTP"] if role == "gateway" else f"127.0.0.1:{free_port()}"
+        health = {} if role == "gateway" else {"TURNLOG_HEALTH": place}
+        # A server that was started again tells of itself at another port
+        monitor = self.server.monitor_url or ""
+        way = {"TURNLOG_NATS_URL": self.network[role].url, "TURNLOG_NATS_MONITOR": monitor}
+        process = await self.machine.start(
+            *("run", role),
+            said=self.folder / f"{role}.log",
+            told={"PYTHONPATH": str(CRASH), **way, **named, **health, **told},
+        )
+        running = Running(role, process, f"http://{place}")
+        self.running.append(running)
+        return running
+
+    async def ready(self) -> None:
+        """Wait until every process can do its work."""
+        async with asyncio.timeout(WITHIN):
+            for each in tuple(self.running):
+                while not await self._is_ready(each):
+                    assert each.process.returncode is None, f"{each.role} ended"
+                    await asyncio.sleep(LOOK_EVERY)
+
+    async def start_missing(self) -> None:
+        """Start what was killed again, and wait until all can do their work."""
+        for each in tuple(self.running):
+            if each.process.returncode is not None:
+                self.running.remove(each)
+                await self.start(each.role)
+        await self.ready()
+
+    async def _is_ready(self, running: Running) -> bool:
+        with suppress(httpx.TransportError):
+            return (await self.service.http.get(f"{running.health}/readyz")).is_success
+        return False
+
+    def all(self, *roles: Role) -> list[Process]:
+        """Give the processes of some roles."""
+        return [each.process for each in self.running if each.role in roles]
+
+    def one(self, role: Role) -> Process:
+        """Give the first process of a role."""
+        return self.all(role)[0]
+
+    def die_at(self, role: Role, point: str) -> None:
+        """Have a process of a role die at the next passing of a point."""
+        half = self.folder / f"{role}.half"
+        half.write_text(point)
+        half.replace(self._point_of(role))
+
+    def spared(self, role: Role) -> bool:
+        """Tell whether nobody came to the point; forget it then."""
+        try:
+            self._point_of(role).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    async def died(self, role: Role) -> Process:
+        """Wait until a process of a role has killed itself."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                for process in self.all(role):
+                    if process.returncode is not None:
+                        assert process.returncode == KILLED, process.returncode
+                        return process
+                await asyncio.sleep(LOOK_EVERY)
+
+    async def kill(self, *processes: Process) -> None:
+        """Kill processes at once."""
+        for process in processes:
+            process.kill()
+        await asyncio.gather(*(process.wait() for process in processes))
+
+    async def kill_nats(self) -> None:
+        """Kill the nats-server."""
+        os.kill(self.server.pid, signal.SIGKILL)
+        await self.server.exited()
+
+    def set_clock(self, role: Role, ahead: float) -> None:
+        """Put the clocks of a role ahead, or back."""
+        (self.folder / f"{role}.clock").write_text(str(ahead))
+
+    def _point_of(self, role: Role) -> Path:
+        return self.folder / f"{role}.point"
+
+
+@asynccontextmanager
+async def site(folder: Path, settings: Mapping[str, str] = NOTHING) -> AsyncGenerator[Site]:
+    """Run a site; every process that still runs at the end must end in good order."""
+    port = free_port()
+    async with (
+        OpenAIServer(Echo(pace=0.002)) as provider,
+        await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server,
+        serviced(f"http://127.0.0.1:{port}", server.url) as service,
+    ):
+        places = {
+            "TURNLOG_DATABASE_URL": f"sqlite:///{folder / 'read-models.db'}",
+            "TURNLOG_HTTP": f"127.0.0.1:{port}",
+            "TURNLOG_ACK_WAIT": str(ACK_WAIT),
+        }
+        variables = {**telling(provider), **places, **settings}
+        async with networked(server.url) as network, machine(folder, variables) as host:
+            attacked = Site(folder, host, server, provider, service, places, network)
+            for role in ROLES:
+                await attacked.start(role)
+            await attacked.ready()
+            yield attacked
+
+
+@asynccontextmanager
+async def networked(server_url: str) -> AsyncGenerator[Mapping[Role, FaultProxy]]:
+    """Put a proxy between NATS and the processes of each role."""
+    async with (
+        between(server_url) as gateway,
+        between(server_url) as projector,
+        between(server_url) as worker,
+    ):
+        yield {"gateway": gateway, "projector": projector, "worker": worker}

@@ -1,0 +1,147 @@
+"""The checker finds each fault that is planted, by its name, and nothing where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+
+from tests.faults.checker import Evidence, check
+from tests.faults.history import Heard, History, Look, Try
+from turnlog.events.call import AttemptEnded, Cost, Usage
+from turnlog.events.codec import Command
+from turnlog.events.content import Plain
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.turn import TurnCompleted, TurnFailed
+from turnlog.projections.testing import (
+    SESSION,
+    START,
+    Given,
+    Keyed,
+    Step,
+    answering,
+    claiming,
+    given,
+    opening,
+    saying,
+)
+
+Kind = TypeVar("Kind", bound=KnownEvent)
+TWO_TURNS = given(
+    Keyed(opening(), "open"),
+    *(Keyed(saying("One"), "k-1"), claiming(), answering("So: One")),
+    *(Keyed(saying("Two"), "k-2"), claiming(), answering("So: Two")),
+)
+TRIES = [
+    Try(SESSION, "open", "open", None, 0, 1, 201, {"sequence": 1}),
+    Try(SESSION, "submit", "k-1", "One", 2, 3, None),
+    Try(SESSION, "submit", "k-1", "One", 3, 4, 202, {"turn": 1, "sequence": 2}),
+    Try(SESSION, "submit", "k-2", "Two", 5, 6, 202, {"turn": 2, "sequence": 7}),
+]
+ROW: tuple[object, ...] = (SESSION, 2)
+
+
+HEARD = Heard(SESSION, 2, "So: Two", "done")
+MORE: tuple[Step, ...] = (claiming(), answering("So: One"))
+
+
+def reply_to(text: str) -> str:
+    return f"So: {text}"
+
+
+def evidence(
+    session: Given = TWO_TURNS,
+    tries: Sequence[Try] = TRIES,
+    heard: Heard = HEARD,
+    shown: int = 7,
+) -> Evidence:
+    history = History(list(tries), [heard], [Look(SESSION, 7, shown)])
+    rows = {"turns": [ROW]}
+    at = START + timedelta(hours=1)
+    log = {SESSION: session.events}
+    return Evidence(history, log, at, live=rows, rebuilt=rows, reply_to=reply_to)
+
+
+def told(number: int, **changes: object) -> list[Try]:
+    """Give the tries, one of which was told something else."""
+    return [replace(t, **changes) if at == number else t for at, t in enumerate(TRIES)]  # type: ignore[arg-type]
+
+
+def without(sequence: int) -> Given:
+    events = tuple(each for each in TWO_TURNS.events if each.sequence != sequence)
+    return replace(TWO_TURNS, events=events)
+
+
+def rewritten(kind: type[Kind], **changes: object) -> Given:
+    """Write the session as a faulty writer would: some events are other ones, the chain holds."""
+    written = given()
+    for recorded in TWO_TURNS.events:
+        event, envelope = recorded.event, recorded.envelope
+        assert isinstance(event, KnownEvent)
+        changed = event.model_copy(update=changes) if isinstance(event, kind) else event
+        key, digest = envelope.commandkey, envelope.commandhash
+        written = written.recorded(
+            changed, command=Command(key, digest) if key and digest else None
+        )
+    return written
+
+
+def altered() -> Given:
+    first, *others = TWO_TURNS.events
+    return replace(TWO_TURNS, events=(replace(first, stored=b"{}"), *others))
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    assert check(evidence()) == ()
+
+
+FREE = Cost(micro_dollars=0, price="exact", table="t")
+UNKNOWN = Usage(known="unknown")
+LATE = TurnFailed(turn=2, code="late", detail="late", retryable=True)
+EARLY = {"asked_at": 0.5, "told_at": 1.5}
+PLANTED = {
+    "an accepted turn that is not on the log": ("lost", evidence(given(Keyed(opening(), "open")))),
+    "an accepted session that is not on the log": ("lost", replace(evidence(), log={})),
+    "a command that nobody sent": (
+        "invented",
+        evidence(TWO_TURNS.later(Keyed(saying("One"), "k-3"), *MORE)),
+    ),
+    "a command carried out twice": (
+        "doubled",
+        evidence(TWO_TURNS.later(Keyed(saying("One"), "k-1"), *MORE)),
+    ),
+    "a refused command that is on the log": ("untrue answer", evidence(tries=told(3, status=409))),
+    "another turn than was told": (
+        "untrue answer",
+        evidence(tries=told(3, body={"turn": 1, "sequence": 7})),
+    ),
+    "another event than was told": (
+        "untrue answer",
+        evidence(tries=told(3, body={"turn": 2, "sequence": 6})),
+    ),
+    "another text than was sent": ("untrue answer", evidence(tries=told(3, text="Too"))),
+    "a turn behind one that was asked for later": ("reordered", evidence(tries=told(3, **EARLY))),
+    "a hole in the sequence": ("gap", evidence(without(4))),
+    "an event of other bytes": ("unproven", evidence(altered())),
+    "a turn settled twice": ("two answers", evidence(TWO_TURNS.recorded(LATE))),
+    "a read older than it was to be": ("stale read", evidence(shown=6)),
+    "a turn that nobody ends": ("overdue", evidence(TWO_TURNS.later(saying("Three")))),
+    "a cost of nothing": ("cost", evidence(rewritten(AttemptEnded, cost=FREE))),
+    "a cost of unknown tokens": ("cost", evidence(rewritten(AttemptEnded, usage=UNKNOWN))),
+    "an attempt whose cost is nowhere": ("cost", evidence(without(4))),
+    "the reply to another turn": (
+        "wrong reply",
+        evidence(rewritten(TurnCompleted, text=Plain(text="So: One"))),
+    ),
+    "tokens that do not make the reply": ("tokens", evidence(heard=replace(HEARD, text="So: "))),
+    "an end that was not the turn's": ("tokens", evidence(heard=replace(HEARD, end="failed"))),
+    "rows that the log does not make": ("rows", replace(evidence(), live={"turns": [ROW, ROW]})),
+}
+
+
+@pytest.mark.parametrize(("fault", "planted"), PLANTED.values(), ids=PLANTED)
+def test_a_planted_fault_is_found_by_its_name(fault: str, planted: Evidence) -> None:
+    assert fault in {finding.fault for finding in check(planted)}
