@@ -19,7 +19,8 @@ class Recall:
     """Who is told, when, and of what the turn is that they are told for."""
 
     policy: MemoryPolicy
-    reader: ReaderName
+    reader: ReaderName | None
+    """None for what the policy itself lets be told, whoever asks."""
     at: str
     """Clock reading, RFC 3339."""
     entity: str | None = None
@@ -46,7 +47,7 @@ class Recall:
 
     @property
     def _block(self) -> Reader:
-        return self.policy.reader(self.reader)
+        return self.policy.reader(self.reader) if self.reader else Reader()
 
 
 def recalled(

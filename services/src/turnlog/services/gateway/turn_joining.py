@@ -19,7 +19,7 @@ from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tokens import Token, TokenEvent
-from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
+from turnlog.events.turn import Fallback, TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.services.gateway.turn_cursor import Cursor, End, bad_cursor
 
 Ending = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted
@@ -66,6 +66,10 @@ def _evolve(record: Record, recorded: Recorded) -> Record:
             return replace(record, attempt=attempt, partial="")
         case AttemptEnded(attempt=attempt, partial=partial) if attempt == record.attempt:
             return replace(record, partial=_text(partial))
+        case TurnCompleted(fallback=Fallback()) as ending:
+            # What the model had said by then is void, as if one more attempt had begun
+            attempt = record.attempt + bool(record.partial)
+            return replace(record, attempt=attempt, ending=ending, sequence=recorded.sequence)
         case TurnCompleted() | TurnFailed() | TurnCancelled() | ReplyRedacted() as ending:
             return replace(record, ending=ending, sequence=recorded.sequence)
         case _:
@@ -162,7 +166,9 @@ def _summary(reply: TurnCompleted, record: Record) -> dict[str, JsonValue]:
     """Say what the turn came to, in the form of its phase where it has one."""
     exchange = reply.exchange
     if exchange is None:
-        return {"finish": reply.finish, "turn": reply.turn, "sequence": record.sequence}
+        data: dict[str, JsonValue] = {"finish": reply.finish, "turn": reply.turn}
+        instead: dict[str, JsonValue] = {"fallback": reply.fallback.code} if reply.fallback else {}
+        return {**data, **instead, "sequence": record.sequence}
     if exchange.kind == "debrief":
         return {"debrief_complete": True}
     return {

@@ -17,6 +17,7 @@ from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.cartridge import Cartridge, read_cartridge_source
 from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark, instead_of
 from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.memory_source import ReadPolicy, instead, read_policy
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.slots import filled_slots, slots_in
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
@@ -77,6 +78,18 @@ class Library:
         place = filled_slots(spec.file, attributes)
         text = data_text(self.folder_of(blueprint.blueprint), place, "cartridge")
         return read_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
+
+    def memory_policy(self, blueprint: Blueprint) -> ReadPolicy | None:
+        """Read the memory policy; its defaults, with what is wrong, where it cannot be used."""
+        spec = blueprint.policies.memory
+        if spec is None:
+            return None
+        file = f"{blueprint.blueprint}/{spec.file}"
+        try:
+            text = data_text(self.folder_of(blueprint.blueprint), spec.file, "policies.memory")
+        except Refused as refused:
+            return instead(f"{file}: {refused.detail}")
+        return read_policy(text, file)
 
     def prompt_files(
         self,

@@ -1,4 +1,4 @@
-"""What packages register: sources of layers, and checks of replies, under entry points.
+"""What packages register under entry points: sources of layers, checks of replies, resolvers.
 
 A name that nobody registers is refused before a session opens by it.
 """
@@ -13,13 +13,16 @@ from typing import Final, Protocol, cast
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.asking import RegisteredResolver
 from turnlog.projections.blueprint.faults import instead_of
 from turnlog.projections.blueprint.layer import SourceLayer
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.services.runtime.resolver import Resolver
 
 SOURCES: Final = "turnlog.sources"
 CHECKS: Final = "turnlog.checks"
+RESOLVERS: Final = "turnlog.resolvers"
 
 Check = Callable[[str, JsonValue], str | None]
 """Given a text and what the rule names, says what is wrong with it; none when nothing is."""
@@ -43,8 +46,15 @@ def source_named(name: str) -> Source:
     return cast("Source", _loaded(SOURCES, name))
 
 
+def resolver_named(name: str) -> Resolver:
+    """Load a resolver; raises `Refused` when no package registers it."""
+    return cast("Resolver", _loaded(RESOLVERS, name))
+
+
 def check_plugins(blueprint: Blueprint) -> None:
-    """See that every source and check a blueprint names is there; raises `Refused`."""
+    """See that everything a blueprint names is registered; raises `Refused`."""
+    if isinstance(blueprint.resolver, RegisteredResolver):
+        _entry(RESOLVERS, blueprint.resolver.source)
     for layer in blueprint.layers.values():
         if isinstance(layer, SourceLayer):
             _entry(SOURCES, layer.source)

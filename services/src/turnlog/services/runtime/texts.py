@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
@@ -96,7 +97,7 @@ class TextReader:
     def note(self, events: Iterable[Recorded]) -> None:
         """Hold the texts of events that passed by anyway."""
         for recorded in events:
-            for name in ("text", "replacement"):
+            for name in ("text", "replacement", "results", "answer"):
                 content = getattr(recorded.event, name, None)
                 if isinstance(content, Plain):
                     key = (recorded.tenant, recorded.stream_sequence, name)

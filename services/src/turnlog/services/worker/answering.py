@@ -23,6 +23,7 @@ from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.window.material import Material
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.prices import cost_of
+from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.runtime.tasks import stopped
 from turnlog.services.runtime.telemetry import Tracing, note_answer, note_failure, traceparent
@@ -35,6 +36,7 @@ from turnlog.services.worker.heartbeat import Heart
 from turnlog.services.worker.model.exchange import Finished, Model
 from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.recovery import spoken, whole_answer
+from turnlog.services.worker.resolving import Resolving, Unroutable
 from turnlog.services.worker.silence import silence_of
 
 
@@ -122,6 +124,7 @@ class Answering:
             Spent(usage, cost),
             material.phases,
             whole.closed.tools,
+            references=material.references,
         )
         await self.sessions.act(delivery.tenant, delivery.session, command, by)
         return True
@@ -182,10 +185,22 @@ class Answering:
         await asyncio.sleep(seconds)
         try:
             speaking.guard = guard_of(speaking.material)
+            if await self._leads_nowhere(speaking, state, by):
+                return Unroutable()
             prepared = await self.contexts.prepare(state, speaking.attempt, speaking.material, by)
             return await self._listened(speaking, prepared)
-        except (ModelFailure, Refused, Corrupt) as end:
+        except (ModelFailure, ResolverFailure, Refused, Corrupt) as end:
             return end
+
+    async def _leads_nowhere(self, speaking: Speaking, state: SessionState, by: By) -> bool:
+        """Ask the resolver, where there is one; what it answers stands by for the model's word."""
+        material, resolving = speaking.material, Resolving(self.sessions)
+        resolved = await resolving.resolved(state, speaking.attempt, material, by)
+        if resolved is None:
+            return False
+        if material.blueprint.calls[material.call_kind(state)].fallback:
+            speaking.fallback = await resolving.answer(speaking.tenant, resolved)
+        return resolved.entity is None
 
     async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished | Violation:
         request = model_request(prepared.request)

@@ -38,6 +38,8 @@ class Speaking:
     guard: Guard = field(default_factory=lambda: Guard("none", ()))
     request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
     """What is sent; nothing until the call is on the log."""
+    fallback: str | None = None
+    """What is answered where no model answers; none where the turn fails then."""
     first_token: int | None = None
     _started: float = field(default_factory=_now)
 

@@ -29,7 +29,10 @@ from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.library import Library
 from turnlog.services.runtime.plugins import source_named
 from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.worker.model.failures import ModelFailure
 
+OFF: Final = "off"
+"""The model of a service that has none."""
 _PINNED: Final = (FileLayer, SourceLayer)
 """Layers whose text is fixed at the first call, also when there is none."""
 
@@ -59,9 +62,14 @@ class Contexts:
     async def prepare(
         self, state: SessionState, attempt: Attempt, material: Material, by: By
     ) -> Prepared:
-        """Pin prompts if need be, assemble, record; raises `Superseded` when it is too late."""
+        """Pin prompts if need be, assemble, record; raises `Superseded` when it is too late.
+
+        Where there is no model to ask, `ModelFailure` is raised before anything is recorded.
+        """
         profile = material.blueprint.profiles[state.profile]
         model = self.default_model if profile.model == "default" else profile.model
+        if model == OFF:
+            raise ModelFailure("model_off", "there is no model to ask")
         at = rfc3339(self.sessions.clock())
         call = Call(material.call_kind(state), model, provider_of(model), at)
         await self._pin(state, attempt, material.blueprint, call.provider, by)

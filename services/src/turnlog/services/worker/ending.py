@@ -17,9 +17,17 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.ports import Blobs, TokenStream
 from turnlog.events.tokens import AttemptClosed, ToolRequest
 from turnlog.projections.session.attempts import UNKNOWN
-from turnlog.projections.session.commands import Attempt, CompleteTurn, EndAttempt, Spent, Withheld
+from turnlog.projections.session.commands import (
+    Attempt,
+    CompleteTurn,
+    EndAttempt,
+    FallBack,
+    Spent,
+    Withheld,
+)
 from turnlog.projections.session.state import SessionState
 from turnlog.services.runtime.prices import PriceTable
+from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
@@ -27,11 +35,12 @@ from turnlog.services.worker.guard import Violation
 from turnlog.services.worker.model.exchange import Finished
 from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.model.retry import delay
+from turnlog.services.worker.resolving import FREE, Unroutable
 from turnlog.services.worker.spending import spent
 
 Cut = Literal["unwanted", "overdue", "stopped"]
 """Ended from outside: superseded or cancelled, past its deadline, or its worker is stopping."""
-End = Finished | Violation | ModelFailure | Refused | Corrupt | Cut
+End = Finished | Violation | ModelFailure | ResolverFailure | Unroutable | Refused | Corrupt | Cut
 
 OVERDUE: Final = Fault(code="deadline", detail="not answered in time", retryable=True)
 STOPPED: Final = Fault(code="handed-back", detail="its worker was stopped", retryable=True)
@@ -43,6 +52,17 @@ class Again:
 
     attempt: Attempt
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """What is answered without the model, and why."""
+
+    code: str
+    detail: str
+    text: str
+    fault: Fault | None = None
+    """What the model failed of; none where it was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +82,14 @@ class Endings:
         match end:
             case Finished():
                 return await self._finished(delivery, speaking, end, by)
-            case ModelFailure():
+            case ModelFailure(code="model_off", detail=detail) if speaking.fallback is not None:
+                unasked = Instead("model_off", detail, speaking.fallback)
+                return await self._instead(delivery, speaking, unasked, by)
+            case ModelFailure() | ResolverFailure():
                 return await self._failed(delivery, speaking, end, by)
+            case Unroutable():
+                unasked = Instead("unroutable", "the resolver knows no way to answer it", "")
+                return await self._instead(delivery, speaking, unasked, by)
             case Violation():
                 return await self._withheld(delivery, speaking, end, by)
             case Refused(code=code, detail=detail):
@@ -71,7 +97,7 @@ class Endings:
                 return await self._given_up(delivery, speaking, fault, by)
             case Corrupt():
                 fault = Fault(code="corrupt", detail=str(end), retryable=False)
-                return await self._given_up(delivery, speaking, fault, by)
+                return await self._broken_off(delivery, speaking, fault, by)
             case "overdue":
                 return await self._given_up(delivery, speaking, OVERDUE, by)
             case "unwanted":
@@ -105,6 +131,7 @@ class Endings:
             taken,
             speaking.material.phases,
             closed.tools,
+            references=speaking.material.references,
         )
         done = await self.sessions.act(delivery.tenant, delivery.session, completed, by)
         return verdict_for(done.state, speaking.attempt)
@@ -131,7 +158,7 @@ class Endings:
         self,
         delivery: Delivery,
         speaking: Speaking,
-        failure: ModelFailure,
+        failure: ModelFailure | ResolverFailure,
         by: By,
     ) -> Verdict | Again:
         retries = speaking.material.blueprint.policies.retries
@@ -158,6 +185,31 @@ class Endings:
         return verdict_for(done.state, speaking.attempt)
 
     async def _given_up(
+        self, delivery: Delivery, speaking: Speaking, fault: Fault, by: By
+    ) -> Verdict:
+        """Fail the turn, unless something can be answered without the model."""
+        if speaking.fallback is not None:
+            instead = Instead(fault.code, fault.detail, speaking.fallback, fault)
+            return await self._instead(delivery, speaking, instead, by)
+        return await self._broken_off(delivery, speaking, fault, by)
+
+    async def _instead(
+        self, delivery: Delivery, speaking: Speaking, instead: Instead, by: By
+    ) -> Verdict:
+        answered = FallBack(
+            speaking.attempt,
+            instead.text,
+            await self._spent(speaking) if instead.fault else FREE,
+            instead.code,
+            instead.detail,
+            instead.fault,
+            speaking.shown,
+            speaking.material.references,
+        )
+        done = await self.sessions.act(delivery.tenant, delivery.session, answered, by)
+        return verdict_for(done.state, speaking.attempt)
+
+    async def _broken_off(
         self, delivery: Delivery, speaking: Speaking, fault: Fault, by: By
     ) -> Verdict:
         taken = await self._spent(speaking)

@@ -24,13 +24,14 @@ FailureCode = Literal[
     "empty",
     "content_filtered",
     "context_overflow",
+    "model_off",
     "unauthorised",
     "unknown_model",
     "bad_request",
 ]
 """`incomplete` is an end without a finish reason, `malformed` an unreadable chunk, `empty` an end
 with nothing said. `content_filtered` is a refusal before the answer began; an answer that a filter
-ended is a `Finished` with that reason."""
+ended is a `Finished` with that reason. `model_off` is a service that was started without one."""
 
 RETRYABLE: frozenset[FailureCode] = frozenset(
     {

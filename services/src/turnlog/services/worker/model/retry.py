@@ -5,6 +5,7 @@ Pure: the chance in it is handed in, so that a recorded decision can be had agai
 
 from __future__ import annotations
 
+from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.worker.model.failures import ModelFailure
 
 _DOUBLINGS = 60
@@ -13,7 +14,7 @@ _DOUBLINGS = 60
 
 def delay(
     attempt: int,
-    failure: ModelFailure,
+    failure: ModelFailure | ResolverFailure,
     *,
     base_seconds: float,
     jitter: float,

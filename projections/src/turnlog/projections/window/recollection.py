@@ -1,0 +1,40 @@
+"""Recollection: what a reader of the memory is told, as a list of plain messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from pydantic import JsonValue
+
+from turnlog.projections.blueprint.schema import History
+from turnlog.projections.session.state import Said, SessionState, TurnRef
+from turnlog.projections.window.history import chosen, reaches_further
+from turnlog.projections.window.memory import Recall, messages_in
+
+Message = dict[str, JsonValue]
+"""`role`, `content`, `created_at` and `meta`, which names the turn."""
+
+
+def told(recall: Recall, state: SessionState) -> tuple[TurnRef, ...]:
+    """Give the turns a reader is told, oldest first."""
+    return chosen(History(), state, recall)[0]
+
+
+def lies_further_back(recall: Recall, state: SessionState) -> bool:
+    """Tell whether a reader might be told turns that the state keeps as runs only."""
+    return reaches_further(History(), state, None, recall)
+
+
+def wire(turns: Iterable[TurnRef], texts: Mapping[Said, str]) -> tuple[Message, ...]:
+    """Spell turns as messages, in order."""
+    return tuple(message for ref in turns for message in _messages(ref, texts))
+
+
+def _messages(ref: TurnRef, texts: Mapping[Said, str]) -> Iterator[Message]:
+    for said in messages_in(ref):
+        yield {
+            "role": "user" if said is ref.text else "assistant",
+            "content": texts[said],
+            "created_at": said.at,
+            "meta": {"turn": ref.turn},
+        }

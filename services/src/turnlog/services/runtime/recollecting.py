@@ -1,0 +1,22 @@
+"""Recollecting: what a reader of a session's memory is told now, with the texts it takes."""
+
+from __future__ import annotations
+
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.call import Needs
+from turnlog.projections.window.history import said_in
+from turnlog.projections.window.memory import Recall
+from turnlog.projections.window.recollection import Message, lies_further_back, told, wire
+from turnlog.services.runtime.sessions import Sessions
+
+
+async def recollected(
+    sessions: Sessions, state: SessionState, recall: Recall
+) -> tuple[Message, ...]:
+    """Give the messages, oldest first."""
+    if lies_further_back(recall, state):
+        state = await sessions.load_whole(state.tenant, state.session, state.head.sequence)
+    turns = told(recall, state)
+    needs = Needs(blobs=(), said=tuple(said_in(turns)), older=False)
+    texts = await sessions.texts.fetch(state.tenant, needs)
+    return wire(turns, texts.said)
