@@ -48,6 +48,16 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class Brought:
+    """Where the inputs of a turn stand in the log."""
+
+    sequence: int
+    """The event's sequence."""
+    place: int
+    """Where that event lies in the stream."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnRef:
     """A settled turn."""
 
@@ -86,6 +96,8 @@ class WaitingTurn:
     text: Said | None
     event: str
     """Id of the event that queued it."""
+    inputs: Brought | None = None
+    """None where it came without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +150,8 @@ class OpenTurn:
     """Who made the latest claim."""
     calls: int = 0
     """Calls of this turn whose prompt is fixed."""
+    inputs: Brought | None = None
+    """What it brought along; none where it came without any."""
     context: Said | None = None
     """Where the manifest of its latest call stands; digest is that of the request."""
     resolved: Resolved | None = None
@@ -211,6 +225,8 @@ class SessionState:
     waiting: tuple[WaitingTurn, ...] = ()
     submitted: int = 0
     """Turns so far, of whatever fate."""
+    called: dict[str, int] = field(default_factory=dict[str, int])
+    """Kind of call to where the latest prompt of that kind lies in the stream."""
     completed: int = 0
     """Turns that got a reply."""
     commands: tuple[Memo, ...] = ()

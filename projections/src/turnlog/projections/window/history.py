@@ -8,7 +8,8 @@ from typing import Final
 
 from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt
-from turnlog.projections.blueprint.schema import Budget, History
+from turnlog.projections.blueprint.budget import Budget
+from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
 from turnlog.projections.window.call import Texts
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
@@ -61,7 +62,10 @@ def chosen(
 def _rule(turns: TurnRef | Run) -> str | None:
     if turns.excluded:
         return "excluded"
-    return None if turns.status == "completed" else turns.status
+    if turns.status != "completed":
+        return turns.status
+    silent = isinstance(turns, TurnRef) and not messages_in(turns)
+    return "nothing was said" if silent else None
 
 
 def merged(out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
@@ -76,9 +80,16 @@ def merged(out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
 
 
 def reaches_further(
-    view: History, state: SessionState, budget: Budget | None, recall: Recall | None = None
+    view: History,
+    state: SessionState,
+    budget: Budget | None,
+    recall: Recall | None = None,
+    tokens: int = 0,
 ) -> bool:
-    """Tell whether a view could hold turns that the state keeps as runs only."""
+    """Tell whether a view could hold turns that the state keeps as runs only.
+
+    `tokens` is what the budget allows.
+    """
     if not any(_rule(run) is None for run in state.earlier):
         return False
     if view.all:
@@ -92,7 +103,7 @@ def reaches_further(
     if budget is None:
         return True
     held = sum(ref.characters for ref in usable)
-    return held < budget.tokens * budget.counter.chars_per_token
+    return held < tokens * budget.counter.chars_per_token
 
 
 def said_in(turns: Sequence[TurnRef]) -> Iterator[Said]:

@@ -22,7 +22,7 @@ from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Assembled, Call, Texts, provider_of
+from turnlog.projections.window.call import Assembled, Call, provider_of
 from turnlog.projections.window.material import Material
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
@@ -90,7 +90,7 @@ async def _assembled(desk: Desk, state: SessionState, material: Material, call: 
     read = {digest_of(text): text for _, text in files.values()}
     stored = tuple(digest for digest in asked.blobs if digest not in read)
     texts = await desk.sessions.texts.fetch(state.tenant, replace(asked, blobs=stored))
-    return assemble(material, state, call, Texts({**texts.blobs, **read}, texts.said))
+    return assemble(material, state, call, replace(texts, blobs={**texts.blobs, **read}))
 
 
 def _unpinned(

@@ -18,7 +18,7 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Blobs, Log
 from turnlog.projections.session.state import Said
-from turnlog.projections.window.call import Needs, Texts
+from turnlog.projections.window.call import Earlier, Needs, Texts
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -63,10 +63,20 @@ class TextReader:
 
     async def fetch(self, tenant: str, needs: Needs) -> Texts:
         """Give every text a call needs; raises `Corrupt` where one cannot be had."""
-        said, blobs = await asyncio.gather(
-            self._said(tenant, needs.said), self.read_blobs(tenant, needs.blobs)
+        said, blobs, earlier = await asyncio.gather(
+            self._said(tenant, needs.said),
+            self.read_blobs(tenant, needs.blobs),
+            self._earlier(tenant, needs.earlier),
         )
-        return Texts(blobs, said)
+        return Texts(blobs, said, earlier)
+
+    async def _earlier(self, tenant: str, place: int | None) -> Earlier | None:
+        if place is None:
+            return None
+        (recorded,) = await self.log.at(tenant, [place])
+        if not isinstance(recorded.event, ContextAssembled):
+            raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
+        return Earlier(recorded.event.call, recorded.event.manifest)
 
     async def read_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
         """Give the texts of blobs."""
