@@ -47,7 +47,6 @@ MANIFEST = Manifest(
     sequence=1,
     assembler=1,
     counter=Counter(name="chars/4", exact=False),
-    between="\n\n",
     tokens=0,
     parts=(),
     digest=DIGEST,

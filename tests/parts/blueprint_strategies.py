@@ -47,7 +47,7 @@ class Variant:
     def budget(self) -> int | None:
         """Tokens allowed."""
         budget = self.blueprint.budget.get(self.blueprint.calls["reply"].budget or "")
-        return budget.tokens if budget else None
+        return budget.tokens if budget and isinstance(budget.tokens, int) else None
 
 
 PARAGRAPHS = st.text("abc ", min_size=1, max_size=60).map(str.strip)

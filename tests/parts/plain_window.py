@@ -19,7 +19,7 @@ def plain_window(variant: Variant, session: Given) -> list[ChatMessage] | None:
     view = variant.blueprint.history["recent"]
     if view.max_turns is not None:
         turns = turns[-view.max_turns :] if view.max_turns else []
-    fixed = sum(tokens(variant, text) for slot in slots for text in texts(variant, session, slot))
+    fixed = sum(tokens(variant, joined(variant, session, slot)) for slot in slots)
     budget = variant.budget
     ladder = variant.blueprint.budget["window"].ladder
     while budget is not None and fixed + said(variant, turns) > budget:
@@ -58,8 +58,13 @@ def rendered(
     """Give the messages of a slot."""
     if "history" in slot:
         return [message for turn in turns for message in messages_of(turn)]
-    content = "\n\n".join(text for text in texts(variant, session, slot) if text)
+    content = joined(variant, session, slot)
     return [ChatMessage("system" if "system" in slot else "user", content)] if content else []
+
+
+def joined(variant: Variant, session: Given, slot: dict[str, list[str]]) -> str:
+    """Give the layers of a slot as they stand in one message."""
+    return "\n\n".join(text for text in texts(variant, session, slot) if text)
 
 
 def texts(variant: Variant, session: Given, slot: dict[str, list[str]]) -> list[str]:

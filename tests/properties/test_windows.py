@@ -189,12 +189,17 @@ def test_a_layer_that_is_absent_leaves_no_gap(case: Case) -> None:
 
 @few
 @given(cases())
-def test_the_tokens_of_a_part_are_those_of_the_text_it_stands_for(case: Case) -> None:
+def test_the_parts_of_a_message_share_its_tokens_and_its_characters(case: Case) -> None:
+    shares: dict[int, list[Part]] = {}
     for part in case.assembled.manifest.parts:
         if part.message is None:
             assert (part.tokens, part.characters, part.digest) == (0, 0, None)
         elif not isinstance(part.source, FromTurns):
-            assert part.tokens == tokens(case.variant, "x" * part.characters)
+            shares.setdefault(part.message, []).append(part)
+    for place, parts in shares.items():
+        content = case.messages[place].content
+        assert sum(part.characters for part in parts) == len(content)
+        assert sum(part.tokens for part in parts) == tokens(case.variant, content)
 
 
 TALK = st.lists(st.tuples(st.text("ab\n", min_size=1), st.text("cd\n", min_size=1)), max_size=12)

@@ -54,7 +54,6 @@ MANIFEST = Manifest(
     sequence=3,
     assembler=1,
     counter=Counter(name="chars/4", exact=False),
-    between="\n\n",
     tokens=0,
     parts=(),
     digest=digest_of("request"),

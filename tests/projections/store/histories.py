@@ -82,7 +82,6 @@ def assembled(turn: int, call: str, *parts: Part) -> ContextAssembled:
         sequence=1,
         assembler=1,
         counter=Counter(name="chars/4", exact=False),
-        between="\n\n",
         budget=1000,
         tokens=sum(p.tokens for p in parts if p.kept),
         parts=parts,

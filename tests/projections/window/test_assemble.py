@@ -117,7 +117,8 @@ def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
     with pytest.raises(Refused) as refusal:
         assembled(session, BLUEPRINT, FILES)
     assert refusal.value.code == "over-budget"
-    assert refusal.value.detail == "59 tokens do not fit 30: persona 4, city 5, input 50"
+    sizes = "persona 4 (always kept), city 5, input 50 (always kept)"
+    assert refusal.value.detail == f"59 tokens do not fit 30: {sizes}"
     assert refusal.value.fix == "shorten the input or raise the budget by 29 tokens"
 
 
@@ -125,7 +126,8 @@ def test_a_history_that_may_not_be_cut_is_named_too() -> None:
     rigid = blueprint_of(TEXT.replace("[{drop_oldest_pairs: {history: recent}}]", "[]"))
     with pytest.raises(Refused) as refusal:
         assembled(talked(("x" * 40, "y" * 40), blueprint=rigid), rigid, FILES)
-    assert refusal.value.detail == "31 tokens do not fit 30: persona 4, city 5, history 20, input 2"
+    sizes = "persona 4 (always kept), city 5, history 20, input 2 (always kept)"
+    assert refusal.value.detail == f"31 tokens do not fit 30: {sizes}"
 
 
 def test_parameters_of_the_call_go_with_the_request() -> None:

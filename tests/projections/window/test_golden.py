@@ -16,6 +16,7 @@ from turnlog.events.manifest import (
     FromBlueprint,
     FromEvent,
     FromResolved,
+    FromSegment,
     FromTurns,
     Part,
 )
@@ -149,6 +150,8 @@ def _source(part: Part) -> str:
             return f"event {sequence} {field}"
         case FromResolved(resolution=sequence, lines=lines):
             return f"event {sequence} {', '.join(lines.values())}"
+        case FromSegment(segment=segment, version=version):
+            return f"segment {segment} version {version}"
         case FromBlob(path=path):
             return path
         case FromBlueprint():

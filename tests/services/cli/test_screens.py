@@ -57,7 +57,7 @@ def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
     said = passages(found.request.messages, found.manifest)
     for place, message in enumerate(found.request.messages):
         of_this = [passage for passage in said if passage.message == place]
-        assert found.manifest.between.join(passage.text for passage in of_this) == message.content
+        assert "".join(passage.text for passage in of_this) == message.content
         assert {passage.role for passage in of_this} == {message.role}
 
 

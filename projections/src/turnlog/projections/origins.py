@@ -18,6 +18,7 @@ from turnlog.events.manifest import (
     FromBlueprint,
     FromEvent,
     FromResolved,
+    FromSegment,
     FromTurns,
     Part,
 )
@@ -80,7 +81,7 @@ def origin(part: Part, known: Sequence[Recorded]) -> PartOrigin:
 
 def _sources(part: Part, known: Sequence[Recorded]) -> Iterator[Recorded]:
     match part.source:
-        case None | FromTurns():
+        case None | FromTurns() | FromSegment():
             pass
         case FromBlob(digest=digest):
             yield from (each for each in known if _pins(each, part.layer, digest))

@@ -22,13 +22,17 @@ from turnlog.events.content import Erased, Plain, Sealed, digest_of
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.manifest import (
     Counter,
+    Cut,
     FromBlob,
     FromBlueprint,
     FromEvent,
+    FromSegment,
     FromTurns,
     Manifest,
+    Omission,
     Part,
     Source,
+    StepTaken,
 )
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
@@ -202,7 +206,6 @@ def _manifest() -> Manifest:
         sequence=6,
         assembler=1,
         counter=Counter(name="chars/4", exact=False),
-        between="\n\n",
         budget=4_000,
         tokens=31,
         parts=(
@@ -210,6 +213,7 @@ def _manifest() -> Manifest:
             _part("language", FromEvent(sequence=1, field="attributes.language"), 0),
             _part("house", FromBlueprint(text="Answer briefly."), 0),
             _part("history", FromTurns(view="recent", first=1, last=2), 1),
+            _fenced(),
             Part(
                 layer="hints",
                 component="hints",
@@ -219,7 +223,44 @@ def _manifest() -> Manifest:
                 rule="drop hints",
             ),
         ),
+        steps=(
+            StepTaken(step="lower_tier", on="npc", section="npc", before=40, after=28),
+            StepTaken(step="trim", on="npc", before=38, after=31),
+        ),
+        omitted=(Omission(scope="world", ref="world.two", segment=4, reason="it is empty"),),
+        stale=True,
         digest=digest_of("request"),
+    )
+
+
+def _fenced() -> Part:
+    source = FromSegment(
+        segment=7,
+        version=2,
+        digest=digest_of("segment"),
+        scope="npc",
+        ref="npc.innkeeper",
+        locale="en",
+        variant="b",
+        tier=1,
+        type="npc_description",
+        priority="high",
+    )
+    return Part(
+        layer="npc",
+        component="npc",
+        item="npc.innkeeper",
+        source=source,
+        before="=== NPC_BEGIN ===\nNPC: npc.innkeeper\n",
+        after="\n=== NPC_END ===",
+        cut=Cut(of=30, to=20),
+        indented=(0, 12),
+        message=3,
+        role="user",
+        characters=74,
+        tokens=19,
+        treatment="trimmed",
+        rule="trim 20",
     )
 
 

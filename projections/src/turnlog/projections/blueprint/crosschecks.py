@@ -12,14 +12,17 @@ from pathlib import PurePosixPath
 from typing import Final, assert_never
 
 from turnlog.projections.blueprint.asking_remarks import remarks_on_asking
+from turnlog.projections.blueprint.budget_checks import budget_remarks
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
     ChoicesLayer,
     FieldsLayer,
     FileLayer,
+    InputLayer,
     Layer,
     ResolvedLayer,
+    SegmentsLayer,
     SourceLayer,
     TextLayer,
     WhenAttribute,
@@ -33,11 +36,12 @@ from turnlog.projections.blueprint.schema import (
     HistoryMessages,
     SystemMessage,
     UserMessage,
+    Value,
 )
-from turnlog.projections.blueprint.slots import filled_slots, slots_in
+from turnlog.projections.blueprint.segment_checks import segment_remarks
+from turnlog.projections.blueprint.slots import slots_in
 from turnlog.projections.blueprint.strict import Name
 from turnlog.projections.blueprint.values import expected_of, fits
-from turnlog.projections.window.counting import count
 
 PROVIDER: Final = "provider"
 """The slot of a file layer that is not an attribute."""
@@ -57,7 +61,8 @@ def crosschecked(blueprint: Blueprint) -> Remarks:
         _searched(blueprint, ("prompts", "search"), blueprint.prompts.search),
         *(_call(blueprint, name, call) for name, call in blueprint.calls.items()),
         _histories(blueprint),
-        _ladders(blueprint),
+        budget_remarks(blueprint),
+        segment_remarks(blueprint),
         _profiles(blueprint),
         _phases(blueprint),
         _paths(blueprint),
@@ -80,9 +85,23 @@ def _values(blueprint: Blueprint) -> Remarks:
             if spec.default is not None and not fits(spec, spec.default):
                 fix = f"write {expected_of(spec)}"
                 yield Remark((*path, "default"), f"the default is no `{spec.type}`", fix)
+            yield from _bounds(path, spec)
     if PROVIDER in blueprint.attributes:
         what = f"`{PROVIDER}` is the provider of the model in use"
         yield Remark(("attributes", PROVIDER), what, "choose another name")
+
+
+def _bounds(path: Path, spec: Value) -> Remarks:
+    """Find what is said of a kind of value that has no such thing."""
+    if spec.of is not None and spec.type != "list":
+        yield Remark((*path, "of"), f"a value of type {spec.type} has no items", "leave it out")
+    for word, bound in (("min", spec.min), ("max", spec.max)):
+        if bound is not None and spec.type != "int":
+            yield Remark((*path, word), f"a value of type {spec.type} has no size", "leave it out")
+    if spec.min is not None and spec.max is not None and spec.min > spec.max:
+        yield Remark((*path, "max"), f"it is less than min {spec.min}", "change one of the two")
+    for name, inner in (spec.of or {}).items():
+        yield from _bounds((*path, "of", name), inner)
 
 
 def _layers(blueprint: Blueprint) -> Remarks:
@@ -106,7 +125,9 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
         case FileLayer(file=file, search=search):
             yield from _place(blueprint, (*path, "file"), file)
             yield from _searched(blueprint, (*path, "search"), search or ())
-        case FieldsLayer() | ChoicesLayer() | ResolvedLayer() | SourceLayer():
+        case InputLayer(input=name):
+            yield from _unknown((*path, "input"), "input", name, blueprint.inputs)
+        case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
             return
         case _ as never:
             assert_never(never)
@@ -149,7 +170,10 @@ def _call(blueprint: Blueprint, name: Name, call: CallSpec) -> Remarks:
         yield from _unknown((*path, "parameters", parameter), "parameter", parameter, PARAMETERS)
     if call.budget:
         yield from _unknown((*path, "budget"), "budget", call.budget, blueprint.budget)
-        yield from _too_small(blueprint, path, call)
+    for at, slot in enumerate(call.messages):
+        if not isinstance(slot, HistoryMessages) and slot.form:
+            form = (*path, "messages", at, "form")
+            yield from _unknown(form, "form", slot.form, blueprint.forms)
 
 
 def _names(call: CallSpec) -> Iterator[tuple[Path, Name]]:
@@ -170,38 +194,11 @@ def _names(call: CallSpec) -> Iterator[tuple[Path, Name]]:
                 assert_never(never)
 
 
-def _too_small(blueprint: Blueprint, path: Path, call: CallSpec) -> Remarks:
-    budget = blueprint.budget.get(call.budget or "")
-    if budget is None:
-        return
-    listed = [blueprint.layers[name] for _, name in _names(call) if name in blueprint.layers]
-    fixed = [layer for layer in listed if isinstance(layer, TextLayer) and layer.keep == "always"]
-    least = sum(count(budget.counter, len(filled_slots(layer.text, {}))) for layer in fixed)
-    if least > budget.tokens:
-        what = f"its `keep: always` texts take {least} tokens, `{call.budget}` has {budget.tokens}"
-        yield Remark((*path, "budget"), what, f"give the budget more than {least} tokens")
-
-
 def _histories(blueprint: Blueprint) -> Remarks:
     for name, view in blueprint.history.items():
         if view.all and view.max_turns is not None:
             what = f"`{name}` is the whole history, so it has no `max_turns`"
             yield Remark(("history", name, "max_turns"), what, "leave out one of the two")
-
-
-def _ladders(blueprint: Blueprint) -> Remarks:
-    for name, budget in blueprint.budget.items():
-        users = [call for call in blueprint.calls.values() if call.budget == name]
-        listed = {view for call in users for place, view in _names(call) if place[-1] == "history"}
-        for rung, step in enumerate(budget.ladder):
-            path = ("budget", name, "ladder", rung, "drop_oldest_pairs", "history")
-            view = step.drop_oldest_pairs.history
-            yield from _unknown(path, "history", view, blueprint.history)
-            if view in blueprint.history and users and view not in listed:
-                what = f"no call with budget `{name}` lists the history `{view}`"
-                yield Remark(path, what, instead_of(view, listed))
-            if view in blueprint.history and blueprint.history[view].all:
-                yield Remark(path, f"`{view}` is `all: true`, it is never cut", "name another view")
 
 
 def _profiles(blueprint: Blueprint) -> Remarks:

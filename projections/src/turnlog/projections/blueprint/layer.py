@@ -35,7 +35,8 @@ class WhenPhase(Strict):
 
 
 When = Literal["first_turn", "reply_redacted"] | WhenContext | WhenAttribute | WhenPhase
-"""`reply_redacted` holds for one call: the next one after a reply was withheld."""
+"""`reply_redacted` holds for one call: the next one after a reply was withheld. `first_turn` is
+what an input of that name says, else it holds until a turn has been completed."""
 
 
 Found = Literal["intent", "entity", "identifiers", "results"]
@@ -106,6 +107,37 @@ class ResolvedLayer(_Layer):
     """Label to what was found; an empty value leaves no line."""
 
 
+class Segments(Strict):
+    """Which segments of the library."""
+
+    scope: Name
+    """Their scope."""
+    ref: str | None = None
+    """Path to their reference: `attributes...`, `inputs...`, or `item...` of a list."""
+    tier: str | None = None
+    """Path to the highest tier that may stand; without one every tier may."""
+    except_: Annotated[tuple[str, ...], Field(alias="except")] = ()
+    """Types that do not stand by themselves; a ladder may put them in place of the others."""
+
+
+class SegmentsLayer(_Layer):
+    """Texts of the library, fetched anew for every call and recorded with it."""
+
+    segments: Segments
+    """Which ones, in the order of their ids."""
+    each: str | None = None
+    """Path to a list, `inputs...`: the layer has a piece for each of its items."""
+    heading: str = ""
+    """The line above each piece; what an item says may stand in it as `{name}`."""
+
+
+class InputLayer(_Layer):
+    """What a turn brings along beside its text."""
+
+    input: Name
+    """Which input."""
+
+
 class SourceLayer(_Layer):
     """Text from a source that a package registers under `turnlog.sources`.
 
@@ -117,19 +149,23 @@ class SourceLayer(_Layer):
 
 
 Layer = Annotated[
-    Annotated[FileLayer, Tag("(file)")]
+    Annotated[SegmentsLayer, Tag("(segments)")]
+    | Annotated[FileLayer, Tag("(file)")]
     | Annotated[TextLayer, Tag("(text)")]
     | Annotated[AttributeLayer, Tag("(attribute)")]
+    | Annotated[InputLayer, Tag("(input)")]
     | Annotated[FieldsLayer, Tag("(fields)")]
     | Annotated[ChoicesLayer, Tag("(each)")]
     | Annotated[ResolvedLayer, Tag("(resolved)")]
     | Annotated[SourceLayer, Tag("(source)")],
     Discriminator(
-        form_by("file", "text", "attribute", "fields", "each", "resolved", "source"),
+        form_by(
+            "segments", "file", "text", "attribute", "input", "fields", "each", "resolved", "source"
+        ),
         custom_error_type="layer_source",
         custom_error_message=(
-            "a layer needs one of: `file`, `text`, `attribute`, `fields`, `each`, `resolved`, "
-            "`source`"
+            "a layer needs one of: `segments`, `file`, `text`, `attribute`, `input`, `fields`, "
+            "`each`, `resolved`, `source`"
         ),
     ),
 ]

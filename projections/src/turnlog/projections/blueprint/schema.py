@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Discriminator, Field, JsonValue, Tag, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag, field_validator
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.forms import form_by
@@ -18,6 +18,8 @@ from turnlog.projections.blueprint.asking import (
     ResolverSpec,
     SessionSpec,
 )
+from turnlog.projections.blueprint.budget import Budget
+from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import Layer
 from turnlog.projections.blueprint.memory import MemorySpec, ReaderName
 from turnlog.projections.blueprint.phases import PhasesSpec
@@ -44,15 +46,34 @@ PARAMETERS: Final = frozenset(
 nothing else is let through, and no secret comes to stand in a pinned blueprint."""
 
 
+Type = Literal["id", "text", "locale", "int", "bool", "list", "map"]
+
+
 class Value(Strict):
     """One attribute or input: what may be given, and what stands in when nothing is."""
 
-    type: Literal["id", "text", "locale", "int", "bool", "list", "map"]
+    type: Type
     """What kind of value it is."""
     required: bool = False
     """Whether it must be given."""
     default: JsonValue = None
     """What it is when it is not given."""
+    of: dict[Name, Of] | None = None
+    """Of a list: what each of its items says, and nothing else."""
+    min: int | None = None
+    """Of a whole number: the least it may be."""
+    max: int | None = None
+    """Of a whole number: the most it may be."""
+
+
+def _spelt_out(written: object) -> object:
+    """Read `tier: int` as `tier: {type: int, required: true}`."""
+    return {"type": written, "required": True} if isinstance(written, str) else written
+
+
+Of = Annotated[Value, BeforeValidator(_spelt_out, json_schema_input_type=Type | Value)]
+"""A value of an item; only its type is as much as to say that it must be there."""
+Value.model_rebuild()
 
 
 class SystemMessage(Strict):
@@ -60,6 +81,13 @@ class SystemMessage(Strict):
 
     system: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The layers, in order."""
+    form: Name | None = None
+    """How they are set apart; joined by a blank line where nothing is said."""
+
+    @property
+    def layers(self) -> tuple[Name, ...]:
+        """The layers, in order."""
+        return self.system
 
 
 class UserMessage(Strict):
@@ -67,6 +95,13 @@ class UserMessage(Strict):
 
     user: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The layers, in order."""
+    form: Name | None = None
+    """How they are set apart; joined by a blank line where nothing is said."""
+
+    @property
+    def layers(self) -> tuple[Name, ...]:
+        """The layers, in order."""
+        return self.user
 
 
 class HistoryMessages(Strict):
@@ -104,6 +139,12 @@ class CallSpec(Strict):
     fallback: Literal["resolved.answer"] | None = None
     """What is answered where the model is off or fails; without it the turn fails."""
 
+    @property
+    def layers(self) -> tuple[Name, ...]:
+        """The layers of all its messages, in order."""
+        made = (slot for slot in self.messages if not isinstance(slot, HistoryMessages))
+        return tuple(name for slot in made for name in slot.layers)
+
 
 class History(Strict):
     """A view of the session's turns."""
@@ -114,38 +155,6 @@ class History(Strict):
     """At most so many of the latest turns."""
     memory: ReaderName | None = None
     """Which block of the memory policy bounds it; without one, none does."""
-
-
-class CharactersPerToken(Strict):
-    """Counts a token for every so many characters, and one for what is left over."""
-
-    chars_per_token: Annotated[int, Field(ge=1, le=1_000)]
-    """How many characters make a token."""
-
-
-class DropOldestPairs(Strict):
-    """Leaves out the oldest turn of a history, question and answer together."""
-
-    history: Name
-    """Of which view."""
-
-
-class Step(Strict):
-    """One rung of a ladder: what is done when something does not fit."""
-
-    drop_oldest_pairs: DropOldestPairs
-    """Leave out the oldest turn; exhausted when none is left."""
-
-
-class Budget(Strict):
-    """How much a call may hold, who counts it, and what goes first."""
-
-    tokens: Annotated[int, Field(ge=1, le=100_000_000)]
-    """Tokens the whole prompt may have."""
-    counter: CharactersPerToken = CharactersPerToken(chars_per_token=4)
-    """Who counts."""
-    ladder: tuple[Step, ...] = ()
-    """The steps, each repeated until it is exhausted before the next is taken."""
 
 
 class Retries(Strict):
@@ -213,6 +222,13 @@ class Prompts(Strict):
     """Folders beside the blueprint, in order; the first that has the file wins."""
 
 
+class SegmentsSpec(Strict):
+    """How the library is asked for segments."""
+
+    locale: Annotated[tuple[str, ...], Field(min_length=1)] = ("en",)
+    """Locales or paths to one, `attributes...` or `inputs...`; the first that has segments wins."""
+
+
 class Blueprint(Strict):
     """A kind of session."""
 
@@ -242,8 +258,12 @@ class Blueprint(Strict):
     """The kinds of call a session makes."""
     history: dict[Name, History] = {}
     """Named views of the turns."""
+    forms: dict[Name, Form] = {}
+    """Named ways to set the layers of a message apart."""
     budget: dict[Name, Budget] = {}
     """Named budgets."""
+    segments: SegmentsSpec = SegmentsSpec()
+    """How the library is asked for segments."""
     phases: PhasesSpec | None = None
     """How it runs the phases of its cartridge."""
     policies: Policies = Policies()
@@ -283,8 +303,14 @@ def reach(blueprint: Blueprint) -> int:
     """
     looking = [call for call in blueprint.calls.values() if _looks_back(blueprint, call)]
     budgets = [blueprint.budget.get(call.budget or "") for call in looking]
-    widths = [found.tokens * found.counter.chars_per_token if found else 0 for found in budgets]
+    widths = [_width(found) if found else 0 for found in budgets]
     return max(widths, default=0) if all(widths) else 0
+
+
+def _width(budget: Budget) -> int:
+    """Characters a budget has room for; 0 where a turn may say that it is more."""
+    tokens = budget.tokens
+    return tokens * budget.counter.chars_per_token if isinstance(tokens, int) else 0
 
 
 def _looks_back(blueprint: Blueprint, call: CallSpec) -> bool:

@@ -55,12 +55,31 @@ def checked_values(
                 "missing-value", f"{name} must be given", field=f"{field}.{name}", fix=fix
             )
     defaults = {name: spec.default for name, spec in specs.items() if spec.default is not None}
-    return {**defaults, **given}
+    full = {**defaults, **given}
+    return {name: _items(specs[name], value, f"{field}.{name}") for name, value in full.items()}
+
+
+def _items(spec: Value, value: JsonValue, field: str) -> JsonValue:
+    """Check what the items of a list say."""
+    if spec.of is None or not isinstance(value, list):
+        return value
+    items = ((f"{field}.{place}", item) for place, item in enumerate(value))
+    return [checked_values(spec.of, _mapping(item, at), at) for at, item in items]
+
+
+def _mapping(item: JsonValue, field: str) -> Values:
+    if isinstance(item, dict):
+        return item
+    detail = f"{json.dumps(item)[:80]} is not an object"
+    raise Refused("wrong-type", detail, field=field, fix="send an object")
 
 
 def expected_of(spec: Value) -> str:
     """Say for people what kind of value is taken."""
-    return _EXPECTED[spec.type]
+    most = spec.max if spec.max is not None else MAX_INT
+    if spec.type == "int" and spec.min is not None:
+        return f"a whole number from {spec.min} to {most}"
+    return f"a whole number up to {most}" if spec.max is not None else _EXPECTED[spec.type]
 
 
 def fits(spec: Value, value: JsonValue) -> bool:
@@ -73,7 +92,7 @@ def fits(spec: Value, value: JsonValue) -> bool:
         case "locale":
             return isinstance(value, str) and re.fullmatch(LOCALE, value) is not None
         case "int":
-            return isinstance(value, int) and not isinstance(value, bool)
+            return isinstance(value, int) and not isinstance(value, bool) and _within(spec, value)
         case "bool":
             return isinstance(value, bool)
         case "list":
@@ -82,6 +101,12 @@ def fits(spec: Value, value: JsonValue) -> bool:
             return isinstance(value, dict)
         case _ as never:
             assert_never(never)
+
+
+def _within(spec: Value, value: int) -> bool:
+    least = value if spec.min is None else spec.min
+    most = value if spec.max is None else spec.max
+    return least <= value <= most
 
 
 def schema_of(specs: Mapping[str, Value]) -> Values:
@@ -109,11 +134,13 @@ def _typed(spec: Value) -> Values:
         case "locale":
             return {"type": "string", "pattern": LOCALE}
         case "int":
-            return {"type": "integer", "minimum": -MAX_INT, "maximum": MAX_INT}
+            least = -MAX_INT if spec.min is None else spec.min
+            most = MAX_INT if spec.max is None else spec.max
+            return {"type": "integer", "minimum": least, "maximum": most}
         case "bool":
             return {"type": "boolean"}
         case "list":
-            return {"type": "array"}
+            return {"type": "array", **({"items": schema_of(spec.of)} if spec.of else {})}
         case "map":
             return {"type": "object"}
         case _ as never:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from difflib import get_close_matches
+from types import NoneType
 from typing import Annotated, Final, cast, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
@@ -88,6 +89,8 @@ def _inside(kind: object, step: str | int) -> object:
         field = kind.model_fields.get(str(step))
         return field and field.annotation
     inner = get_args(kind)
+    if NoneType in inner:
+        return _inside(next(form for form in inner if form is not NoneType), step)
     if get_origin(kind) is Annotated:
         return _inside(inner[0], step)
     if get_origin(kind) is dict:

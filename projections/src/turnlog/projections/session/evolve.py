@@ -34,6 +34,7 @@ from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.state import (
     REMEMBERED_COMMANDS,
     UNBOUNDED,
+    Brought,
     ChoiceMade,
     Memo,
     Note,
@@ -103,7 +104,8 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return _submitted(state, recorded, event)
         case TurnQueued() as event:
             said = _said(recorded, "text", event.text)
-            waiting = WaitingTurn(event.turn, said, recorded.envelope.id)
+            brought = _brought(recorded, event)
+            waiting = WaitingTurn(event.turn, said, recorded.envelope.id, brought)
             return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
         case TurnReleased(turn=turn):
             return _released(state, recorded, turn)
@@ -172,15 +174,21 @@ def _reference(recorded: Recorded, event: ReferenceUpdated) -> Reference:
 
 def _submitted(state: SessionState, recorded: Recorded, event: TurnSubmitted) -> SessionState:
     said = _said(recorded, "text", event.text)
-    opened = OpenTurn(event.turn, said, recorded.envelope.id, recorded.envelope.time)
+    at, brought = recorded.envelope.time, _brought(recorded, event)
+    opened = OpenTurn(event.turn, said, recorded.envelope.id, at, inputs=brought)
     return replace(state, open=opened, submitted=event.turn)
+
+
+def _brought(recorded: Recorded, event: TurnSubmitted | TurnQueued) -> Brought | None:
+    return Brought(recorded.sequence, recorded.stream_sequence) if event.inputs else None
 
 
 def _released(state: SessionState, recorded: Recorded, turn: int) -> SessionState:
     released = next((waiting for waiting in state.waiting if waiting.turn == turn), None)
     if released is None:
         return state
-    opened = OpenTurn(turn, released.text, released.event, recorded.envelope.time)
+    at, brought = recorded.envelope.time, released.inputs
+    opened = OpenTurn(turn, released.text, released.event, at, inputs=brought)
     rest = tuple(waiting for waiting in state.waiting if waiting.turn != turn)
     return replace(state, open=opened, waiting=rest)
 

@@ -6,14 +6,16 @@ from typing import assert_never
 
 from turnlog.projections.blueprint.layer import When, WhenAttribute, WhenContext, WhenPhase
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.call import Call
 from turnlog.projections.window.material import Material
 
 
-def holds(when: When, material: Material, state: SessionState) -> bool:
+def holds(when: When, material: Material, state: SessionState, call: Call) -> bool:
     """Tell whether a condition holds for the next call."""
     match when:
         case "first_turn":
-            return state.completed == 0
+            said = call.inputs.get("first_turn")
+            return said if isinstance(said, bool) else state.completed == 0
         case "reply_redacted":
             return _untold(state)
         case WhenContext(context=level):

@@ -1,75 +1,145 @@
 """The ladder: what goes when a prompt does not fit, in the order its author wrote.
 
-A step is repeated until it changes nothing; only then comes the next. A prompt that fits is
-returned untouched, and one that cannot be made to fit is refused with what stands in the way.
+A step is repeated until it makes nothing shorter any more; only then comes the next. A prompt
+that fits is returned untouched, and one that cannot be made to fit is refused with what stands
+in the way.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
-from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.schema import Budget, CharactersPerToken, Step
-from turnlog.projections.window.history import LeftOut, merged
+from pydantic import JsonValue
+
+from turnlog.events.manifest import StepTaken
+from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
+from turnlog.projections.blueprint.ladder import Ladder
+from turnlog.projections.window.counting import count
+from turnlog.projections.window.overflow import OverBudget, sizes_of
+from turnlog.projections.window.pieces import TakeStep
 from turnlog.projections.window.plan import (
     HistorySlot,
+    LayerSlot,
     Plan,
-    Slot,
-    piece_tokens,
-    plan_tokens,
+    content,
+    message,
 )
+from turnlog.projections.window.steps import taken
 
 
-def fitted(plan: Plan, budget: Budget | None, tools: int = 0) -> Plan:
-    """Cut a plan down to its budget, beside the tokens of tools that are offered with it.
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much something takes."""
 
-    Raises `Refused` `over-budget` when that cannot be.
+    tokens: int
+    characters: int
+
+
+Measure = Callable[[Plan], Size]
+
+
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """One ladder to be climbed: what it measures, and how much that may be."""
+
+    ladder: Ladder
+    measure: Measure
+    limit: int
+    section: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """What is known beside the plan."""
+
+    budget: Budget
+    inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    beside: int = 0
+    """Tokens of the tools that are offered with the prompt."""
+    registered: Mapping[str, TakeStep] = field(default_factory=dict[str, TakeStep])
+    """Steps of packages."""
+
+    @property
+    def limit(self) -> int:
+        """Tokens the whole prompt may have."""
+        return allowed(self.budget.tokens, self.inputs)
+
+
+def fitted(plan: Plan, fitting: Fitting) -> tuple[Plan, tuple[StepTaken, ...]]:
+    """Cut a plan down: first its sections, then the whole; says what was done.
+
+    Raises `OverBudget` when that cannot be.
     """
-    if budget is None:
-        return plan
-    tokens = plan_tokens(plan, budget.counter) + tools
-    for step in budget.ladder:
-        if tokens > budget.tokens:
-            plan = _taken(plan, step, over=tokens - budget.tokens)
-            tokens = plan_tokens(plan, budget.counter) + tools
-    if tokens > budget.tokens:
-        raise _over(plan, budget, tokens, tools)
-    return plan
+    taken_steps: list[StepTaken] = []
+    for climb in _climbs(fitting):
+        plan, steps = _climbed(plan, climb, fitting)
+        taken_steps += steps
+    return plan, tuple(taken_steps)
 
 
-def _taken(plan: Plan, step: Step, over: int) -> Plan:
-    """Repeat a step until it has saved `over` tokens or changes nothing any more."""
-    view = step.drop_oldest_pairs.history
-    return tuple(
-        _without_oldest(slot, over) if isinstance(slot, HistorySlot) and slot.view == view else slot
-        for slot in plan
+def _climbs(fitting: Fitting) -> list[Climb]:
+    budget = fitting.budget
+    sections = [
+        Climb(
+            section.ladder,
+            partial(section_size, layer=layer, counter=budget.counter),
+            allowed(section.tokens, fitting.inputs),
+            layer,
+        )
+        for layer, section in budget.sections.items()
+    ]
+    whole = Climb(
+        budget.ladder,
+        partial(plan_size, counter=budget.counter, beside=fitting.beside),
+        fitting.limit,
+    )
+    return [*sections, whole]
+
+
+def _climbed(plan: Plan, climb: Climb, fitting: Fitting) -> tuple[Plan, list[StepTaken]]:
+    size = climb.measure(plan)
+    steps: list[StepTaken] = []
+    for step in climb.ladder:
+        before = size
+        while size.tokens > climb.limit:
+            shorter = taken(plan, step.rung, size.tokens - climb.limit, fitting.registered)
+            less = climb.measure(shorter)
+            # A step that does not shorten is exhausted; this is also why climbing ends
+            if less.characters >= size.characters:
+                break
+            plan, size = shorter, less
+        if size != before:
+            steps.append(_noted(step.word, step.target, climb, before, size))
+    if size.tokens > climb.limit:
+        sizes = sizes_of(plan, climb.section, fitting.budget.counter, fitting.beside)
+        raise OverBudget(size.tokens, climb.limit, sizes, climb.section)
+    return plan, steps
+
+
+def _noted(word: str, target: str, climb: Climb, before: Size, after: Size) -> StepTaken:
+    return StepTaken(
+        step=word, on=target, section=climb.section, before=before.tokens, after=after.tokens
     )
 
 
-def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
-    dropped: list[LeftOut] = []
-    for exchange in slot.exchanges:
-        if over <= 0:
-            break
-        dropped.append(LeftOut(exchange.turn, exchange.turn, "drop_oldest_pairs"))
-        over -= exchange.tokens
-    left_out = merged((*slot.left_out, *dropped))
-    return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
+def plan_size(plan: Plan, counter: CharactersPerToken, beside: int = 0) -> Size:
+    """Measure everything that stands in the prompt."""
+    tokens, characters = beside, 0
+    for slot in plan:
+        if isinstance(slot, HistorySlot):
+            tokens += sum(exchange.tokens for exchange in slot.exchanges)
+            characters += sum(exchange.characters for exchange in slot.exchanges)
+        else:
+            text = message(slot)
+            tokens += count(counter, text)
+            characters += len(text)
+    return Size(tokens, characters)
 
 
-def _over(plan: Plan, budget: Budget, tokens: int, tools: int) -> Refused:
-    sizes = [size for slot in plan for size in _sizes(slot, budget.counter)]
-    sizes += [f"tools {tools}"] if tools else []
-    return Refused(
-        "over-budget",
-        f"{tokens} tokens do not fit {budget.tokens}: {', '.join(sizes)}",
-        field="budget",
-        fix=f"shorten the input or raise the budget by {tokens - budget.tokens} tokens",
-    )
-
-
-def _sizes(slot: Slot, counter: CharactersPerToken) -> list[str]:
-    if isinstance(slot, HistorySlot):
-        said = sum(exchange.tokens for exchange in slot.exchanges)
-        return [f"history {said}"] if said else []
-    return [f"{piece.layer} {piece_tokens(piece, counter)}" for piece in slot.pieces if piece.text]
+def section_size(plan: Plan, layer: str, counter: CharactersPerToken) -> Size:
+    """Measure what one layer says, without its fences."""
+    blocks = (block for slot in plan if isinstance(slot, LayerSlot) for block in slot.blocks)
+    text = "".join(content(block) for block in blocks if block.layer == layer)
+    return Size(count(counter, text), len(text))

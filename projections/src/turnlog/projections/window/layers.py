@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar, assert_never
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, FromResolved, Source
+from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
     ChoicesLayer,
     FieldsLayer,
     FileLayer,
+    InputLayer,
     Layer,
     ResolvedLayer,
+    SegmentsLayer,
     SourceLayer,
     TextLayer,
 )
@@ -23,7 +26,9 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import Call, Texts
 from turnlog.projections.window.conditions import condition_name, holds
 from turnlog.projections.window.material import Material, listed
+from turnlog.projections.window.pieces import Block, Piece, stood
 from turnlog.projections.window.resolved import resolved_text
+from turnlog.projections.window.segments import segment_pieces
 
 INPUT: Final = "input"
 """The built-in layer: the text of the turn."""
@@ -35,52 +40,55 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A layer as it would stand in one call."""
+class Sources:
+    """Everything a layer's text can come from."""
 
-    layer: str
-    component: str
-    source: Source | None
-    text: str
-    """Empty when it is left out."""
-    keep: bool
-    rule: str | None = None
-    """The condition it stands under, or why it is left out."""
+    material: Material
+    state: SessionState
+    call: Call
+    texts: Texts
 
 
-def layer_piece(
-    material: Material, state: SessionState, call: Call, texts: Texts, name: str
-) -> Piece:
+def layer_block(sources: Sources, name: str, form: Form) -> Block:
     """Resolve one layer; raises `Corrupt` when a text it needs was not fetched."""
     if name == INPUT:
-        return _input(state, texts)
-    layer = material.blueprint.layers[name]
+        return Block(INPUT, "query", True, form, (_input(sources, form),))  # noqa: FBT003
+    layer = sources.material.blueprint.layers[name]
+    keep = layer.keep == "always"
+    return Block(name, layer.component, keep, form, _pieces(sources, layer, name, form))
+
+
+def _pieces(sources: Sources, layer: Layer, name: str, form: Form) -> tuple[Piece, ...]:
     rule = f"when {condition_name(layer.when)}" if layer.when else None
-    if layer.when and not holds(layer.when, material, state):
-        return Piece(name, layer.component, None, "", keep=False, rule=rule)
-    source, text = _sourced(layer, name, material, state, call, texts)
-    return Piece(
-        name, layer.component, source, text, layer.keep == "always", rule if text else NOTHING
-    )
+    material, state, call = sources.material, sources.state, sources.call
+    if layer.when and not holds(layer.when, material, state, call):
+        return (Piece(None, "", rule=rule),)
+    if isinstance(layer, SegmentsLayer):
+        found = segment_pieces(layer, name, form, state, call)
+        return tuple(_under(rule, piece) for piece in found) or (Piece(None, "", rule=NOTHING),)
+    source, text = _sourced(layer, name, sources)
+    return (_under(rule, _piece(source, text, form)),)
 
 
-def _input(state: SessionState, texts: Texts) -> Piece:
-    said = state.open.text if state.open else None
+def _under(rule: str | None, piece: Piece) -> Piece:
+    """Note the condition that a piece stands under."""
+    return replace(piece, rule=rule) if piece.text and rule else piece
+
+
+def _piece(source: Source | None, text: str, form: Form) -> Piece:
+    return stood(Piece(source, text), text, form) if text else Piece(source, text, rule=NOTHING)
+
+
+def _input(sources: Sources, form: Form) -> Piece:
+    said = sources.state.open.text if sources.state.open else None
     if said is None:
-        return Piece(INPUT, "query", None, "", keep=True, rule="no input")
+        return Piece(None, "", rule="no input")
     source = FromEvent(sequence=said.sequence, field=said.field)
-    text = _fetched(texts.said, said, INPUT)
-    return Piece(INPUT, "query", source, text, keep=True, rule=None if text else NOTHING)
+    return _piece(source, _fetched(sources.texts.said, said, INPUT), form)
 
 
-def _sourced(
-    layer: Layer,
-    name: str,
-    material: Material,
-    state: SessionState,
-    call: Call,
-    texts: Texts,
-) -> tuple[Source | None, str]:
+def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, str]:
+    material, state, call = sources.material, sources.state, sources.call
     match layer:
         case TextLayer(text=text):
             of = tuple(f"attributes.{slot}" for slot in slots_in(text))
@@ -88,6 +96,8 @@ def _sourced(
         case AttributeLayer(attribute=attribute):
             source = FromEvent(sequence=state.opened.sequence, field=f"attributes.{attribute}")
             return source, spelt(state.attributes.get(attribute))
+        case InputLayer(input=name):
+            return _brought(state, call, name)
         case FieldsLayer(heading=heading, fields=fields):
             spelled = [(label, listed(material.at(p, state))) for label, p in fields.items()]
             lines = [f"{label}: {value}" for label, value in spelled if value]
@@ -97,15 +107,25 @@ def _sourced(
             text = "\n".join(filter(None, (heading, *labels))) if labels else ""
             return _written(text, ("session.choices",))
         case ResolvedLayer():
-            return _resolved(layer, name, state, texts)
+            return _resolved(layer, name, state, sources.texts)
         case FileLayer() | SourceLayer():
             file = state.prompts.get(call.provider, {}).get(name)
             if file is None:
                 return None, ""
-            text = _fetched(texts.blobs, file.digest, name)
+            text = _fetched(sources.texts.blobs, file.digest, name)
             return FromBlob(digest=file.digest, path=file.path), text
+        case SegmentsLayer():
+            raise TypeError(name)
         case _ as never:
             assert_never(never)
+
+
+def _brought(state: SessionState, call: Call, name: str) -> tuple[Source | None, str]:
+    """Give what the turn brought along; where its event lies is known while it is open."""
+    given = state.open.inputs if state.open else None
+    if given is None or name not in call.inputs:
+        return None, ""
+    return FromEvent(sequence=given.sequence, field=f"inputs.{name}"), spelt(call.inputs[name])
 
 
 def _resolved(

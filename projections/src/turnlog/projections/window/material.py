@@ -7,6 +7,7 @@ it leads to is a value, and a value that is not there is empty.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -18,6 +19,7 @@ from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import BY_PHASE, PhaseGraph, graph_of
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.pieces import TakeStep
 
 SESSION_ONLY = "session_only"
 """The level of context every session has."""
@@ -30,6 +32,8 @@ class Material:
     blueprint: Blueprint
     cartridge: Cartridge = field(default_factory=dict[str, JsonValue])
     memory: MemoryPolicy | None = None
+    registered: Mapping[str, TakeStep] = field(default_factory=dict[str, TakeStep])
+    """The steps of packages that its ladders name."""
 
     @property
     def phases(self) -> PhaseGraph | None:

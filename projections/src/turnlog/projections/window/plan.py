@@ -1,4 +1,4 @@
-"""The plan of a prompt: slots in order, before and after the ladder has been applied.
+"""The plan of a prompt: slots in order, before and after the ladders have been climbed.
 
 A plan knows everything a part of the manifest says except its place among the messages, which
 is settled last, when it is known what stays.
@@ -6,13 +6,14 @@ is settled last, when it is known what stays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from turnlog.events.manifest import Role
-from turnlog.projections.blueprint.schema import CharactersPerToken
-from turnlog.projections.window.counting import count
+from turnlog.projections.blueprint.form import Form
+from turnlog.projections.window.fences import closing, opening
 from turnlog.projections.window.history import Exchange, LeftOut
-from turnlog.projections.window.layers import Piece
+from turnlog.projections.window.pieces import Block, Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class LayerSlot:
     """One message made of layers; without any text it leaves no trace."""
 
     role: Role
-    pieces: tuple[Piece, ...]
+    form: Form
+    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +38,69 @@ Slot = LayerSlot | HistorySlot
 Plan = tuple[Slot, ...]
 
 
-def piece_tokens(piece: Piece, counter: CharactersPerToken) -> int:
-    """Count a layer."""
-    return count(counter, len(piece.text))
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece with what stands around it in its message."""
+
+    block: Block
+    piece: Piece
+    before: str
+    after: str
+
+    @property
+    def text(self) -> str:
+        """All that it adds to the message."""
+        return self.before + self.piece.text + self.after
 
 
-def plan_tokens(plan: Plan, counter: CharactersPerToken) -> int:
-    """Count everything that stands in the prompt."""
-    return sum(_slot_tokens(slot, counter) for slot in plan)
+def stretches(slot: LayerSlot) -> Iterator[Stretch]:
+    """Set the pieces of a message that stand one behind the other."""
+    form, joint = slot.form, ""
+    for block in slot.blocks:
+        standing = block.standing
+        if not standing:
+            continue
+        last = standing[-1]
+        for piece, before in _led_in(block):
+            outer = opening(form, block.layer) if piece is standing[0] else form.segments_between
+            joined = joint + outer if piece is standing[0] else outer
+            after = closing(form, block.layer) if piece is last else ""
+            yield Stretch(block, piece, joined + before, after)
+        joint = form.between
 
 
-def _slot_tokens(slot: Slot, counter: CharactersPerToken) -> int:
-    if isinstance(slot, HistorySlot):
-        return sum(exchange.tokens for exchange in slot.exchanges)
-    return sum(piece_tokens(piece, counter) for piece in slot.pieces)
+def _led_in(block: Block) -> Iterator[tuple[Piece, str]]:
+    """Give the pieces that stand, the first of every item with its heading."""
+    shown = -1
+    for piece in block.standing:
+        item = piece.item
+        if item is None or item.place == shown or not item.heading:
+            yield piece, ""
+        else:
+            yield piece, item.heading + block.form.segments_between
+        shown = item.place if item else shown
+
+
+def content(block: Block) -> str:
+    """Give what a layer says, without its fences."""
+    between = block.form.segments_between
+    return between.join(before + piece.text for piece, before in _led_in(block))
+
+
+def message(slot: LayerSlot) -> str:
+    """Give the whole text of a message."""
+    return "".join(stretch.text for stretch in stretches(slot))
+
+
+def on_block(plan: Plan, layer: str, change: Callable[[Block], Block]) -> Plan:
+    """Change a layer, wherever it stands."""
+    return tuple(
+        replace(slot, blocks=tuple(_on(block, layer, change) for block in slot.blocks))
+        if isinstance(slot, LayerSlot)
+        else slot
+        for slot in plan
+    )
+
+
+def _on(block: Block, layer: str, change: Callable[[Block], Block]) -> Block:
+    return change(block) if block.layer == layer else block

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -21,6 +22,7 @@ from turnlog.events.manifest import (
     FromBlueprint,
     FromEvent,
     FromResolved,
+    FromSegment,
     FromTurns,
     Manifest,
     Part,
@@ -58,8 +60,8 @@ def read_parts(
         if isinstance(part.source, FromTurns):
             messages += _run(part, part.source, turns)
         else:
-            text = _checked(part, _text(part.source, known, blobs))
-            _join(messages, part, text, manifest.between)
+            text = _stands(part, _text(part.source, known, blobs))
+            _join(messages, part, part.before + text + part.after)
     return tuple(messages)
 
 
@@ -75,10 +77,10 @@ def tools_of(manifest: Manifest) -> tuple[dict[str, JsonValue], ...]:
 def blobs_of(manifest: Manifest) -> tuple[Digest, ...]:
     """Name the blobs that reading back will ask for."""
     sources = (part.source for part in manifest.parts if part.message is not None)
-    return tuple(source.digest for source in sources if isinstance(source, FromBlob))
+    return tuple(each.digest for each in sources if isinstance(each, FromBlob | FromSegment))
 
 
-def _join(messages: list[ChatMessage], part: Part, text: str, between: str) -> None:
+def _join(messages: list[ChatMessage], part: Part, text: str) -> None:
     role, message = part.role, part.message
     if role is None or role == "tools" or message is None or message > len(messages):
         raise Corrupt(f"part {part.layer}", "it names no place among the messages")
@@ -86,25 +88,36 @@ def _join(messages: list[ChatMessage], part: Part, text: str, between: str) -> N
         messages.append(ChatMessage(role, text))
     else:
         before = messages[message].content
-        messages[message] = ChatMessage(role, before + between + text)
+        messages[message] = ChatMessage(role, before + text)
 
 
-def _checked(part: Part, text: str) -> str:
-    recorded = part.source.digest if isinstance(part.source, FromBlob) else part.digest
-    if recorded and digest_of(text) != recorded:
-        raise Corrupt(f"part {part.layer}", "its text does not match the recorded digest")
-    return text
+def _stands(part: Part, text: str) -> str:
+    """Do to a text what was done to it then; raises `Corrupt` when it is not that text."""
+    source = part.source
+    if isinstance(source, FromBlob | FromSegment) and digest_of(text) != source.digest:
+        raise _altered(part)
+    left = text[: part.cut.to] if part.cut else text
+    ends = (*part.indented, len(left))
+    lines = [left[begin:end] for begin, end in pairwise((0, *ends))]
+    stands = " ".join(lines)
+    if part.digest and digest_of(stands) != part.digest:
+        raise _altered(part)
+    return stands
+
+
+def _altered(part: Part) -> Corrupt:
+    return Corrupt(f"part {part.layer}", "its text does not match the recorded digest")
 
 
 def _text(
-    source: FromBlob | FromEvent | FromBlueprint | FromResolved,
+    source: FromBlob | FromSegment | FromEvent | FromBlueprint | FromResolved,
     events: Sequence[Recorded],
     blobs: Mapping[Digest, str],
 ) -> str:
     match source:
         case FromBlueprint(text=text):
             return text
-        case FromBlob(digest=digest):
+        case FromBlob(digest=digest) | FromSegment(digest=digest):
             if digest not in blobs:
                 raise Corrupt(f"blob {digest}", "it was not fetched")
             return blobs[digest]

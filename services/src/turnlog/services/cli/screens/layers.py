@@ -36,7 +36,7 @@ def traced_prompt(prompt: PromptView, origins: Sequence[PartOrigin]) -> Iterator
             if passage.message != shown:
                 shown = passage.message
                 yield Text(f"{shown + 1} {passage.role}", "bold")
-            yield beside(part.layer, passage.text, colours[part.layer], width, colours[part.layer])
+            yield beside(part.layer, passage.drawn, colours[part.layer], width, colours[part.layer])
         yield _below(came_from(by_part[id(part)]), width)
     yield from _tools(origins, colours, width)
 

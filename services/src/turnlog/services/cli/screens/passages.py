@@ -22,6 +22,13 @@ class Passage:
     message: int
     role: Role
     text: str
+    """All that the part adds to the message."""
+
+    @property
+    def drawn(self) -> str:
+        """The same without the blank line that joins it to the part before."""
+        before = self.part.before
+        return self.text[len(before) - len(before.lstrip("\n")) :]
 
 
 def passages(messages: Sequence[ChatMessage], manifest: Manifest) -> tuple[Passage, ...]:
@@ -44,5 +51,5 @@ def _passages(messages: Sequence[ChatMessage], manifest: Manifest) -> Iterator[P
                 yield Passage(part, place, messages[place].role, messages[place].content)
             continue
         text = messages[first].content[begins : begins + part.characters]
-        begins = begins + part.characters + len(manifest.between) if end == first else 0
+        begins = begins + part.characters if end == first else 0
         yield Passage(part, first, messages[first].role, text)

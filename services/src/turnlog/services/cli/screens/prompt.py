@@ -18,6 +18,7 @@ from turnlog.events.manifest import (
     FromBlueprint,
     FromEvent,
     FromResolved,
+    FromSegment,
     FromTurns,
     Manifest,
     Part,
@@ -86,7 +87,7 @@ def _messages(
             shown = passage.message
             yield Text(f"{shown + 1} {passage.role}", "bold")
         colour = colours[passage.part.layer]
-        yield beside(passage.part.layer, passage.text, colour, width, colour)
+        yield beside(passage.part.layer, passage.drawn, colour, width, colour)
 
 
 def part_table(manifest: Manifest) -> Table:
@@ -131,6 +132,8 @@ def source(origin: Source | None) -> Text:
             return Text("nowhere", QUIET)
         case FromBlob(digest=digest, path=path):
             return Text(path).append(f"  blob {short(digest)}", QUIET)
+        case FromSegment(segment=segment, version=version):
+            return Text(f"segment {segment}").append(f"  version {version}", QUIET)
         case FromEvent(sequence=sequence, field=field):
             return Text(f"event {sequence}").append(f"  {field}", QUIET)
         case FromBlueprint():

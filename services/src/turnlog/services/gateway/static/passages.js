@@ -18,8 +18,9 @@ export function passages(messages, manifest) {
       return;
     }
     const points = Array.from(messages[part.message].content);
-    found[part.message].push({ part, text: points.slice(begins, begins + part.characters).join("") });
-    begins = next === part.message ? begins + part.characters + Array.from(manifest.between).length : 0;
+    const joint = /^\n*/.exec(part.before ?? "")[0].length;
+    found[part.message].push({ part, text: points.slice(begins + joint, begins + part.characters).join("") });
+    begins = next === part.message ? begins + part.characters : 0;
   });
   return found;
 }
@@ -50,6 +51,7 @@ export function colours(manifest) {
 export function sourceOf(source) {
   if (!source) return "nowhere";
   if (source.path !== undefined) return source.path;
+  if (source.segment !== undefined) return `segment ${source.segment}, version ${source.version}`;
   if (source.field !== undefined) return `event ${source.sequence}, ${source.field}`;
   if (source.view !== undefined) return source.first === source.last ? `turn ${source.first}` : `turns ${source.first} to ${source.last}`;
   return source.of?.length ? `the blueprint, with ${counted(source.of.length, "value")}` : "the blueprint";

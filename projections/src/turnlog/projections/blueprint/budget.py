@@ -1,0 +1,69 @@
+"""Budgets as an author writes them: how much a call may hold, who counts it, what goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Discriminator, Field, JsonValue, Tag
+
+from turnlog.projections.blueprint.ladder import Ladder
+from turnlog.projections.blueprint.strict import Name, Strict
+
+Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class CharactersPerToken(Strict):
+    """Counts a token for every so many characters, and one for what is left over."""
+
+    chars_per_token: Annotated[int, Field(ge=1, le=1_000)]
+    """How many characters make a token."""
+
+
+class ByInput(Strict):
+    """A number that a turn may bring along."""
+
+    default: Tokens
+    """What it is where the turn says nothing."""
+    input: Name
+    """The input that says it, of type `int`."""
+
+
+def _form(limit: object) -> str:
+    return "(default)" if isinstance(limit, Mapping | ByInput) else "(tokens)"
+
+
+Limit = Annotated[
+    Annotated[Tokens, Tag("(tokens)")] | Annotated[ByInput, Tag("(default)")],
+    Discriminator(_form),
+]
+
+
+class Section(Strict):
+    """A layer with a limit of its own, which is seen to before that of the whole."""
+
+    tokens: Limit
+    """Tokens its content may have, fences and all other layers apart."""
+    ladder: Ladder = ()
+    """The steps, taken on this layer alone."""
+
+
+class Budget(Strict):
+    """How much a call may hold, who counts it, and what goes first."""
+
+    tokens: Limit
+    """Tokens the whole prompt may have."""
+    counter: CharactersPerToken = CharactersPerToken(chars_per_token=4)
+    """Who counts."""
+    sections: dict[Name, Section] = {}
+    """Layers with limits of their own."""
+    ladder: Ladder = ()
+    """The steps, each repeated until it is exhausted before the next is taken."""
+
+
+def allowed(limit: Limit, inputs: Mapping[str, JsonValue]) -> int:
+    """Give a limit as it is for one turn."""
+    if isinstance(limit, int):
+        return limit
+    given = inputs.get(limit.input)
+    return given if isinstance(given, int) else limit.default

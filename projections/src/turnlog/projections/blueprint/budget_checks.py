@@ -1,0 +1,136 @@
+"""Checks of budgets: that their ladders can be climbed, and leave what may not be left out.
+
+A step names a layer that some call with that budget lists, of the kind the step is made for, and
+none that is always kept. What is certain to be too small is found before a session opens by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnlog.projections.blueprint.budget import Budget, ByInput, Limit
+from turnlog.projections.blueprint.faults import Path, Remark, instead_of
+from turnlog.projections.blueprint.ladder import (
+    Compress,
+    DropLowest,
+    DropOldestPairs,
+    Ladder,
+    LowerTier,
+    Replace,
+    Step,
+    Trim,
+)
+from turnlog.projections.blueprint.layer import SegmentsLayer, TextLayer
+from turnlog.projections.blueprint.schema import Blueprint, CallSpec, HistoryMessages
+from turnlog.projections.blueprint.slots import filled_slots
+from turnlog.projections.blueprint.strict import Name
+from turnlog.projections.window.counting import count
+
+Remarks = Iterator[Remark]
+
+_OF_SEGMENTS = (LowerTier, DropLowest, Replace)
+_OF_TEXTS = (Trim, Compress)
+_INPUT = "input"
+
+
+def budget_remarks(blueprint: Blueprint) -> Remarks:
+    """Check every budget, and every call against the one it names."""
+    for name, budget in blueprint.budget.items():
+        path = ("budget", name)
+        users = [call for call in blueprint.calls.values() if call.budget == name]
+        yield from _limit(blueprint, (*path, "tokens"), budget.tokens)
+        yield from _sections(blueprint, path, budget, users)
+        yield from _ladder(blueprint, path, budget.ladder, users)
+    for name, call in blueprint.calls.items():
+        yield from _too_small(blueprint, ("calls", name, "budget"), call)
+
+
+def _limit(blueprint: Blueprint, path: Path, limit: Limit) -> Remarks:
+    if not isinstance(limit, ByInput):
+        return
+    value = blueprint.inputs.get(limit.input)
+    at = (*path, "input")
+    if value is None:
+        fix = instead_of(limit.input, blueprint.inputs)
+        yield Remark(at, f"there is no input `{limit.input}`", fix)
+    elif value.type != "int" or value.min is None or value.min < 1:
+        what = f"`{limit.input}` may be something else than a number of tokens"
+        yield Remark(at, what, f"say `{{type: int, min: 1}}` of inputs.{limit.input}")
+
+
+def _sections(blueprint: Blueprint, path: Path, budget: Budget, users: list[CallSpec]) -> Remarks:
+    for layer, section in budget.sections.items():
+        here = (*path, "sections", layer)
+        yield from _listed(blueprint, here, layer, users)
+        yield from _limit(blueprint, (*here, "tokens"), section.tokens)
+        yield from _ladder(blueprint, here, section.ladder, users)
+        for rung, step in enumerate(section.ladder):
+            if step.target != layer:
+                at = (*here, "ladder", rung, step.word)
+                what = f"it cannot make room in section `{layer}`"
+                yield Remark(at, what, f"name `{layer}`, or put it on the ladder of the whole")
+
+
+def _ladder(blueprint: Blueprint, path: Path, ladder: Ladder, users: list[CallSpec]) -> Remarks:
+    for rung, step in enumerate(ladder):
+        at = (*path, "ladder", rung, step.word)
+        if isinstance(step.rung, DropOldestPairs):
+            yield from _view(blueprint, (*at, "history"), path, step.target, users)
+        else:
+            yield from _layer(blueprint, at, step, users)
+
+
+def _view(blueprint: Blueprint, at: Path, path: Path, view: Name, users: list[CallSpec]) -> Remarks:
+    listed = {
+        slot.history
+        for call in users
+        for slot in call.messages
+        if isinstance(slot, HistoryMessages)
+    }
+    if view not in blueprint.history:
+        yield Remark(at, f"there is no history `{view}`", instead_of(view, blueprint.history))
+    elif users and view not in listed:
+        what = f"no call with budget `{path[1]}` lists the history `{view}`"
+        yield Remark(at, what, instead_of(view, listed))
+    if view in blueprint.history and blueprint.history[view].all:
+        yield Remark(at, f"`{view}` is `all: true`, it is never cut", "name another view")
+
+
+def _layer(blueprint: Blueprint, at: Path, step: Step, users: list[CallSpec]) -> Remarks:
+    name, rung = step.target, step.rung
+    yield from _listed(blueprint, (*at, "layer"), name, users)
+    layer = blueprint.layers.get(name)
+    if (layer and layer.keep) or (name == _INPUT and not isinstance(rung, _OF_TEXTS)):
+        yield Remark((*at, "layer"), f"`{name}` is always kept", "name another layer")
+    if isinstance(rung, _OF_SEGMENTS) and not isinstance(layer, SegmentsLayer):
+        yield Remark((*at, "layer"), f"`{name}` has no segments", "name a layer that has")
+    if isinstance(rung, _OF_TEXTS) and isinstance(layer, SegmentsLayer):
+        what = f"`{name}` is made of segments, which are whole or not there"
+        yield Remark((*at, "layer"), what, "use lower_tier, drop_lowest, replace or drop")
+    if isinstance(rung, Replace) and isinstance(layer, SegmentsLayer):
+        kind = rung.with_.type
+        if kind not in layer.segments.except_:
+            what = f"segments of type `{kind}` stand in `{name}` already"
+            fix = f"say `except: [{kind}]` of layers.{name}.segments"
+            yield Remark((*at, "with", "type"), what, fix)
+
+
+def _listed(blueprint: Blueprint, at: Path, layer: Name, users: list[CallSpec]) -> Remarks:
+    known = (*blueprint.layers, _INPUT)
+    listed = {name for call in users for name in call.layers}
+    if layer not in known:
+        yield Remark(at, f"there is no layer `{layer}`", instead_of(layer, known))
+    elif users and layer not in listed:
+        yield Remark(at, f"no call with this budget lists `{layer}`", instead_of(layer, listed))
+
+
+def _too_small(blueprint: Blueprint, path: Path, call: CallSpec) -> Remarks:
+    budget = blueprint.budget.get(call.budget or "")
+    if budget is None or isinstance(budget.tokens, ByInput):
+        return
+    listed = [blueprint.layers.get(name) for name in call.layers]
+    fixed = [layer for layer in listed if isinstance(layer, TextLayer) and layer.keep == "always"]
+    least = sum(count(budget.counter, filled_slots(layer.text, {})) for layer in fixed)
+    if least > budget.tokens:
+        what = f"its `keep: always` texts take {least} tokens, `{call.budget}` has {budget.tokens}"
+        yield Remark(path, what, f"give the budget more than {least} tokens")

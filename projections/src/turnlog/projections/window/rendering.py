@@ -1,0 +1,122 @@
+"""Rendering: a plan becomes messages, and every piece of it a part of the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from turnlog.events.content import digest_of
+from turnlog.events.manifest import FromEvent, FromResolved, FromTurns, Part
+from turnlog.projections.blueprint.budget import CharactersPerToken
+from turnlog.projections.window.counting import shares
+from turnlog.projections.window.history import OUT_OF_REACH, Exchange, LeftOut, run_digest
+from turnlog.projections.window.pieces import Block, Piece
+from turnlog.projections.window.plan import (
+    HistorySlot,
+    LayerSlot,
+    Plan,
+    Stretch,
+    message,
+    stretches,
+)
+from turnlog.projections.window.request import ChatMessage
+
+
+def rendered(
+    plan: Plan, counter: CharactersPerToken
+) -> tuple[tuple[ChatMessage, ...], tuple[Part, ...]]:
+    """Give the messages of a plan, and its parts in order, those left out included."""
+    messages: list[ChatMessage] = []
+    parts: list[Part] = []
+    for slot in plan:
+        if isinstance(slot, HistorySlot):
+            parts += _history_parts(slot, len(messages))
+            messages += [said for exchange in slot.exchanges for said in exchange.messages]
+        else:
+            parts += _layer_parts(slot, len(messages), counter)
+            text = message(slot)
+            messages += [ChatMessage(slot.role, text)] if text else []
+    return tuple(messages), tuple(parts)
+
+
+def _layer_parts(slot: LayerSlot, place: int, counter: CharactersPerToken) -> Iterator[Part]:
+    standing = list(stretches(slot))
+    tokens = shares(counter, (stretch.text for stretch in standing))
+    shown = {
+        id(stretch.piece): _standing(slot, stretch, place, share)
+        for stretch, share in zip(standing, tokens, strict=True)
+    }
+    for block in slot.blocks:
+        for piece in block.pieces:
+            yield shown.get(id(piece)) or _left_out(block, piece)
+
+
+def _standing(slot: LayerSlot, stretch: Stretch, place: int, tokens: int) -> Part:
+    piece = stretch.piece
+    return Part(
+        layer=stretch.block.layer,
+        component=stretch.block.component,
+        item=piece.item.name if piece.item else None,
+        source=piece.source,
+        before=stretch.before,
+        after=stretch.after,
+        cut=piece.cut,
+        indented=piece.indented,
+        message=place,
+        role=slot.role,
+        digest=digest_of(piece.text)
+        if isinstance(piece.source, FromEvent | FromResolved)
+        else None,
+        characters=len(stretch.text),
+        tokens=tokens,
+        treatment=piece.treatment,
+        rule=piece.rule,
+    )
+
+
+def _left_out(block: Block, piece: Piece) -> Part:
+    return Part(
+        layer=block.layer,
+        component=block.component,
+        item=piece.item.name if piece.item else None,
+        source=piece.source,
+        treatment=piece.treatment,
+        rule=piece.rule,
+    )
+
+
+def _history_parts(slot: HistorySlot, place: int) -> list[Part]:
+    """Give runs and gaps in the order of their turns."""
+    parts: list[tuple[int, Part]] = [(out.first, _gap(slot.view, out)) for out in slot.left_out]
+    numbered = enumerate(slot.exchanges)
+    for _, run in groupby(numbered, key=lambda item: item[1].turn - item[0]):
+        exchanges = [exchange for _, exchange in run]
+        parts.append((exchanges[0].turn, _run(slot.view, exchanges, place)))
+        place += sum(len(exchange.messages) for exchange in exchanges)
+    return [part for _, part in sorted(parts, key=lambda item: item[0])]
+
+
+def _run(view: str, exchanges: list[Exchange], place: int) -> Part:
+    messages = [said for exchange in exchanges for said in exchange.messages]
+    return Part(
+        layer="history",
+        component="history",
+        source=FromTurns(view=view, first=exchanges[0].turn, last=exchanges[-1].turn),
+        message=place,
+        role=messages[0].role,
+        digest=run_digest(messages),
+        characters=sum(exchange.characters for exchange in exchanges),
+        tokens=sum(exchange.tokens for exchange in exchanges),
+        treatment="kept",
+    )
+
+
+def _gap(view: str, out: LeftOut) -> Part:
+    cut = out.rule in {"drop_oldest_pairs", OUT_OF_REACH}
+    return Part(
+        layer="history",
+        component="history",
+        source=FromTurns(view=view, first=out.first, last=out.last),
+        treatment="dropped" if cut else "absent",
+        rule=out.rule,
+    )
