@@ -34,6 +34,7 @@ from turnlog.services.gateway.turn_joining import (
     recorded,
     resumed,
 )
+from turnlog.services.runtime.sessions import Done
 
 SECOND_LOOKS: Final = (0.0, 0.1, 0.4)
 """Seconds to wait for replicas of TOKENS that may lag, before a cursor counts as invented."""
@@ -54,6 +55,13 @@ async def turn_stream(
     if not isinstance(record.ending, TurnCompleted):
         await _refuse_invented(desk.tokens, state, at)
     frames = _frames(desk, past[-1], at, record)
+    return EventStream(frames, Pace(desk.settings.keep_alive), desk.stopping)
+
+
+def begun_stream(desk: Desk, done: Done, turn: int) -> Response:
+    """Answer with the stream of a turn that was submitted this moment: nothing lies behind it."""
+    record = recorded(Record(turn), done.events)
+    frames = _frames(desk, done.events[-1], Cursor(turn), record)
     return EventStream(frames, Pace(desk.settings.keep_alive), desk.stopping)
 
 
@@ -99,6 +107,7 @@ async def _frames(desk: Desk, last: Recorded, at: Cursor, record: Record) -> Asy
     ):
         async for item in items:
             if isinstance(item, Recorded):
+                desk.sessions.note(item)
                 record = recorded(record, (item,))
                 at, shown = learnt(at, record)
             else:

@@ -54,6 +54,7 @@ async def _settled(desk: Desk, tenant: str, submitted: Submitted) -> Outcome:
     async with aclosing(desk.log.watch(tenant, submitted.session, before)) as events:
         async for recorded in events:
             seen.append(recorded)
+            desk.sessions.note(recorded)
             if settles(recorded, turn):
                 (told,) = (each for each in history(seen) if each.turn == turn)
                 return Outcome(told, recorded.sequence)

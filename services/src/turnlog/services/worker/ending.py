@@ -6,6 +6,7 @@ as a bare `attempt-ended` once somebody else speaks for the turn.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -123,7 +124,6 @@ class Endings:
             total=speaking.timings.total,
             tools=tools_in(end),
         )
-        await self.tokens.close(delivery.tenant, delivery.session, delivery.turn, closed)
         completed = CompleteTurn(
             speaking.attempt,
             speaking.text,
@@ -133,7 +133,11 @@ class Endings:
             closed.tools,
             references=speaking.material.references,
         )
-        done = await self.sessions.act(delivery.tenant, delivery.session, completed, by)
+        # Sent first, so that it is there if the batch never is; nobody has to wait for that.
+        _, done = await asyncio.gather(
+            self.tokens.close(delivery.tenant, delivery.session, delivery.turn, closed),
+            self.sessions.act(delivery.tenant, delivery.session, completed, by),
+        )
         return verdict_for(done.state, speaking.attempt)
 
     async def _withheld(

@@ -1,0 +1,78 @@
+"""What a streamed token costs this side of litellm, in processor time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from benchmarks.figure import Figure, Terms, at_most
+from benchmarks.parts.speaker import Speech, speaking_apart
+from turnlog.events.nats.layout import Terms as Layout
+from turnlog.events.nats.opening import JetStream, opened
+from turnlog.projections.session.commands import Attempt
+from turnlog.projections.window.material import Material
+from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.worker.attempt import Speaking
+from turnlog.services.worker.model.exchange import Finished, ModelRequest
+from turnlog.services.worker.model.litellm_library import load
+from turnlog.services.worker.model.litellm_model import LitellmModel
+
+MODEL: Final = "openai/bench"
+MESSAGES: Final = ({"role": "user", "content": "What time is it?"},)
+TOKENS: Final = 10_000
+
+
+async def measure(terms: Terms) -> Sequence[Figure]:
+    """Take the same stream bare and through a worker's attempt, in turn."""
+    async with AsyncExitStack() as stack:
+        speech = Speech(TOKENS, pace=0)
+        os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(speaking_apart(speech))
+        os.environ["OPENAI_API_KEY"] = "none"
+        server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
+        on = await stack.enter_async_context(opened(server.url, Layout(replicas=1)))
+        await _bare()
+        taken = [(await _cost(_bare), await _cost(lambda: _ours(on))) for _ in range(terms.runs)]
+    bare = tuple(each[0] for each in taken)
+    return (
+        Figure(
+            "processor time a token, ours",
+            f"processor time of a worker's attempt over a stream of {TOKENS:,} tokens, guarded and "
+            "published to NATS, less that of bare litellm over the same, in parts of the latter",
+            "%",
+            tuple(100 * (ours - theirs) / theirs for theirs, ours in taken),
+            at_most(10),
+        ),
+        Figure("processor time a token, litellm", "the same, of bare litellm", "us", bare),
+    )
+
+
+async def _cost(work: Callable[[], Awaitable[None]]) -> float:
+    """Give microseconds of processor time a token."""
+    began = time.process_time()
+    await work()
+    return (time.process_time() - began) / TOKENS * 1e6
+
+
+async def _bare() -> None:
+    asked = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    stream = await load().acompletion(**asked, **options)
+    heard = 0
+    while await anext(stream, None) is not None:
+        heard += 1
+    assert heard > TOKENS
+
+
+async def _ours(on: JetStream) -> None:
+    attempt = Attempt(1, "1.1", 1)
+    material = Material(Library().get("assistant"))
+    speaking = Speaking("bench", "session", attempt, on.tokens, material)
+    request = ModelRequest(MODEL, MESSAGES)
+    ended = await speaking.listen(attempt, request, LitellmModel())
+    assert isinstance(ended, Finished)
+    await on.connection.nc.flush()

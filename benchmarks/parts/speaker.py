@@ -1,0 +1,111 @@
+"""A model that says nothing but what time it is, over the OpenAI protocol, as fast as it is told.
+
+Each token is the clock reading at which it left, so whoever hears it knows how long it took. All
+processes of a machine read the same clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+END: Final = b"data: [DONE]\n\n"
+HEAD: Final = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+    b"connection: close\r\n\r\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What is said to each request."""
+
+    tokens: int
+    pace: float
+    """Seconds between two tokens."""
+
+
+@asynccontextmanager
+async def speaking(speech: Speech) -> AsyncGenerator[str]:
+    """Serve; gives what `OPENAI_API_BASE` is to be."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await _answer(speech, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass  # whoever asked is gone
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1_000)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+@asynccontextmanager
+async def speaking_apart(speech: Speech) -> AsyncGenerator[str]:
+    """Serve from a process of its own, whose time is nobody's here."""
+    told = ("--tokens", str(speech.tokens), "--pace", str(speech.pace))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __name__, *told, stdout=PIPE
+    )
+    assert process.stdout
+    try:
+        yield (await process.stdout.readline()).decode().strip()
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _answer(
+    speech: Speech, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+    await reader.readexactly(int(length))
+    writer.write(HEAD)
+    due = time.monotonic()
+    for _ in range(speech.tokens):
+        writer.write(_chunk({"content": f"{time.monotonic_ns()} "}, None))
+        await writer.drain()
+        due += speech.pace
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+    writer.write(_chunk({}, "stop") + _framed(END) + b"0\r\n\r\n")
+    await writer.drain()
+
+
+def _chunk(delta: dict[str, str], finish: str | None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    chunk = {"id": "b", "object": "chat.completion.chunk", "created": 0, "model": "bench"}
+    return _framed(b"data: %b\n\n" % json.dumps({**chunk, "choices": [choice]}).encode())
+
+
+def _framed(body: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+async def _serve(speech: Speech) -> None:
+    async with speaking(speech) as url:
+        print(url, flush=True)
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Serve until ended; prints the address."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokens", type=int, required=True)
+    parser.add_argument("--pace", type=float, required=True)
+    asked = parser.parse_args()
+    asyncio.run(_serve(Speech(asked.tokens, asked.pace)))
+
+
+if __name__ == "__main__":
+    main()
