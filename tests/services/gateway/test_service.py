@@ -76,7 +76,9 @@ async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
     assert {name: part["ready"] for name, part in ready["parts"].items()} == {
         "nats": True,
         "database": True,
+        "read_models": True,
     }
+    assert ready["lag"] == 0
 
 
 class SilentLog(MemoryLog):

@@ -26,7 +26,6 @@ from turnlog.projections.store import checkpoints, queries
 from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.reach import reached
 from turnlog.projections.store.schema import prepare
-from turnlog.services.projector.lag import lag
 from turnlog.services.runtime.telemetry import Tracing
 
 
@@ -321,23 +320,3 @@ async def test_span_of_a_batch_is_linked_to_the_traces_of_its_events_and_part_of
     assert span.parent is None
     assert len(span.links) == 2
     assert {f"{link.context.span_id:x}" for link in span.links} == {"1", "2"}
-
-
-@dataclass
-class Ended:
-    """Knows the end of a log in memory."""
-
-    log: MemoryLog
-
-    async def end(self, tenant: str) -> int:
-        """See `Ending.end`."""
-        del tenant
-        return len(self.log.stored)
-
-
-async def test_lag_is_what_the_log_has_and_the_rows_have_not(store: Store, log: MemoryLog) -> None:
-    assert (await lag(Ended(log), store, "t")).events == 0
-    story = await folded(store, log)
-    assert (await lag(Ended(log), store, "t")).events == 0
-    await story.tell(completed(2, "second"))
-    assert (await lag(Ended(log), store, "t")).events == 1

@@ -1,7 +1,8 @@
 """Health: whether the process runs, and whether it can do its work.
 
-Ready means that the log's leader and the database both answer. The answer names the durability
-in force, because that is what every 2xx of this gateway is worth.
+Ready means that the log's leader and the database both answer, and that the read models are those
+of this log. The answer names the durability in force, because that is what every 2xx of this
+gateway is worth, and how far the read models are behind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from turnlog.projections.store.checkpoints import active
 from turnlog.services.gateway.desk import AtDesk, Desk
 from turnlog.services.gateway.payloads.service import Alive, PartHealth, Readiness
 from turnlog.services.runtime.health import NOBODY, ailment
+from turnlog.services.runtime.lag import lag
 
 router = APIRouter()
 
@@ -33,16 +35,25 @@ async def healthz() -> Alive:
 async def readyz(desk: AtDesk, response: Response) -> Readiness:
     """Ask every part, and name the durability in force."""
     tenant = desk.settings.tenant
-    nats, database = await asyncio.gather(
-        _health(desk.log.last(tenant, NOBODY, leader=True)), _health(_database(desk))
-    )
-    ready = nats.ready and database.ready and not desk.stopping.is_set()
+    behind: list[int] = []
+
+    async def measure() -> None:
+        behind.append(await lag(desk.log, desk.store, tenant))
+
+    asked = {
+        "nats": desk.log.last(tenant, NOBODY, leader=True),
+        "database": _database(desk),
+        "read_models": measure(),
+    }
+    told = await asyncio.gather(*(_health(asking) for asking in asked.values()))
+    ready = all(part.ready for part in told) and not desk.stopping.is_set()
     response.status_code = 200 if ready else 503
     return Readiness(
         ready=ready,
         durability=desk.durability.level,
         checked=desk.durability.checked,
-        parts={"nats": nats, "database": database},
+        lag=behind[0] if behind else None,
+        parts=dict(zip(asked, told, strict=True)),
     )
 
 

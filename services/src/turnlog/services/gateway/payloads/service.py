@@ -71,6 +71,8 @@ class Readiness(Answer):
     """What an acknowledgement means: on disk, on several machines, or neither."""
     checked: bool
     """Whether the server was asked for it, or its operator taken at their word."""
+    lag: int | None
+    """Events on the log that the read models lack; null where that cannot be told."""
     parts: dict[str, PartHealth]
     """Each part by name."""
 
