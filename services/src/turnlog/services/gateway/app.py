@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from turnlog.events.errors import TurnlogError
 from turnlog.services.gateway import (
+    ask,
     blueprints,
     calls,
     commands,
@@ -54,6 +55,8 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {"model": Problem, "description": "What is wrong with the request"},
     "5XX": {"model": Problem, "description": "What is wrong with Turnlog, or out of reach"},
 }
+    ask.router,
+    remembering.router,
 
 
 def build(desk: Desk) -> FastAPI:

@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from turnlog.events.envelope import Recorded
-from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.history import Turn, history
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
@@ -57,4 +56,6 @@ def _view(turn: Turn) -> TurnView:
         sequence=turn.sequence,
         submitted_at=turn.submitted_at,
         settled_at=turn.settled_at,
+        remembered=turn.remembered,
+        fallback=turn.fallback.code if turn.fallback else None,
     )

@@ -32,9 +32,12 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "choice-not-offered": HTTPStatus.CONFLICT,
     "key-reused": HTTPStatus.CONFLICT,
     "no-phases": HTTPStatus.CONFLICT,
+    "no-front-door": HTTPStatus.NOT_FOUND,
     "no-reply": HTTPStatus.CONFLICT,
     "not-acceptable": HTTPStatus.NOT_ACCEPTABLE,
     "nothing-to-cancel": HTTPStatus.CONFLICT,
+    "not-answered": HTTPStatus.BAD_GATEWAY,
+    "not-in-time": HTTPStatus.GATEWAY_TIMEOUT,
     "phase-takes-no-turns": HTTPStatus.CONFLICT,
     "queue-full": HTTPStatus.TOO_MANY_REQUESTS,
     "session-closed": HTTPStatus.CONFLICT,
@@ -48,6 +51,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "unknown-session": HTTPStatus.NOT_FOUND,
     "unknown-turn": HTTPStatus.NOT_FOUND,
     "unsupported-encoding": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "unknown-segment": HTTPStatus.NOT_FOUND,
     "unsupported-media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 }
 """Codes of refusals; one that is not here is a fault of a value."""
@@ -61,7 +65,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "unknown-turn": "see `/history` for those there are",
 }
 """What to do, where whoever refused does not know that it was asked over HTTP."""
-PATIENCE: Final[Mapping[str, int]] = {"queue-full": 1, "behind": 1}
+PATIENCE: Final[Mapping[str, int]] = {"queue-full": 1, "behind": 1, "not-in-time": 1}
 """Seconds after which the same request may well be taken, where that is so."""
 ROUTING: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
 
@@ -99,7 +103,7 @@ class Problem(BaseModel):
     sequence: int | None = None
     """Where the session is now, when the request met a session that had moved on."""
     faults: tuple[Fault, ...] | None = None
-    """Everything that is wrong, where the whole request was looked at."""
+    """What is wrong, where the whole request was looked at; of very many faults the first."""
 
 
 def problem(

@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
+from turnlog.events.codec import Command
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable import checked_json
 from turnlog.projections.blueprint.values import checked_values
@@ -53,9 +54,9 @@ async def submit_turn(
 ) -> Response:
     """Put something to a session; a 2xx means that it is on the log."""
     wanted = accepted(request, JSON, SSE)
-    submitted = await _submitted(desk, asked, session, form)
+    after = last_event_id(request) if wanted == SSE else None
+    submitted = await put(desk, asked, session, form, asked.command(form), after)
     if wanted == SSE:
-        after = last_event_id(request)
         return await turn_stream(desk, asked.tenant, session, submitted.turn, after)
     if wait is None:
         return _accepted(submitted)
@@ -63,7 +64,16 @@ async def submit_turn(
     return _told(submitted, came) if came else _accepted(submitted)
 
 
-async def _submitted(desk: Desk, asked: Caller, session: str, form: TurnForm) -> Submitted:
+async def put(
+    desk: Desk,
+    asked: Caller,
+    session: str,
+    form: TurnForm,
+    command: Command | None,
+    after: str | None = None,
+) -> Submitted:
+    """Put a turn to a session, under the key its request came with."""
+
     async def choose(state: SessionState | None) -> SubmitTurn:
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
@@ -79,8 +89,8 @@ async def _submitted(desk: Desk, asked: Caller, session: str, form: TurnForm) ->
         )
 
     checked_json(form.references, "references")
+            material.remembers,
     checked_json(form.meta, "meta")
-    command = asked.command(form)
     done = await desk.sessions.act(asked.tenant, session, choose, asked.by, command)
     turn, sequence = _place(done)
     here = f"/v1/sessions/{session}"
@@ -119,3 +129,4 @@ def _told(submitted: Submitted, came: Outcome) -> Response:
         reason=turn.reason,
     )
     return JSONResponse(settled.model_dump(mode="json"), 200, {"ETag": etag(came.sequence)})
+        fallback=turn.fallback.code if turn.fallback else None,

@@ -60,13 +60,15 @@ class GatewaySettings(Process):
     body_limit: Annotated[int, Field(ge=1024)] = 262_144
     """Bytes a request body may have."""
     body_seconds: Seconds = 10.0
-    """Seconds a client may take to send it."""
+    """Seconds a client may take to send it, and as many for the head before it."""
     keep_alive: Seconds = 15.0
     """Seconds between signs of life on an event stream."""
     model: str = "scripted/demo"
     """The model that windows are shown for where a profile says `default`."""
 
 
+    ask: str = "araquem"
+    """The blueprint behind `/v1/ask`."""
 class WorkerSettings(Process):
     """The process that calls models."""
 
@@ -74,7 +76,7 @@ class WorkerSettings(Process):
     """Host and port where the process tells how it is; nowhere without one."""
 
     model: str = "scripted/demo"
-    """The model of profiles that say `default`, as litellm names it."""
+    """The model of profiles that say `default`, as litellm names it; `off` asks none."""
     scripts: Path | None = None
     """Folder of scripts for `scripted/...` models, beside the shipped ones."""
     blueprints: Folders = ()

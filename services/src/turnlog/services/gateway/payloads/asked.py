@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, JsonValue
 
+from turnlog.projections.blueprint.keys import MOST_CHARACTERS
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.services.gateway.payloads.closed import Form
 
@@ -26,6 +27,8 @@ class OpenForm(Form):
     """An id of one's own, 1 to 64 of `A-Z a-z 0-9 _ -`; without it one is made."""
     profile: Name | None = None
     """A profile of the blueprint; without it the default one."""
+    key: dict[str, str] | None = None
+    """What it is found by, or opened, where its blueprint takes a key; any characters."""
 
 
 class TurnForm(Form):
@@ -39,6 +42,30 @@ class TurnForm(Form):
     """Identifiers the turn mentions."""
     meta: Values = {}
     """Kept, never interpreted."""
+
+
+class AskForm(Form):
+    """Asks a question of a conversation, which is opened by the first one."""
+
+    question: Annotated[str, Field(min_length=1)]
+    """What is asked."""
+    conversation_id: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    """Which conversation of the client's; any characters."""
+    nickname: Annotated[str, Field(max_length=200)]
+    """What the asker is called; kept, never interpreted."""
+    client_id: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    """Who asks; any characters."""
+
+
+class ReferenceForm(Form):
+    """Asks what a turn would mean."""
+
+    intent: Annotated[str, Field(max_length=128)] | None = None
+    """What would be wanted."""
+    entity: Annotated[str, Field(max_length=128)] | None = None
+    """What kind of thing it would be about."""
+    identifiers: Values = {}
+    """What it would say by itself."""
 
 
 class CancelForm(Form):

@@ -78,6 +78,8 @@ class SessionView(Answer):
     """Turns completed in this phase."""
     choices: tuple[ChoiceView, ...] = ()
     """Choices made so far."""
+    warnings: tuple[str, ...] = ()
+    """What was wrong with the files it was opened by, and what stands in for them."""
 
 
 class ListedSession(Answer):

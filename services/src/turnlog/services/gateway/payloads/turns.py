@@ -38,6 +38,8 @@ class Settled(Submitted):
     """Whether the reply was withheld."""
     reason: str | None
     """Why it failed, was cancelled or was redacted."""
+    fallback: str | None = None
+    """Why the reply is no model's; null where it is one's."""
 
 
 class Acted(Answer):
@@ -78,6 +80,10 @@ class TurnView(Answer):
     """When."""
     settled_at: str | None
     """When it was settled."""
+    remembered: bool = True
+    """Whether later turns may be told of it."""
+    fallback: str | None = None
+    """Why the reply is no model's; null where it is one's."""
 
 
 class HistoryView(Answer):

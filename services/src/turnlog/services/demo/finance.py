@@ -1,0 +1,86 @@
+"""The resolver of the demo: four invented funds, three things that can be asked of them.
+
+It knows nothing of the world and asks nobody; it is here so that the blueprint `araquem` can be
+tried, and to show how small a resolver may be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.services.runtime.resolver import Question
+
+Words = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Fund:
+    """A fund that does not exist."""
+
+    ticker: str
+    name: str
+    price: str
+    assets: str
+    volatility: str
+
+
+FUNDS: Final[Mapping[str, Fund]] = {
+    fund.ticker: fund
+    for fund in (
+        Fund("LOGT11", "Turnlog Warehouses", "101.20", "12 warehouses in 4 states", "9.1 %"),
+        Fund("PAPR11", "Paper Offices", "88.75", "5 office towers", "12.4 %"),
+        Fund("SHOP11", "Corner Malls", "54.10", "9 malls", "15.0 %"),
+        Fund("FARM11", "Quiet Farms", "97.05", "31 leased farms", "7.8 %"),
+    )
+}
+INTENTS: Final[Mapping[str, str]] = {
+    "fiis_financials_risk": r"\b(risk\w*|volatil\w*|safe|risco)\b",
+    "fiis_precos": r"\b(price|cost\w*|quote\w*|worth|preço)\b",
+    "fiis_overview": r"\b(overview|about|own\w*|what is|summary)\b",
+}
+"""What can be asked, and the words by which it is known."""
+_TICKER: Final = re.compile(r"\b[A-Za-z]{4}11\b")
+_ANSWERS: Final[Mapping[str, Callable[[Fund], tuple[dict[str, JsonValue], str]]]] = {
+    "fiis_financials_risk": lambda fund: (
+        {"ticker": fund.ticker, "volatility": fund.volatility},
+        f"The volatility of {fund.ticker} over a year is {fund.volatility}.",
+    ),
+    "fiis_precos": lambda fund: (
+        {"ticker": fund.ticker, "price": fund.price},
+        f"{fund.ticker} was last traded at {fund.price}.",
+    ),
+    "fiis_overview": lambda fund: (
+        {"ticker": fund.ticker, "name": fund.name, "assets": fund.assets},
+        f"{fund.ticker} is {fund.name}, which owns {fund.assets}.",
+    ),
+}
+
+
+async def finance_demo(question: Question) -> Words:
+    """Answer a question about a fund."""
+    found = _TICKER.search(question.text)
+    ticker = found[0].upper() if found else question.identifiers.get("ticker")
+    intent = next((name for name, words in INTENTS.items() if _meets(words, question.text)), None)
+    if intent is None and ticker is None:
+        return {}
+    return _looked_up(intent or "fiis_overview", str(ticker) if ticker else None)
+
+
+def _meets(words: str, text: str) -> bool:
+    return re.search(words, text, re.IGNORECASE) is not None
+
+
+def _looked_up(intent: str, ticker: str | None) -> Words:
+    known: dict[str, JsonValue] = {"ticker": ticker} if ticker else {}
+    about: dict[str, JsonValue] = {"intent": intent, "entity": "fiis", "identifiers": known}
+    if ticker is None:
+        return {**about, "answer": "Which fund do you mean?", "meta": {"rows": 0}}
+    if ticker not in FUNDS:
+        return {**about, "answer": f"There is no fund {ticker}.", "meta": {"rows": 0}}
+    row, answer = _ANSWERS[intent](FUNDS[ticker])
+    return {**about, "results": [row], "meta": {"rows": 1}, "answer": answer}
