@@ -26,6 +26,7 @@ from turnlog.services.gateway import (
     listing,
     page,
     prompts,
+    remembering,
     sessions,
     streams,
     turns,
