@@ -1,0 +1,152 @@
+"""A client of one session: it submits, takes back, leaves out, withholds, chooses, and asks again.
+
+A request that got no answer is sent again under its key, to whichever gateway, until one comes;
+now and then it is sent twice at once, or once more after it was answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Final, Literal
+
+from fastapi import Request, Response
+from pydantic import BaseModel
+
+from tests.faults.history import History, Try
+from tests.simulation.http import Answer, Handler, asked
+from tests.simulation.kinds import CHOICES, SIGNALS
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.roles import TENANT, Gateway
+from turnlog.services.gateway import commands, turns
+from turnlog.services.gateway.caller import Caller
+from turnlog.services.gateway.payloads.asked import (
+    CancelForm,
+    ChoiceForm,
+    CloseForm,
+    RedactForm,
+    SignalForm,
+    TurnForm,
+)
+
+PLAIN: Final = Request({"type": "http", "method": "POST", "path": "/", "headers": []})
+Gateways = Callable[[], Gateway]
+
+
+@dataclass(eq=False)
+class Client:
+    """One of several clients of a session."""
+
+    name: str
+    session: str
+    lesson: bool
+    loop: SimulatedLoop
+    gateway: Gateways
+    """Picks one that is there."""
+    history: History
+    watch: Callable[[str, int], None]
+    """Begins to watch a turn."""
+    keys: count[int] = field(default_factory=lambda: count(1))
+    turn: int = 0
+    """The latest it knows of."""
+
+    @property
+    def chance(self) -> random.Random:
+        return self.loop.chance
+
+    async def run(self, steps: int) -> None:
+        """Do so many things, one after another."""
+        for _ in range(steps):
+            await asyncio.sleep(self.chance.random() * self.chance.choice((1, 5, 20)))
+            await self._step()
+
+    async def _step(self) -> None:
+        turn = self.chance.randint(1, max(1, self.turn))
+        match self.chance.choices(_DEEDS, _IN_A_LESSON if self.lesson else _WEIGHTS)[0]:
+            case "submit":
+                await self._submit()
+            case "cancel":
+                form = CancelForm(turn=turn if self.chance.random() < 0.3 else None)
+                await self._act("cancel", form, partial(commands.cancel_turn, form=form))
+            case "exclude":
+                handler = partial(commands.exclude_turn, turn=turn)
+                await self._act(f"exclude {turn}", None, handler)
+            case "restore":
+                handler = partial(commands.restore_turn, turn=turn)
+                await self._act(f"restore {turn}", None, handler)
+            case "redact":
+                redact = RedactForm(turn=turn, reason="on request")
+                await self._act("redact", redact, partial(commands.redact_reply, form=redact))
+            case "choose":
+                await self._choose()
+            case "close":
+                close = CloseForm()
+                await self._act("close", close, partial(commands.close_session, form=close))
+
+    async def _choose(self) -> None:
+        if self.chance.random() < 0.7:
+            form = ChoiceForm(choice=self.chance.choice(CHOICES))
+            return await self._act("choice", form, partial(commands.record_choice, form=form))
+        signal = SignalForm(signal=self.chance.choice(SIGNALS))
+        return await self._act("signal", signal, partial(commands.send_signal, form=signal))
+
+    async def _submit(self) -> None:
+        key = self._key()
+        form = TurnForm(text=f"{key} says " + "so " * self.chance.randint(0, 12))
+
+        def handler(gateway: Gateway) -> object:
+            caller = Caller(TENANT, f"POST {self.session}/turns", key)
+            return turns.submit_turn(self.session, caller, gateway.desk, form, PLAIN)
+
+        answer = await self._insist("submit", key, form.text, handler)
+        if answer and answer.status < 300:
+            self.turn = int(answer.body["turn"])
+            self.watch(self.session, self.turn)
+
+    async def _act(self, what: str, form: BaseModel | None, act: Callable[..., object]) -> None:
+        key = self._key()
+
+        def handler(gateway: Gateway) -> object:
+            caller = Caller(TENANT, f"POST {self.session}/{what}", key)
+            return act(self.session, asked=caller, desk=gateway.desk, response=Response())
+
+        del form
+        await self._insist(what, key, None, handler)
+
+    def _key(self) -> str:
+        return f"{self.name}-{next(self.keys)}"
+
+    async def _insist(self, what: str, key: str, text: str | None, handler: object) -> Answer | None:
+        """Ask until there is an answer, and sometimes more often than that."""
+        handle: Handler = handler  # type: ignore[assignment]
+        while True:
+            twice = 2 if self.chance.random() < 0.1 else 1
+            tries = (self._try(what, key, text, handle) for _ in range(twice))
+            answers: Sequence[Answer | None] = await asyncio.gather(*tries)
+            told = [each for each in answers if each and each.status < 500]
+            if told:
+                break
+            await asyncio.sleep(self.chance.random() * 3)
+        if self.chance.random() < 0.1:
+            await self._try(what, key, text, handle)
+        return told[0]
+
+    async def _try(self, what: str, key: str, text: str | None, handler: Handler) -> Answer | None:
+        began = self.loop.time()
+        answer = await asked(self.gateway(), handler)
+        kind: Literal["submit", "other"] = "submit" if what == "submit" else "other"
+        status, body = (answer.status, answer.body) if answer else (None, {})
+        now = self.loop.time()
+        self.history.tries.append(
+            Try(self.session, kind, key, text, began, now, status, body | {"what": what})
+        )
+        return answer
+
+
+_DEEDS: Final = ("submit", "cancel", "exclude", "restore", "redact", "choose", "close")
+_WEIGHTS: Final = (12, 3, 1, 1, 1, 0, 0.2)
+_IN_A_LESSON: Final = (12, 2, 1, 1, 1, 8, 0.2)

@@ -1,0 +1,102 @@
+"""The kinds of session a simulation opens, and the words its model is made of.
+
+One is a plain dialogue whose rules of conduct chance draws; the other is a lesson, with a phase of
+choices, a dialogue that ends by signal or by length, and a debrief that speaks by itself.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from turnlog.projections.blueprint.cartridge import Cartridge
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.phasing import TRANSITION
+
+FORBIDDEN: Final = "forbidden"
+"""What no reply of a guarded session may hold."""
+CHOICES: Final = ("share", "check")
+SIGNALS: Final = ("understood", "partial")
+LONGEST_DEADLINE: Final = 60.0
+
+LESSON: Final[Cartridge] = {
+    "phases": {
+        "start": "share",
+        "share": {
+            "kind": "static",
+            "choices": {
+                "share": {"next": "talk", "context_label": "shared"},
+                "check": {"next": "talk"},
+            },
+        },
+        "talk": {
+            "kind": "freeform",
+            "min_exchanges": 1,
+            "max_exchanges": 3,
+            "ai_transitions": {
+                "on_success": "reveal",
+                "on_partial": "reveal",
+                "on_max_exchanges": "reveal",
+            },
+        },
+        "reveal": {"kind": "debrief", "next": "end"},
+        "end": {"kind": "static"},
+    }
+}
+
+
+def dialogue(chance: random.Random) -> Blueprint:
+    """Draw a plain session's blueprint."""
+    return Blueprint.model_validate(_body("dialogue", _policies(chance), {"call": "reply"}))
+
+
+def lesson(chance: random.Random) -> Blueprint:
+    """Draw a lesson's blueprint."""
+    body = _body("lesson", _policies(chance), {"call": "by_phase"})
+    asked = {"system": ["rules"]}, {"history": "whole"}
+    body["calls"]["debrief"] = {"messages": asked, "input": "none", "budget": "window"}
+    body["calls"]["reply"]["tools"] = [TRANSITION]
+    body["history"]["whole"] = {"all": True}
+    phases = {
+        "from": "cartridge.phases",
+        "calls": {"freeform": "reply", "debrief": "debrief"},
+        "signals": {"understood": "on_success", "partial": "on_partial"},
+    }
+    cartridge = {"file": "lesson.yaml", "requires": ["phases"]}
+    return Blueprint.model_validate({**body, "phases": phases, "cartridge": cartridge})
+
+
+def _policies(chance: random.Random) -> dict[str, Any]:
+    guarded = chance.random() < 0.3
+    rules = [{"name": "words", "pattern": FORBIDDEN}] if guarded else []
+    return {
+        "second_submit": chance.choice(("queue", "queue", "reject", "interrupt")),
+        "queue_limit": chance.choice((1, 100)),
+        "deadline_seconds": chance.choice((20.0, LONGEST_DEADLINE)),
+        "max_claims": chance.choice((3, 10)),
+        "retries": {"max": chance.choice((0, 4)), "base_seconds": 0.5},
+        "safety": {"hold_back": chance.choice(("none", "sentence", "reply")), "rules": rules},
+    }
+
+
+def _body(name: str, policies: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "blueprint": name,
+        "version": 1,
+        "layers": {"rules": {"text": "Be brief.", "keep": "always"}},
+        "calls": {
+            "reply": {
+                "messages": [{"system": ["rules"]}, {"history": "recent"}, {"user": ["input"]}],
+                "budget": "window",
+            }
+        },
+        "history": {"recent": {}},
+        "budget": {
+            "window": {
+                "tokens": 200,
+                "ladder": [{"drop_oldest_pairs": {"history": "recent"}}],
+            }
+        },
+        "policies": policies,
+        "profiles": {"one": {"default": True, **profile}},
+    }

@@ -1,0 +1,216 @@
+"""An event loop whose time is simulated: it jumps to the next timer, and a seed orders the rest.
+
+Among all callbacks that could run now, chance picks one, so that every order a busy machine might
+give is one that some seed gives. What belongs to a process that is stopped waits until it goes on,
+and what belongs to one that was killed never runs again, not even its `finally`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from turnlog.services.runtime.tasks import stopped
+
+Result = TypeVar("Result")
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Stuck(Exception):
+    """Nothing is left that could ever happen, or time has run away."""
+
+
+class SimulatedLoop(asyncio.AbstractEventLoop):
+    """Runs everything in one thread, in an order that the chance given alone decides."""
+
+    def __init__(self, chance: random.Random, until: float) -> None:
+        self.chance = chance
+        self.until = until
+        self.outside = copy_context()
+        """The context of what is nobody's process: the server and the network."""
+        self.complaints: list[str] = []
+        """What asyncio itself found wrong, such as an exception that nobody looked at."""
+        self._now = 0.0
+        self._made = 0
+        self._ready: list[asyncio.Handle] = []
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+
+    def time(self) -> float:
+        return self._now
+
+    def clock(self, wrong_by: float = 0.0) -> datetime:
+        """Read a clock that is wrong by so many seconds."""
+        return BEGAN + timedelta(seconds=self._now + wrong_by)
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:  # fmt: skip
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:  # fmt: skip
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._made += 1
+        heapq.heappush(self._timers, (when, self._made, handle))
+        return handle
+
+    def again(self, handles: list[asyncio.Handle]) -> None:
+        """Let handles run that were held back."""
+        self._ready += handles
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, Result],  # type: ignore[override]
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[Result]:
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        process = (context or copy_context()).get(PROCESS)
+        if process is not None:
+            process.tasks[task] = None
+            task.add_done_callback(lambda done: process.tasks.pop(done, None), context=self.outside)
+        return task
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.complaints.append(f"{context.get('message')}: {context.get('exception')!r}")
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its time comes."""
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run until `work` is done; raises `Stuck` where it cannot be."""
+        asyncio.events._set_running_loop(self)
+        try:
+            task = self.create_task(work)
+            while not task.done():
+                self._step()
+            return task.result()
+        finally:
+            asyncio.events._set_running_loop(None)
+
+    def wind_up(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        """End tasks for good, so that none is collected while it waits."""
+
+        async def ended() -> None:
+            await stopped(*tasks)
+
+        self.until = float("inf")
+        self.run(ended())
+
+    def _step(self) -> None:
+        if not self._ready:
+            self._jump()
+        while self._timers and self._timers[0][0] <= self._now:
+            self._ready.append(heapq.heappop(self._timers)[2])
+        place = int(self.chance.random() * len(self._ready))
+        self._ready[place], self._ready[-1] = self._ready[-1], self._ready[place]
+        handle = self._ready.pop()
+        if handle.cancelled():
+            return
+        process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+        if process is None or process.takes(handle):
+            handle._run()
+
+    def _jump(self) -> None:
+        while self._timers and self._timers[0][2].cancelled():
+            heapq.heappop(self._timers)
+        if not self._timers:
+            raise Stuck("nothing is left to happen")
+        self._now = max(self._now, self._timers[0][0])
+        if self._now > self.until:
+            raise Stuck(f"it is not over after {self.until} seconds")
+
+
+@dataclass(eq=False)
+class Process:
+    """Tasks that are stopped together and killed together."""
+
+    name: str
+    loop: SimulatedLoop
+    tasks: dict[asyncio.Task[Any], None] = field(default_factory=dict[asyncio.Task[Any], None])
+    """Held until they are done: what was killed must not be collected, and so ended, in between."""
+    alive: bool = True
+    asleep_for: float = 0.0
+    """Seconds it has been stopped in all, up to its last awakening."""
+    _asleep_since: float | None = None
+    _held: list[asyncio.Handle] = field(default_factory=list[asyncio.Handle])
+    _dropped: list[asyncio.Handle] = field(default_factory=list[asyncio.Handle])
+
+    def __post_init__(self) -> None:
+        self.context = copy_context()
+        self.context.run(PROCESS.set, self)
+
+    def spawn(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Begin a task of this process."""
+        return self.loop.create_task(work, context=self.context.copy())
+
+    def takes(self, handle: asyncio.Handle) -> bool:
+        """Say whether a callback of this process may run now; keep it for later where it may."""
+        if not self.alive:
+            self._dropped.append(handle)
+        elif self._asleep_since is not None:
+            self._held.append(handle)
+        return self.alive and self._asleep_since is None
+
+    def kill(self) -> None:
+        """Let nothing of it run any more."""
+        self.alive = False
+
+    def stop_for(self, seconds: float) -> None:
+        """Stop it as SIGSTOP does, and let it go on after a while."""
+        if self._asleep_since is None and self.alive:
+            self._asleep_since = self.loop.time()
+            self.loop.call_later(seconds, self.wake, context=self.loop.outside)
+
+    def wake(self) -> None:
+        """Let it go on."""
+        if self._asleep_since is not None:
+            self.asleep_for += self.loop.time() - self._asleep_since
+            self._asleep_since = None
+            held, self._held = self._held, []
+            self.loop.again(held)
+
+    def revive(self) -> None:
+        """Let its tasks run once more, so that they can be ended."""
+        self.alive = True
+        self.wake()
+        self._dropped, dropped = [], self._dropped
+        self.loop.again(dropped)
+
+    @property
+    def awake_for(self) -> float:
+        """Seconds of its life so far in which it could do anything."""
+        since = self._asleep_since
+        return (self.loop.time() if since is None else since) - self.asleep_for
+
+
+PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)

@@ -1,0 +1,73 @@
+"""Whose word counts for a message: judged from what was said of deliveries, and what was known.
+
+A delivery owns the attempts that were claimed on its behalf. Once its worker has seen a claim made
+on behalf of another delivery, it says nothing more of the message; and nobody says that a turn is
+done which is not settled on the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tests.faults.settling import settled
+from tests.simulation.acks import Said
+from tests.simulation.stream import Stream
+from tests.simulation.wire import Holding
+from turnlog.events.call import AttemptStarted
+from turnlog.events.envelope import Recorded
+from turnlog.events.turn import TurnReleased, TurnSubmitted
+
+
+@dataclass
+class Turn:
+    """What became of the message of a turn."""
+
+    name: str
+    claims: list[tuple[int, Holding]] = field(default_factory=list[tuple[int, Holding]])
+    """Stream sequence of each claim, and the delivery on whose behalf it was made."""
+    settled_at: datetime | None = None
+    settled_by: int = 0
+    """Stream sequence of the event that settled it."""
+
+
+def wrong_words(
+    said: Sequence[Said], stored: Stream, log: Mapping[str, Sequence[Recorded]]
+) -> Iterator[str]:
+    """Give what was said by somebody who knew that it was not theirs to say."""
+    turns = {place: turn for events in log.values() for place, turn in _turns(events, stored)}
+    for each in said:
+        turn = turns[each.by[0]]
+        if each.word == "ack":
+            if turn.settled_at is None or turn.settled_at > each.at:
+                yield f"{turn.name} was acknowledged before it was settled"
+        elif not (turn.settled_by and turn.settled_by <= each.knows):
+            yield from _superseded(each, turn)
+
+
+def _superseded(said: Said, turn: Turn) -> Iterator[str]:
+    known = [by for place, by in turn.claims if place <= said.knows]
+    if said.by in known and known[-1] != said.by:
+        yield f"{turn.name}: {said.word} for delivery {said.by}, knowing of {known[-1]}"
+
+
+def _turns(events: Sequence[Recorded], stored: Stream) -> Iterator[tuple[int, Turn]]:
+    ends = settled(events)
+    places: dict[int, tuple[int, Turn]] = {}
+    for recorded in events:
+        match recorded.event:
+            case TurnSubmitted(turn=number) | TurnReleased(turn=number):
+                turn = Turn(f"turn {number} of {recorded.session}")
+                if number in ends:
+                    end = events[ends[number][0] - 1].stream_sequence
+                    turn.settled_at, turn.settled_by = stored.messages[end - 1].at, end
+                places[number] = recorded.stream_sequence, turn
+            case AttemptStarted(turn=number):
+                place = recorded.stream_sequence
+                by = stored.messages[place - 1].holding
+                if by:
+                    places[number][1].claims.append((place, by))
+            case _:
+                pass
+    yield from places.values()

@@ -1,0 +1,176 @@
+"""A gateway and a worker of the simulation: the real parts, on a simulated connection.
+
+What a gateway does with a request and a worker with a delivery is the product's own code; only
+HTTP, FastStream and litellm are left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any, Final, cast
+
+from faststream.nats import NatsMessage
+from nats import errors
+
+from tests.parts.house import NoOlderCommands
+from tests.simulation.durable import PULL, PULL_SECONDS
+from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.model import SimulatedModel
+from tests.simulation.server import Server
+from tests.simulation.wire import HOLDING, Wire
+from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.opening import JetStream, jetstream_on
+from turnlog.services.gateway.desk import Desk
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.gathering import Gathering
+from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.settings import GatewaySettings
+from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.telemetry import tracing
+from turnlog.services.runtime.texts import TextReader
+from turnlog.services.worker import app
+from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.context import Contexts
+from turnlog.services.worker.ending import Endings
+from turnlog.services.worker.heartbeat import Heart
+
+TENANT: Final = "t"
+PLACES: Final = 3
+"""Turns a worker answers at once."""
+
+Take = Callable[[NatsMessage, Answering], Any]
+"""What a worker does with a delivery."""
+Over = Callable[[JetStream], JetStream]
+"""What stands between the parts of a process and its connection; planted faults do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How processes are made: as they are, or with a fault planted."""
+
+    take: Take = app.take
+    over: Over = lambda jetstream: jetstream
+    completing: Callable[[Answering], Answering] = lambda answering: answering
+
+
+@dataclass(eq=False)
+class Role:
+    """What gateways and workers have in common: a process, a connection, and sessions."""
+
+    process: Process
+    wire: Wire
+    on: JetStream
+    sessions: Sessions
+    blueprints: BlueprintStore
+
+
+def role(name: str, server: Server, making: Making, wrong_by: float) -> Role:
+    """Make a process on a connection of its own; its clock is wrong by so many seconds."""
+    loop = server.loop
+    process = Process(name, loop)
+    wire = Wire(process, server, server.weather)
+    on = making.over(jetstream_on(Connection(wire.client, 5.0)))
+    ids = count(1)
+    sessions = Sessions(
+        on.log,
+        CheckedSnapshots(on.log, on.snapshots),
+        TextReader(on.log, on.blobs),
+        NoOlderCommands(),
+        partial(loop.clock, wrong_by),
+        lambda: f"{name}-{next(ids)}",
+        f"/simulated/{name}",
+    )
+    return Role(process, wire, on, sessions, BlueprintStore(on.blobs))
+
+
+def desk(made: Role) -> Desk:
+    """Give what the gateway's handlers work with; there are no read models."""
+    return Desk(
+        settings=GatewaySettings.model_construct(tenant=TENANT, keep_alive=15.0),
+        log=made.on.log,
+        tokens=made.on.tokens,
+        sessions=made.sessions,
+        shelves=cast("Any", None),
+        gathering=gathering(made),
+        blueprints=made.blueprints,
+        library=Library(()),
+        store=cast("Any", None),
+        bell=cast("Any", None),
+        tracing=tracing("simulated", None),
+        durability=cast("Any", None),
+    )
+
+
+def gathering(made: Role) -> Gathering:
+    """Give what calls are filled in by; no blueprint here asks for segments."""
+    return Gathering(made.on.log, made.sessions.texts, cast("Any", None))
+
+
+@dataclass(eq=False)
+class Worker:
+    """A worker that takes turns."""
+
+    role: Role
+    model: SimulatedModel
+    answering: Answering
+    take: Take
+    places: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    def begin(self) -> None:
+        """Take turns from now on."""
+        self.places = [self.role.process.spawn(self._work()) for _ in range(PLACES)]
+
+    async def _work(self) -> None:
+        while not self.answering.stopping.is_set():
+            with suppress(errors.Error):
+                raw = await self.role.wire.request(PULL, timeout=PULL_SECONDS)
+                place = raw.metadata
+                HOLDING.set((place.sequence.stream, place.num_delivered))
+                await self.take(NatsMessage(raw, raw.data, correlation_id="", message_id=""), self.answering)
+            HOLDING.set(None)
+
+
+def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> Worker:
+    """Make a worker."""
+    made = role(name, server, making, wrong_by)
+    model = SimulatedModel(server.loop, server.weather)
+    tokens, blobs = made.on.tokens, made.on.blobs
+    answering = Answering(
+        name=name,
+        sessions=made.sessions,
+        blueprints=made.blueprints,
+        contexts=Contexts(
+            made.sessions, made.blueprints, blobs, Library(()), gathering(made), "simulated/one"
+        ),
+        tokens=tokens,
+        model=model,
+        heart=Heart(made.sessions, tokens, server.ack_wait / 3),
+        endings=Endings(made.sessions, tokens, blobs, model.prices, server.loop.chance.random),
+        tracing=tracing("simulated", None),
+        ack_wait=server.ack_wait,
+    )
+    return Worker(made, model, making.completing(answering), making.take)
+
+
+@dataclass(eq=False)
+class Gateway:
+    """A gateway that is asked by clients."""
+
+    role: Role
+    desk: Desk
+
+
+def gateway(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> Gateway:
+    """Make a gateway."""
+    made = role(name, server, making, wrong_by)
+    return Gateway(made, desk(made))
+
+
+def loop_of(made: Role) -> SimulatedLoop:
+    return made.process.loop

@@ -1,0 +1,194 @@
+"""The simulated server: it stores by compare-and-set, answers gets, republishes and hands out turns.
+
+It does what `nats-server` was seen to do, as far as the house can tell the difference: an
+expectation guards a batch, a direct get may come from a replica that lags, what is republished may
+be lost, and TOKENS is empty after a restart. Everything happens in the moment a packet arrives.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from nats.aio.msg import Msg
+
+from tests.simulation.acks import Acks
+from tests.simulation.durable import PULL, Durable
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.stream import Stored, Stream, key_of
+from tests.simulation.weather import Weather
+from tests.simulation.wire import ACKS, Holding, Packet, Wire
+from turnlog.events.ids import BLOBS, LIVE, SESSIONS, SNAPSHOTS, TOKENS
+
+EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
+BATCH: Final = "Nats-Batch-Id"
+NUMBER: Final = "Nats-Batch-Sequence"
+COMMIT: Final = "Nats-Batch-Commit"
+WRONG_LAST, INCOMPLETE, NO_MESSAGE = 10071, 10176, 10037
+STREAMS: Final = {"session": SESSIONS, "tokens": TOKENS, "blob": BLOBS, "snapshot": SNAPSHOTS}
+LIVELY: Final = frozenset({SESSIONS, TOKENS})
+LONGEST_LAG: Final = 3.0
+
+
+@dataclass(eq=False)
+class Server:
+    """Streams, the durable, and everybody's connections."""
+
+    loop: SimulatedLoop
+    weather: Weather
+    ack_wait: float
+    wires: list[Wire] = field(default_factory=list[Wire])
+    acks: Acks = field(default_factory=Acks)
+    _batches: dict[str, list[Packet]] = field(default_factory=dict[str, list[Packet]])
+    _down_until: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.streams = {name: Stream(name, self.loop.clock()) for name in STREAMS.values()}
+        self.durable = Durable(self, self.ack_wait)
+
+    @property
+    def sessions(self) -> Stream:
+        return self.streams[SESSIONS]
+
+    def restart(self, seconds: float) -> None:
+        """Be away for a while, and come back without tokens."""
+        self._down_until = self.loop.time() + seconds
+        self._batches.clear()
+        self.streams[TOKENS] = Stream(TOKENS, self.loop.clock())
+        for wire in self.wires:
+            wire.cut(seconds + self.loop.chance.random())
+
+    def watch_acks(self, wire: Wire, subject: str, payload: bytes, by: Holding | None) -> None:
+        """Note what a worker says of a delivery, and what it could know as it said it."""
+        self.acks.note(wire, subject, payload, by)
+
+    def sessions_in(self, message: Msg) -> Iterator[tuple[str, int]]:
+        """Name the session that a message tells of, and how far."""
+        headers = message.headers or {}
+        if (subject := headers.get("Nats-Subject", "")).startswith("session."):
+            yield key_of(subject), int(headers["Nats-Sequence"])
+
+    def receive(self, packet: Packet) -> None:
+        """Do what is asked."""
+        if self.loop.time() < self._down_until:
+            return
+        first, _, name = packet.subject.rpartition(".")
+        match first:
+            case "$JS.API.STREAM.MSG.GET":
+                self._led(packet, self.streams[name])
+            case "$JS.API.DIRECT.GET":
+                self._direct(packet, self.streams[name])
+            case "$JS.API.STREAM.INFO":
+                self._info(packet, self.streams[name])
+            case _ if packet.subject == PULL:
+                self.durable.pull(packet)
+            case _ if packet.subject.startswith(ACKS):
+                self.durable.told(packet)
+            case _:
+                self._publish(packet)
+
+    def answer(
+        self, packet: Packet, body: Mapping[str, Any] | None = None, *,
+        data: bytes = b"", headers: Mapping[str, str] | None = None, reply: str = "",
+    ) -> None:  # fmt: skip
+        """Send an answer, if one was asked for."""
+        if packet.reply:
+            data = json.dumps(body).encode() if body is not None else data
+            client = packet.wire.client
+            told = dict(headers) if headers else None
+            packet.wire.deliver(Msg(client, packet.reply, reply, data, told))
+
+    def _denied(self, packet: Packet, code: int) -> None:
+        self.answer(packet, {"error": {"err_code": code, "description": "no"}})
+
+    def _led(self, packet: Packet, stream: Stream) -> None:
+        wanted = json.loads(packet.data)
+        end = stream.end()
+        found: Stored | None
+        match wanted:
+            case {"next_by_subj": str() as key, "seq": int() as start}:
+                found = next(iter(stream.run(key, start, 1, end)), None)
+            case {"last_by_subj": str() as key}:
+                found = stream.last(key, end)
+            case _:
+                found = stream.get(wanted["seq"], end)
+        if found is None:
+            return self._denied(packet, NO_MESSAGE)
+        data = b64encode(found.data).decode()
+        at = found.at.isoformat()
+        message = {"subject": found.subject, "seq": found.sequence, "time": at, "data": data}
+        return self.answer(packet, {"message": message}, headers=_headers(stream, found))
+
+    def _direct(self, packet: Packet, stream: Stream) -> None:
+        wanted = json.loads(packet.data)
+        end = stream.end()
+        if packet.wire.happens(self.weather.lag):
+            behind = self.loop.chance.random() * LONGEST_LAG
+            end = stream.end(self.loop.clock() - timedelta(seconds=behind))
+        if "batch" in wanted:
+            found = stream.run(wanted["next_by_subj"], wanted["seq"], wanted["batch"], end)
+            for each in found:
+                self.answer(packet, data=each.data, headers=_headers(stream, each))
+            return self.answer(packet, headers={"Status": "204"})
+        key = wanted.get("last_by_subj")
+        got = stream.last(key, end) if key else stream.get(wanted["seq"], end)
+        if got is None:
+            return self.answer(packet, headers={"Status": "404"})
+        return self.answer(packet, data=got.data, headers=_headers(stream, got))
+
+    def _info(self, packet: Packet, stream: Stream) -> None:
+        now, made = self.loop.clock().isoformat(), stream.created.isoformat()
+        body = {"created": made, "state": {"last_seq": stream.end()}, "ts": now}
+        self.answer(packet, body)
+
+    def _publish(self, packet: Packet) -> None:
+        stream = self.streams[STREAMS[packet.subject.partition(".")[0]]]
+        headers = packet.headers or {}
+        batch = [packet]
+        if name := headers.get(BATCH):
+            batch = self._batches.setdefault(name, [])
+            batch.append(packet)
+            if COMMIT not in headers:
+                return
+            del self._batches[name]
+            if len(batch) != int(headers[NUMBER]):
+                return self._denied(packet, INCOMPLETE)
+        expected = (batch[0].headers or {}).get(EXPECTED)
+        found = stream.last(key_of(packet.subject), stream.end())
+        if expected is not None and int(expected) != (found.sequence if found else 0):
+            return self._denied(packet, WRONG_LAST)
+        stored = [self._stored(stream, each) for each in batch]
+        return self.answer(packet, {"seq": stored[-1].sequence}, headers=_headers(stream, stored[-1]))
+
+    def _stored(self, stream: Stream, packet: Packet) -> Stored:
+        stored = stream.store(packet.subject, self.loop.clock(), packet.data, packet.holding)
+        if stream.name in LIVELY:
+            self._republish(stream, stored)
+        if stored.subject.endswith((".turn.submitted", ".turn.released")):
+            self.durable.offer(stored)
+        return stored
+
+    def _republish(self, stream: Stream, stored: Stored) -> None:
+        subject = f"{LIVE}.{stored.subject}"
+        headers = _headers(stream, stored)
+        for wire in self.wires:
+            if wire.listens(subject):
+                wire.deliver(Msg(wire.client, subject, "", stored.data, headers))
+
+    def everything(self) -> Sequence[Stored]:
+        """Give all events of all sessions, as they are stored."""
+        return self.sessions.messages
+
+
+def _headers(stream: Stream, stored: Stored) -> dict[str, str]:
+    return {
+        "Nats-Stream": stream.name,
+        "Nats-Subject": stored.subject,
+        "Nats-Sequence": str(stored.sequence),
+        "Nats-Last-Sequence": str(stored.before),
+        "Nats-Time-Stamp": stored.at.isoformat(),
+    }

@@ -1,0 +1,228 @@
+"""One simulation: a seed decides all of it, and the same seed gives the same bytes on the log.
+
+Gateways, workers, clients and watchers run on one simulated loop against one simulated server.
+While the weather is bad processes are killed and stopped, connections cut, and the server is
+restarted; when it clears, everything must come to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from tests.faults.history import History
+from tests.simulation.client import Client
+from tests.simulation.kinds import LESSON, dialogue, lesson
+from tests.simulation.loop import SimulatedLoop, Stuck
+from tests.simulation.roles import TENANT, Gateway, Making, Role, Worker, gateway, worker
+from tests.simulation.server import Server
+from tests.simulation.watcher import Watcher
+from tests.simulation.weather import CLEARS, ENDS, weather
+from turnlog.events.codec import read
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.session.commands import OpenSession
+from turnlog.projections.session.evolve import evolve
+from turnlog.projections.session.state import SessionState
+from turnlog.services.runtime.sessions import By
+from turnlog.projections.window.material import Material
+from turnlog.projections.window.request import canonical
+
+ACK_WAIT: Final = 10.0
+AS_IT_IS: Final = Making()
+
+
+@dataclass(eq=False)
+class Simulation:
+    """What a simulation is made of, and afterwards what came of it."""
+
+    seed: int
+    making: Making = AS_IT_IS
+    history: History = field(default_factory=History)
+    watchers: list[Watcher] = field(default_factory=list[Watcher])
+    gateways: list[Gateway] = field(default_factory=list[Gateway])
+    workers: list[Worker] = field(default_factory=list[Worker])
+    blueprints: dict[str, Blueprint] = field(default_factory=dict[str, Blueprint])
+    complaints: list[str] = field(default_factory=list[str])
+    """What broke without anybody being told."""
+
+    def __post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self.weather = weather(self.chance)
+        self.loop = SimulatedLoop(self.chance, ENDS)
+        self.server = Server(self.loop, self.weather, ACK_WAIT)
+        self._made = 0
+        self._watching: list[asyncio.Task[None]] = []
+        self._read: list[Recorded] = []
+        self._states: dict[str, SessionState | None] = {}
+
+    def run(self) -> None:
+        """Run it to its end."""
+        random.seed(self.seed)  # the house spreads its own waits by it
+        with capture_logs(processors=(_told,)) as logs:
+            try:
+                self.loop.run(self._run())
+            except Stuck as stuck:
+                self.complaints.append(str(stuck))
+            self.complaints += [str(log["told"]) for log in logs if log["event"] == "turn-broke"]
+            self.complaints += self.loop.complaints
+            self._wind_up()
+
+    def _wind_up(self) -> None:
+        roles = [each.role for each in (*self.gateways, *self.workers)]
+        for role in roles:
+            role.wire.closed = True
+            role.process.revive()
+        tasks = (task for role in roles for task in tuple(role.process.tasks))
+        self.loop.wind_up([*tasks, *self._watching])
+
+    @property
+    def log(self) -> dict[str, list[Recorded]]:
+        """Every session's events as they are stored."""
+        found: dict[str, list[Recorded]] = {session: [] for session in self.blueprints}
+        for recorded in self._newly_read():
+            found[recorded.session].append(recorded)
+        return found
+
+    async def _run(self) -> None:
+        for _ in range(2):
+            self.gateways.append(self._gateway())
+        for _ in range(self.chance.randint(1, 3)):
+            self._worker()
+        sessions = [await self._open(f"s{n}") for n in range(self.chance.randint(1, 3))]
+        self._spoil()
+        async with asyncio.TaskGroup() as clients:
+            for session in sessions:
+                for number in range(self.chance.choice((1, 1, 2))):
+                    client = self._client(session, number)
+                    clients.create_task(client.run(self.chance.randint(2, 8)))
+        await self._settled()
+        for task in self._watching:
+            await task
+        await asyncio.sleep(6 * ACK_WAIT)  # in which whoever was superseded has its last word
+
+    def _named(self, kind: str) -> str:
+        self._made += 1
+        return f"{kind}-{self._made}"
+
+    def _gateway(self) -> Gateway:
+        wrong_by = self.chance.choice((0.0, 0.0, 2.0, -2.0))
+        return gateway(self._named("gateway"), self.server, self.making, wrong_by)
+
+    def _worker(self) -> None:
+        wrong_by = self.chance.choice((0.0, 0.0, 2.0, -2.0))
+        made = worker(self._named("worker"), self.server, self.making, wrong_by)
+        self.workers.append(made)
+        made.begin()
+
+    async def _open(self, session: str) -> str:
+        teaching = self.chance.random() < 0.4
+        blueprint = lesson(self.chance) if teaching else dialogue(self.chance)
+        self.blueprints[session] = blueprint
+        role = self.gateways[0].role
+        self._newly_read()
+        while session not in self._states:
+            with suppress(Unavailable, Refused):
+                await role.process.spawn(_opened(role, session, blueprint, teaching))
+            self._newly_read()
+        return session
+
+    def _client(self, session: str, number: int) -> Client:
+        return Client(
+            f"{session}c{number}",
+            session,
+            self.blueprints[session].phases is not None,
+            self.loop,
+            self._some_gateway,
+            self.history,
+            self._watch,
+        )
+
+    def _some_gateway(self) -> Gateway:
+        return self.chance.choice(self.gateways[-2:])
+
+    def _watch(self, session: str, turn: int) -> None:
+        if self.chance.random() < 0.5:
+            watcher = Watcher(session, turn, self.loop, self._some_gateway)
+            self.watchers.append(watcher)
+            self._watching.append(self.loop.create_task(self._watched(watcher)))
+
+    async def _watched(self, watcher: Watcher) -> None:
+        self.history.heard.append(await watcher.run())
+
+    def _spoil(self) -> None:
+        """Let everything that the weather holds happen at some time."""
+        for times, fault in (
+            (self.weather.kills, self._kill),
+            (self.weather.stops, self._stop),
+            (self.weather.cuts, self._cut),
+            (self.weather.restarts, self._restart),
+        ):
+            for _ in range(times):
+                self.loop.call_later(self.chance.random() * CLEARS, fault)
+
+    def _some_role(self) -> Role:
+        alive = [each.role for each in (*self.gateways[-2:], *self.workers)]
+        return self.chance.choice([role for role in alive if role.process.alive])
+
+    def _kill(self) -> None:
+        role = self._some_role()
+        role.process.kill()
+        again = self._worker if role.process.name.startswith("worker") else self._gateway_again
+        self.loop.call_later(self.chance.random() * 5, again)
+        if again == self._gateway_again:
+            self.gateways.sort(key=lambda each: each.role.process.alive)
+
+    def _gateway_again(self) -> None:
+        self.gateways.append(self._gateway())
+
+    def _stop(self) -> None:
+        self._some_role().process.stop_for(self.chance.random() * 4 * ACK_WAIT)
+
+    def _cut(self) -> None:
+        self._some_role().wire.cut(self.chance.random() * 1.5 * ACK_WAIT)
+
+    def _restart(self) -> None:
+        self.server.restart(self.chance.random() * 5)
+
+    async def _settled(self) -> None:
+        """Wait until the weather is clear and no turn is open."""
+        while self.loop.time() < CLEARS or self.open:
+            await asyncio.sleep(ACK_WAIT / 2)
+
+    @property
+    def open(self) -> list[str]:
+        """Sessions whose turn is open."""
+        self._newly_read()
+        return [name for name, state in self._states.items() if state and state.open]
+
+    def _newly_read(self) -> list[Recorded]:
+        for stored in self.server.sessions.messages[len(self._read) :]:
+            recorded = read(stored.data, stored.sequence)
+            self._read.append(recorded)
+            before = self._states.get(recorded.session)
+            self._states[recorded.session] = evolve(before, recorded)
+        return self._read
+
+
+def _told(logger: object, name: str, log: EventDict) -> EventDict:
+    del logger, name
+    told = "".join(traceback.format_exception(sys.exception())) if log.get("exc_info") else ""
+    return log | {"told": told}
+
+
+async def _opened(role: Role, session: str, blueprint: Blueprint, teaching: bool) -> None:  # noqa: FBT001
+    ref = await role.blueprints.pin(TENANT, blueprint)
+    cartridge = await role.blueprints.pin_cartridge(TENANT, LESSON) if teaching else None
+    material = Material(blueprint, LESSON) if teaching else Material(blueprint)
+    command = OpenSession(ref, "one", reach(blueprint), {}, cartridge, material.phases)
+    await role.sessions.act(TENANT, session, command, By("tester"))

@@ -1,0 +1,73 @@
+"""A stream of the simulated server: messages in order, and what a replica that lags has of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tests.simulation.wire import Holding
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message as it is kept."""
+
+    subject: str
+    sequence: int
+    at: datetime
+    data: bytes
+    before: int
+    """Place of the subject's previous message; 0 for its first."""
+    holding: Holding | None
+    """The delivery on whose behalf it was sent."""
+
+
+def key_of(subject: str) -> str:
+    """Give what a message is looked up by: its session, or its very subject."""
+    kind, *names = subject.split(".")
+    return f"session.{names[0]}.{names[1]}.>" if kind == "session" else subject
+
+
+@dataclass
+class Stream:
+    """Messages, by place and by what they are looked up by."""
+
+    name: str
+    created: datetime
+    messages: list[Stored] = field(default_factory=list[Stored])
+    times: list[datetime] = field(default_factory=list[datetime])
+    places: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    latest: dict[str, int] = field(default_factory=dict[str, int])
+
+    def store(self, subject: str, at: datetime, data: bytes, holding: Holding | None) -> Stored:
+        """Add a message at the end."""
+        sequence = len(self.messages) + 1
+        before = self.latest.get(subject, 0)
+        stored = Stored(subject, sequence, at, data, before, holding)
+        self.messages.append(stored)
+        self.times.append(at)
+        self.places.setdefault(key_of(subject), []).append(sequence)
+        self.latest[subject] = sequence
+        return stored
+
+    def end(self, at: datetime | None = None) -> int:
+        """Give the last place; as it was at a moment, where one is given."""
+        return len(self.messages) if at is None else bisect_right(self.times, at)
+
+    def get(self, place: int, end: int) -> Stored | None:
+        """Give the message at a place, of those up to `end`."""
+        return self.messages[place - 1] if 0 < place <= end else None
+
+    def last(self, key: str, end: int) -> Stored | None:
+        """Give the last message under a key, of those up to `end`."""
+        places = self.places.get(key, [])
+        found = bisect_right(places, end)
+        return self.messages[places[found - 1] - 1] if found else None
+
+    def run(self, key: str, start: int, count: int, end: int) -> Sequence[Stored]:
+        """Give so many messages under a key from a place on, of those up to `end`."""
+        places = self.places.get(key, [])
+        first = bisect_left(places, start)
+        return [self.messages[p - 1] for p in places[first : first + count] if p <= end]

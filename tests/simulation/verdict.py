@@ -1,0 +1,153 @@
+"""The verdict on a simulation: what the log, the clients and the acknowledgements say went wrong.
+
+What can be judged from a history and a log is judged by the checker of the fault rig. Here is what
+only a simulation can see: when a process knew what, what each process holds, what a model was
+asked and when, and that everything came to its end in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from tests.faults.checker import Evidence, check
+from tests.faults.history import History
+from tests.faults.settling import settled
+from tests.simulation import owning
+from tests.simulation.loop import BEGAN
+from tests.simulation.roles import TENANT
+from tests.simulation.simulation import ACK_WAIT, Simulation
+from tests.simulation.stream import Stream
+from tests.simulation.weather import CLEARS
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.content import Digest, Plain, digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.ids import BLOBS
+from turnlog.events.turn import TurnCompleted, TurnReleased, TurnSubmitted
+from turnlog.projections.session.evolve import fold
+
+CLOCKS: Final = 4.0
+"""Seconds that two clocks may differ by."""
+NEVER_EMPTY: Final = frozenset({"submit", "redact", "cancel", "choice", "signal"})
+"""Commands that are refused or have an effect."""
+
+
+def faults(done: Simulation) -> list[str]:
+    """Give everything that must not be; nothing where all is well."""
+    log = done.log
+    found = [f"{each.fault} {each.session}: {each.detail}" for each in _checked(done, log)]
+    found += [f"broke: {each}" for each in done.complaints]
+    found += [f"open: {session}" for session in done.open]
+    for watcher in done.watchers:
+        found += [f"watcher of {watcher.session} {watcher.turn}: {r}" for r in watcher.refused]
+    found += _unequal_answers(done.history)
+    for session, events in log.items():
+        blueprint = done.blueprints[session]
+        deadline = timedelta(seconds=blueprint.policies.deadline_seconds)
+        for what in (*_late(events, deadline), *_attempts(events), *_heard(session, done, events)):
+            found.append(f"{session}: {what}")
+    found += _unlike(done, log)
+    found += _unrecorded_requests(done, log)
+    found += owning.wrong_words(done.server.acks.said, done.server.sessions, log)
+    return found
+
+
+def _checked(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Sequence[object]:
+    keys = {each.envelope.commandkey for events in log.values() for each in events}
+    tries = [
+        each
+        for each in done.history.tries
+        if each.key in keys or str(each.body["what"]).split()[0] in NEVER_EMPTY
+    ]
+    heard = [each for each in done.history.heard if each.end == "done"]
+    history = History(tries, heard)
+    return check(Evidence(history, log, done.loop.clock(), blobs=_blobs(done)))
+
+
+def _blobs(done: Simulation) -> Mapping[Digest, str]:
+    stored: Stream = done.server.streams[BLOBS]
+    return {digest_of(each.data): each.data.decode() for each in stored.messages}
+
+
+def _unequal_answers(history: History) -> Iterator[str]:
+    told: dict[str, object] = {}
+    for each in history.tries:
+        if each.accepted and told.setdefault(each.key, each.body) != each.body:
+            if each.body["what"] in NEVER_EMPTY:
+                yield f"{each.key} was told {told[each.key]} and {each.body}"
+
+
+def _late(events: Sequence[Recorded], deadline: timedelta) -> Iterator[str]:
+    """Turns that were settled later than somebody awake could have seen to."""
+    ends = settled(events)
+    clear = BEGAN + timedelta(seconds=CLEARS)
+    patience = timedelta(seconds=3 * ACK_WAIT + CLOCKS)
+    for recorded in events:
+        if isinstance(recorded.event, TurnSubmitted | TurnReleased):
+            turn = recorded.event.turn
+            due = max(clear, _at(recorded) + deadline) + patience
+            if turn in ends and _at(events[ends[turn][0] - 1]) > due:
+                yield f"turn {turn} was settled {_at(events[ends[turn][0] - 1]) - due} late"
+
+
+def _at(recorded: Recorded) -> datetime:
+    return datetime.fromisoformat(recorded.envelope.time)
+
+
+def _attempts(events: Sequence[Recorded]) -> Iterator[str]:
+    started: dict[int, int] = {}
+    answered: dict[int, int] = {}
+    digests: dict[int, Digest] = {}
+    for recorded in events:
+        match recorded.event:
+            case AttemptStarted(turn=turn, attempt=attempt):
+                if attempt != started.get(turn, 0) + 1:
+                    yield f"attempt {attempt} of turn {turn} follows {started.get(turn, 0)}"
+                started[turn] = attempt
+            case AttemptEnded(turn=turn, attempt=attempt, outcome="answered"):
+                if turn in answered:
+                    yield f"turn {turn} was answered by attempts {answered[turn]} and {attempt}"
+                if attempt != started.get(turn):
+                    yield f"attempt {attempt} of turn {turn} answered after it was superseded"
+                answered[turn] = attempt
+            case CallCompleted(turn=turn, digest=digest):
+                digests[turn] = digest
+            case TurnCompleted(turn=turn, text=Plain() as text):
+                if digests.get(turn) != text.digest:
+                    yield f"turn {turn} has another text than its call"
+            case _:
+                pass
+
+
+def _heard(session: str, done: Simulation, events: Sequence[Recorded]) -> Iterator[str]:
+    ends = settled(events)
+    for heard in done.history.heard:
+        if heard.session == session and heard.turn not in ends:
+            yield f"a watcher was told that turn {heard.turn} is {heard.end}"
+
+
+def _unlike(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Iterator[str]:
+    """States that a process holds and that the log does not make."""
+    for role in (each.role for each in (*done.gateways, *done.workers)):
+        for held in role.sessions.held.states:
+            if held != fold(log[held.session][: held.head.sequence]):
+                yield f"{role.process.name} holds another {held.session} than the log makes"
+
+
+def _unrecorded_requests(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Iterator[str]:
+    stored = done.server.sessions
+    fixed: dict[str, datetime] = {}
+    for events in log.values():
+        for each in events:
+            if isinstance(each.event, ContextAssembled):
+                at = stored.messages[each.stream_sequence - 1].at
+                digest = each.event.manifest.digest
+                fixed[digest] = min(at, fixed.get(digest, at))
+    for worker in done.workers:
+        for at, digest in worker.model.asked:
+            if digest not in fixed or fixed[digest] > at:
+                yield f"a model was asked by {worker.answering.name} what is not on the log"
+
+
+__all__ = ["TENANT", "faults"]

@@ -1,0 +1,61 @@
+"""A watcher of one turn: it shows what it is told, breaks off and comes back by its cursor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from tests.faults.history import Heard
+from tests.simulation.http import Answer, Frame, streamed
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.roles import TENANT, Gateway
+from turnlog.services.gateway.turn_stream import turn_stream
+
+ENDS = frozenset({"done", "failed", "cancelled", "redact"})
+
+
+@dataclass(eq=False)
+class Watcher:
+    """Watches until the turn has its end."""
+
+    session: str
+    turn: int
+    loop: SimulatedLoop
+    gateway: Callable[[], Gateway]
+    text: str = ""
+    cursor: str | None = None
+    end: str | None = None
+    refused: list[str] = field(default_factory=list[str])
+    """Answers that a watcher with a cursor of its own must never get."""
+
+    async def run(self) -> Heard:
+        """Give what the watcher is left with in the end."""
+        while self.end is None:
+            await asyncio.sleep(self.loop.chance.random())
+            flow = streamed(
+                self.gateway(),
+                lambda gateway: turn_stream(
+                    gateway.desk, TENANT, self.session, self.turn, self.cursor
+                ),
+            )
+            async with aclosing(flow) as frames:
+                async for frame in frames:
+                    self._take(frame)
+                    if self.end or self.loop.chance.random() < 0.05:
+                        break
+        return Heard(self.session, self.turn, self.text, self.end)
+
+    def _take(self, frame: Frame | Answer) -> None:
+        if isinstance(frame, Answer):
+            if frame.status < 500:
+                self.refused.append(f"{self.cursor}: {frame.status} {frame.body}")
+                self.end = "refused"
+            return
+        self.cursor, name, data = frame
+        if name == "token":
+            self.text += data["text"]
+        elif name == "attempt-reset":
+            self.text = ""
+        self.end = name if name in ENDS else None

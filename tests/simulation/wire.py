@@ -1,0 +1,200 @@
+"""The network: what a process knows of NATS, in place of nats-py's client.
+
+It has the few methods of the client that the house calls, so that the real log, tokens, blobs and
+snapshots speak over it. A connection keeps the order of what it sends and of what it gets, may
+lose either, and may be down for a while; what was sent meanwhile arrives late or never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, cast
+
+from nats import errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests.simulation.loop import Process
+from tests.simulation.weather import CLEARS, Weather
+
+if TYPE_CHECKING:
+    from tests.simulation.server import Server
+
+ACKS: Final = "$JS.ACK."
+Holding = tuple[int, int]
+"""A delivery: the message's stream sequence, and the how many-th delivery of it this is."""
+HOLDING: ContextVar[Holding | None] = ContextVar("holding", default=None)
+"""The delivery on whose behalf something is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """Something on its way."""
+
+    subject: str
+    data: bytes
+    headers: Mapping[str, str] | None
+    reply: str
+    wire: Wire
+    holding: Holding | None
+
+
+@dataclass
+class Listener:
+    """A subscription."""
+
+    subject: str
+    heard: Callable[[Msg], Awaitable[None]]
+    wire: Wire
+
+    async def unsubscribe(self) -> None:
+        self.wire.listeners.pop(self.subject, None)
+
+
+@dataclass(eq=False)
+class Wire:
+    """The connection of one process."""
+
+    process: Process
+    server: Server
+    weather: Weather
+    max_payload: int = 1_048_576
+    listeners: dict[str, Listener] = field(default_factory=dict[str, Listener])
+    seen: dict[str, list[tuple[float, int]]] = field(
+        default_factory=dict[str, list[tuple[float, int]]]
+    )
+    """By session: what the process has got of it, by stream sequence, and how old it was then."""
+    closed: bool = False
+    """Nothing goes out any more, and nothing comes in."""
+    _answers: dict[str, asyncio.Future[Msg]] = field(
+        default_factory=dict[str, "asyncio.Future[Msg]"]
+    )
+    _inboxes: int = 0
+    _down_until: float = 0.0
+    _out: deque[Packet] = field(default_factory=deque[Packet])
+    _in: deque[Msg] = field(default_factory=deque[Msg])
+    _out_at: float = 0.0
+    _in_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.loop = self.process.loop
+        self.chance = self.loop.chance
+        self.server.wires.append(self)
+
+    @property
+    def client(self) -> Client:
+        """The same, as the house knows it."""
+        return cast("Client", self)
+
+    @property
+    def is_connected(self) -> bool:
+        return self.loop.time() >= self._down_until
+
+    def cut(self, seconds: float) -> None:
+        """Take the connection down for a while."""
+        self._down_until = self.loop.time() + seconds
+
+    def new_inbox(self) -> str:
+        self._inboxes += 1
+        return f"_INBOX.{self.process.name}.{self._inboxes}"
+
+    async def subscribe(
+        self, subject: str, cb: Callable[[Msg], Awaitable[None]]
+    ) -> Listener:
+        self.listeners[subject] = Listener(subject, cb, self)
+        return self.listeners[subject]
+
+    async def publish(
+        self, subject: str, payload: bytes = b"", reply: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        if subject.startswith(ACKS):
+            self.server.watch_acks(self, subject, payload, HOLDING.get())
+        self._send(subject, payload, reply, headers, self.weather.unheard)
+
+    async def request(
+        self, subject: str, payload: bytes = b"", timeout: float = 5.0,  # noqa: ASYNC109
+        headers: Mapping[str, str] | None = None,
+    ) -> Msg:  # fmt: skip
+        inbox = self.new_inbox()
+        answer = self._answers[inbox] = self.loop.create_future()
+        try:
+            self._send(subject, payload, inbox, headers, self.weather.lost)
+            message = await asyncio.wait_for(answer, timeout)
+        except asyncio.TimeoutError:
+            raise errors.TimeoutError from None
+        finally:
+            self._answers.pop(inbox, None)
+        if (message.headers or {}).get("Status") == "503":
+            raise errors.NoRespondersError
+        return message
+
+    def happens(self, chance: float) -> bool:
+        """Let chance decide, while things still go wrong."""
+        return self.loop.time() < CLEARS and self.chance.random() < chance
+
+    def _delay(self) -> float:
+        slow = 50.0 if self.happens(0.01) else 1.0
+        return self.weather.latency * slow * self.chance.random() * 2
+
+    def _send(
+        self, subject: str, payload: bytes, reply: str, headers: Mapping[str, str] | None,
+        lost: float,
+    ) -> None:  # fmt: skip
+        if self.closed or self.happens(lost) or (not self.is_connected and self.happens(0.3)):
+            return
+        packet = Packet(subject, payload, headers, reply, self, HOLDING.get())
+        leaves = max(self.loop.time(), self._down_until)
+        self._out_at = max(self._out_at, leaves + self._delay())
+        self._out.append(packet)
+        self.loop.call_at(self._out_at, self._sent, context=self.loop.outside)
+
+    def _sent(self) -> None:
+        self.server.receive(self._out.popleft())
+
+    def deliver(self, message: Msg) -> None:
+        """Let the server send something."""
+        answering = message.subject in self._answers
+        if not self.is_connected or self.happens(
+            self.weather.lost if answering else self.weather.unheard
+        ):
+            return
+        self._in_at = max(self._in_at, self.loop.time() + self._delay())
+        self._in.append(message)
+        self.loop.call_at(self._in_at, self._came, context=self.process.context)
+
+    def _came(self) -> None:
+        message = self._in.popleft()
+        if self.closed:
+            return
+        self._see(message)
+        if answer := self._answers.get(message.subject):
+            if not answer.done():
+                answer.set_result(message)
+        elif listener := self.listeners.get(message.subject) or self._wild(message.subject):
+            run(listener.heard(message))
+
+    def listens(self, subject: str) -> bool:
+        """Say whether anybody here listens to a subject."""
+        return subject in self.listeners or self._wild(subject) is not None
+
+    def _wild(self, subject: str) -> Listener | None:
+        fits = (
+            each for name, each in self.listeners.items()
+            if name.endswith(".>") and subject.startswith(name[:-1])
+        )  # fmt: skip
+        return next(fits, None)
+
+    def _see(self, message: Msg) -> None:
+        for session, sequence in self.server.sessions_in(message):
+            self.seen.setdefault(session, []).append((self.process.awake_for, sequence))
+
+
+def run(step: Awaitable[None]) -> None:
+    """Run a callback that waits for nothing, as nats-py does one after another."""
+    for _ in step.__await__():
+        raise AssertionError("it waits for something")
