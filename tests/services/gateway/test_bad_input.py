@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.services.gateway.stand import Stand
+from turnlog.services.gateway.problems import MOST_FAULTS
 from turnlog.services.gateway.strict_json import MAX_DEPTH
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -81,8 +82,8 @@ LOOSE: dict[str, tuple[bytes, str, str]] = {
     "a text for a form": (b'"Hi"', "invalid", "body"),
     "null for a form": (b"null", "invalid", "body"),
     "a number for a text": (b'{"text":1}', "invalid", "text"),
-    "null for a text": (b'{"text":null}', "invalid", "text"),
-    "no text": (b'{"inputs":{}}', "invalid", "text"),
+    "null for a text": (b'{"text":null}', "text-missing", "text"),
+    "no text": (b'{"inputs":{}}', "text-missing", "text"),
     "an empty text": (b'{"text":""}', "invalid", "text"),
     "a list for inputs": (turn(inputs=[]), "invalid", "inputs"),
     "an address for the model": (turn(api_base="http://elsewhere"), "invalid", "api_base"),
@@ -183,6 +184,58 @@ async def test_no_session_opens_under_what_is_no_id(bare: Stand) -> None:
         assert (answer.status_code, answer.json().get("code")) == (422, "bad-id"), repr(spelt)
         assert answer.json()["field"] == "session"
     assert await bare.stored() == before
+
+
+LISTS: dict[str, tuple[str, int, str, str]] = {
+    "before the calendar": ("since=0001-01-01T00:00:00%2B14:00", 422, "invalid", "since"),
+    "behind the calendar": ("since=9999-12-31T23:59:59-14:00", 422, "invalid", "since"),
+    "a moment without a zone": ("since=2026-01-01T00:00:00", 422, "invalid", "since"),
+    "no moment": ("since=yesterday", 422, "invalid", "since"),
+    "an unknown session": ("min_sequence=nobody:1", 404, "unknown-session", "min_sequence"),
+    "no id": ("min_sequence=a.b:1", 422, "invalid", "min_sequence"),
+    "no sequence": ("min_sequence=a:0", 422, "invalid", "min_sequence"),
+    "neither": ("redacted=perhaps", 422, "invalid", "redacted"),
+    "NUL": ("q=%00", 422, "bad-text", "q"),
+    "NUL in a name": ("attribute.%00=1", 422, "bad-text", "query"),
+    "an attribute twice": ("attribute.a=1&attribute.a=2", 422, "invalid", "attribute.a"),
+}
+
+
+@pytest.mark.parametrize(("query", "status", "code", "field"), LISTS.values(), ids=LISTS.keys())
+async def test_no_list_is_given_for_what_cannot_be_asked(
+    bare: Stand, query: str, status: int, code: str, field: str
+) -> None:
+    answer = await bare.http.get(f"/v1/sessions?{query}")
+    said = answer.json()
+    assert (answer.status_code, said["code"], said["field"]) == (status, code, field), said
+    assert said["fix"]
+
+
+async def test_a_place_that_no_event_has_yet_is_refused_and_not_waited_at(bare: Stand) -> None:
+    session = await bare.open()
+    for path in ("/v1/events", f"/v1/sessions/{session}/events"):
+        for form in ("application/json", "application/x-ndjson"):
+            url, accept = f"{path}?after=9007199254740991", {"Accept": form}
+            answer = await bare.http.get(url, headers=accept)
+            said = answer.json()
+            assert (said["status"], said["code"], said["field"]) == (422, "not-there-yet", "after")
+
+
+async def test_a_turn_that_is_new_has_no_place_to_go_on_from(bare: Stand) -> None:
+    session = await bare.open()
+    for spelt in ("nonsense", "1.1.5", "1.0.0", "0", "1.1.5.done", "9" * 400):
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": spelt}
+        url = f"/v1/sessions/{session}/turns"
+        answer = await bare.http.post(url, json={"text": "Hi"}, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad-cursor")
+        assert answer.json()["field"] == "Last-Event-ID"
+    assert (await bare.get(f"/v1/sessions/{session}"))["sequence"] == 1
+
+
+async def test_a_refusal_is_no_larger_than_what_was_refused(bare: Stand) -> None:
+    form = {"blueprint": "assistant"} | {f"f{number}": 1 for number in range(10_000)}
+    answer = await bare.http.post("/v1/sessions", json=form)
+    assert (answer.status_code, len(answer.json()["faults"])) == (422, MOST_FAULTS)
 
 
 async def test_what_looks_like_a_delimiter_or_a_role_is_text_like_any_other(bare: Stand) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import httpx
 import pytest
 
 from tests.services.gateway.stand import Stand
@@ -155,48 +154,6 @@ async def test_a_turn_in_flight_has_no_reply_to_redact(idle: Stand) -> None:
     form = {"turn": 1, "reason": "r"}
     answer = await idle.http.post(f"/v1/sessions/{session}/redactions", json=form)
     assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
-
-
-EVERY_ROUTE = [
-    ("GET", ""),
-    ("POST", "/turns"),
-    ("POST", "/cancel"),
-    ("POST", "/close"),
-    ("POST", "/redactions"),
-    ("PUT", "/turns/1/exclusion"),
-    ("DELETE", "/turns/1/exclusion"),
-    ("GET", "/turns/1/stream"),
-    ("GET", "/events"),
-    ("GET", "/history"),
-    ("GET", "/window"),
-    ("GET", "/calls"),
-    ("GET", "/calls/1.1/prompt"),
-    ("GET", "/verify"),
-]
-FORMS = {"/turns": {"text": "Hi"}, "/redactions": {"turn": 1, "reason": "r"}}
-
-
-NO_IDS = ("a.b", "a%2Ab", "%3E", "a%20b", "a%0D%0Ab", "%00", "%D0%B0", "x" * 65)
-
-
-async def test_a_session_that_nobody_opened_is_unknown_everywhere(idle: Stand) -> None:
-    for method, path in EVERY_ROUTE:
-        answer = await asked(idle, method, "nobody", path)
-        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-session"), path
-        assert answer.json()["field"] == "session"
-
-
-async def test_an_id_that_is_none_is_refused_everywhere(idle: Stand) -> None:
-    for method, path in EVERY_ROUTE:
-        for spelt in NO_IDS:
-            answer = await asked(idle, method, spelt, path)
-            assert (answer.status_code, answer.json()["code"]) == (422, "bad-id"), (path, spelt)
-            assert answer.json()["field"] == "session"
-
-
-async def asked(stand: Stand, method: str, session: str, path: str) -> httpx.Response:
-    form = FORMS.get(path) if method == "POST" else None
-    return await stand.http.request(method, f"/v1/sessions/{session}{path}", json=form)
 
 
 async def test_another_tenants_session_is_unknown(idle: Stand) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 
@@ -69,6 +70,73 @@ async def test_a_client_that_sends_too_slowly_is_told_and_cut(bare: Stand) -> No
         assert (answer.status, answer.json()["code"]) == (408, "too-slow")
         assert answer.headers["connection"] == "close"
         assert await line.closed()
+
+
+async def test_a_client_that_sends_a_byte_a_while_has_no_more_time_than_others(
+    bare: Stand,
+) -> None:
+    async with bare.another_gateway(body_seconds=0.3) as stand, wire(stand.address) as line:
+        await line.begin("POST", "/v1/sessions", CHUNKED)
+        answering = asyncio.create_task(line.answer())
+        while not answering.done():
+            await line.send(chunk(b" "))
+            await asyncio.wait({answering}, timeout=0.02)
+        assert (answering.result().status, answering.result().json()["code"]) == (408, "too-slow")
+
+
+async def test_a_head_that_does_not_come_to_its_end_is_answered_and_cut(bare: Stand) -> None:
+    async with bare.another_gateway(body_seconds=0.3) as stand, wire(stand.address) as line:
+        await line.send(b"GET /healthz HTTP/1.1\r\nHost: gateway\r\n")
+        answering = asyncio.create_task(line.answer())
+        while not answering.done():
+            await line.send(b"X")
+            await asyncio.wait({answering}, timeout=0.02)
+        said = answering.result().json()
+        assert (said["status"], said["code"], said["field"]) == (408, "too-slow", "head")
+        assert await line.closed()
+
+
+async def test_a_connection_on_which_nothing_comes_is_closed_without_a_word(bare: Stand) -> None:
+    async with bare.another_gateway(body_seconds=0.1) as stand, wire(stand.address) as line:
+        assert await line.closed()
+
+
+async def test_a_request_that_takes_longer_than_its_head_may_is_answered(bare: Stand) -> None:
+    async with bare.another_gateway(body_seconds=0.1) as stand, wire(stand.address) as line:
+        session = await bare.open("assistant")
+        body = b'{"text":"Hi"}'
+        await line.begin("POST", f"/v1/sessions/{session}/turns?wait=0.4", length(body))
+        await line.send(body)
+        assert (await line.answer()).status == 202
+
+
+NO_HTTP = {
+    "a path that is not ASCII": "GET /ž HTTP/1.1\r\nHost: g\r\n\r\n".encode(),
+    "NUL in the path": b"GET /a\0b HTTP/1.1\r\nHost: g\r\n\r\n",
+    "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    "a negative length": b"POST /v1/sessions HTTP/1.1\r\nHost: g\r\nContent-Length: -1\r\n\r\n",
+    "two lengths": (
+        b"POST /v1/sessions HTTP/1.1\r\nHost: g\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"
+    ),
+    "a chunk without a size": (
+        b"POST /v1/sessions HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+    ),
+    "a head without end": b"GET /healthz HTTP/1.1\r\nHost: g\r\nX: " + b"x" * 200_000,
+    "an unfolded header": b"GET /healthz HTTP/1.1\r\nHost: g\r\nX\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("spelt", NO_HTTP.values(), ids=NO_HTTP.keys())
+async def test_what_is_not_http_is_refused_like_everything_else(bare: Stand, spelt: bytes) -> None:
+    async with wire(bare.address) as line:
+        await line.send(spelt)
+        answer = await line.answer()
+        assert answer.headers["content-type"] == "application/problem+json"
+        said = answer.json()
+        assert (answer.status, said["code"], said["field"]) == (400, "bad-request", "head")
+        assert said["fix"]
+    assert (await bare.http.get("/healthz")).status_code == 200
 
 
 async def test_a_client_that_goes_away_while_sending_leaves_nothing_behind(bare: Stand) -> None:

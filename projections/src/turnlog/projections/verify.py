@@ -16,7 +16,7 @@ from typing import Literal
 from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Head, Recorded
-from turnlog.events.errors import Corrupt
+from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.projections.history import Turns, learn
 from turnlog.projections.window.readback import blobs_of, read_back, read_parts, tools_of
@@ -71,6 +71,14 @@ def calls_in(events: Sequence[Recorded]) -> Iterator[tuple[Recorded, ContextAsse
     for recorded in events:
         if isinstance(recorded.event, ContextAssembled):
             yield recorded, recorded.event
+
+
+def call_in(events: Sequence[Recorded], call: str) -> tuple[Recorded, ContextAssembled]:
+    """Give what fixed the prompt of a call; refuses a call that was never made."""
+    found = [pair for pair in calls_in(events) if pair[1].call == call]
+    if not found:
+        raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call")
+    return found[-1]
 
 
 def verify(

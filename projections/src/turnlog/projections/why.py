@@ -19,7 +19,7 @@ from turnlog.projections.consequences import Consequence, consequences
 from turnlog.projections.history import Status, Turn, history
 from turnlog.projections.origins import Cause, PartOrigin, cause, origin
 from turnlog.projections.session.evolve import fold
-from turnlog.projections.verify import calls_in
+from turnlog.projections.verify import call_in, calls_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +82,37 @@ def why(events: Sequence[Recorded], turn: int) -> Why:
     told = {each.turn: each for each in history(events)}
     if turn not in told:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
-    fixed, call = _call(events, told[turn])
+    return _explained(events, told[turn], *_call(events, told[turn]))
+
+
+def why_call(events: Sequence[Recorded], call: str) -> Why:
+    """Explain one call of a turn, whether it was answered or not; refuses one never made."""
+    fixed, made = call_in(events, call)
+    told = next(each for each in history(events) if each.turn == made.turn)
+    return _explained(events, told, fixed, made)
+
+
+def _explained(
+    events: Sequence[Recorded], told: Turn, fixed: Recorded, call: ContextAssembled
+) -> Why:
     known = [each for each in events if each.sequence <= call.manifest.sequence]
-    asked = next(each for each in events if each.sequence == told[turn].sequence)
+    asked = next(each for each in events if each.sequence == told.sequence)
     return Why(
         session=fixed.session,
-        turn=turn,
-        status=told[turn].status,
-        said=told[turn].text,
+        turn=told.turn,
+        status=told.status,
+        said=told.text,
         asked=cause(asked),
-        started=_started(events, told[turn]),
+        started=_started(events, told),
         call=call.call,
-        superseded=_superseded(events, call),
+        superseded=_superseded(events, fixed, told.turn),
         fixed=cause(fixed),
         standing=_standing(known),
         parts=tuple(origin(part, known) for part in call.manifest.parts),
-        reply=told[turn].reply,
-        finish=told[turn].finish,
-        withheld=_withheld(events, turn),
-        consequences=tuple(consequences(events, turn)),
+        reply=told.reply,
+        finish=told.finish,
+        withheld=_withheld(events, told.turn),
+        consequences=tuple(consequences(events, told.turn)),
     )
 
 
@@ -117,8 +129,9 @@ def _call(events: Sequence[Recorded], turn: Turn) -> tuple[Recorded, ContextAsse
     return (answered or made)[-1]
 
 
-def _superseded(events: Sequence[Recorded], last: ContextAssembled) -> tuple[str, ...]:
-    return tuple(call.call for _, call in _calls(events, last.turn) if call.call != last.call)
+def _superseded(events: Sequence[Recorded], fixed: Recorded, turn: int) -> tuple[str, ...]:
+    before = (call.call for at, call in _calls(events, turn) if at.sequence < fixed.sequence)
+    return tuple(before)
 
 
 def _started(events: Sequence[Recorded], turn: Turn) -> Cause | None:

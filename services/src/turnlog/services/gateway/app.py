@@ -26,6 +26,7 @@ from turnlog.services.gateway import (
     listing,
     page,
     prompts,
+    reasons,
     remembering,
     sessions,
     streams,
@@ -35,6 +36,7 @@ from turnlog.services.gateway import (
 from turnlog.services.gateway.desk import Desk
 from turnlog.services.gateway.limits import Limits
 from turnlog.services.gateway.problems import MEDIA, Problem, answer_request
+from turnlog.services.gateway.queries import check_query
 from turnlog.services.gateway.tracing import Traced
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
@@ -48,16 +50,17 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     windows.router,
     calls.router,
     prompts.router,
+    reasons.router,
     blueprints.router,
     health.router,
+    ask.router,
+    remembering.router,
     page.router,
 )
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     "4XX": {"model": Problem, "description": "What is wrong with the request"},
     "5XX": {"model": Problem, "description": "What is wrong with Turnlog, or out of reach"},
 }
-    ask.router,
-    remembering.router,
 
 
 def build(desk: Desk) -> FastAPI:
@@ -85,7 +88,7 @@ def routed() -> FastAPI:
         responses=PROBLEMS,
     )
     for router in ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(check_query)])
     app.add_api_route("/openapi.json", _described, include_in_schema=False)
     return app
 

@@ -25,6 +25,7 @@ from turnlog.projections.blueprint.faults import instead_of
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.event_stream import session_event_stream, tenant_event_stream
+from turnlog.services.gateway.freshness import refuse_future
 from turnlog.services.gateway.headers import JSON, NDJSON, SSE, accepted, etag, last_event_id
 
 router = APIRouter()
@@ -78,6 +79,7 @@ async def session_events(
     if form == SSE:
         return await session_event_stream(desk, tenant, session, asked.cursor(request), names)
     last = await desk.sessions.last(tenant, session)
+    refuse_future(asked.after or 0, last.sequence, "after")
     behind = await desk.sessions.behind(last, asked.after or 0)
     headers = {"ETag": etag(last.sequence)}
     wanted = [event for event in behind if named(event, names)]
@@ -101,13 +103,19 @@ async def session_events(
 async def tenant_events(tenant: Tenant, desk: AtDesk, asked: InRange, request: Request) -> Response:
     """Give the events of all sessions behind a place in the stream."""
     names = asked.names()
-    match accepted(request, JSON, NDJSON, SSE):
-        case "text/event-stream":
-            return await tenant_event_stream(desk, tenant, asked.cursor(request), names)
-        case "application/x-ndjson":
-            return StreamingResponse(_lines(desk, tenant, asked, names), media_type=NDJSON)
-        case _:
-            return await _tenant_page(desk, tenant, asked, names)
+    form = accepted(request, JSON, NDJSON, SSE)
+    if form == SSE:
+        return await tenant_event_stream(desk, tenant, asked.cursor(request), names)
+    await _refuse_beyond(desk, tenant, asked.after or 0)
+    if form == NDJSON:
+        return StreamingResponse(_lines(desk, tenant, asked, names), media_type=NDJSON)
+    return await _tenant_page(desk, tenant, asked, names)
+
+
+async def _refuse_beyond(desk: Desk, tenant: str, place: int) -> None:
+    if place and place > await desk.log.end(tenant):
+        fix = "go on from the `after` of a page, or from the id of an event of the stream"
+        raise Refused("not-there-yet", "the log has no such place", field="after", fix=fix)
 
 
 async def _tenant_page(

@@ -24,12 +24,16 @@ MinSequence = Annotated[
 ]
 
 
-async def read_up_to(desk: Desk, state: SessionState, sequence: int) -> None:
-    """Wait until the read models hold a sequence; refuses one the session has not come to."""
-    head = state.head.sequence
+def refuse_future(sequence: int, head: int, field: str) -> None:
+    """Refuse a sequence that its session has not come to."""
     if sequence > head:
         detail = f"the session has come to sequence {head}"
-        raise Refused("not-there-yet", detail, field=FIELD, fix=f"ask for at most {head}")
+        raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")
+
+
+async def read_up_to(desk: Desk, state: SessionState, sequence: int) -> None:
+    """Wait until the read models hold a sequence; refuses one the session has not come to."""
+    refuse_future(sequence, state.head.sequence, FIELD)
     place = (state.tenant, state.session, sequence)
     if not await reached(desk.store, desk.bell, *place, within=desk.patience):
         detail = f"the read models have not come to sequence {sequence} yet"

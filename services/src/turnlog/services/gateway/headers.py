@@ -57,5 +57,5 @@ def _weight(parameters: list[str]) -> float:
 
 
 def last_event_id(request: Request) -> str | None:
-    """Give the cursor a reconnecting client sends."""
-    return request.headers.get(CURSOR)
+    """Give the cursor a reconnecting client sends; an empty one says that it has none."""
+    return request.headers.get(CURSOR) or None

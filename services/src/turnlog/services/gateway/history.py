@@ -11,6 +11,7 @@ from turnlog.events.envelope import Recorded
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.history import Turn, history
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.freshness import refuse_future
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.payloads.turns import HistoryView, TurnView, plain
 
@@ -36,9 +37,8 @@ async def show_history(
 async def events_at(desk: Desk, tenant: str, session: str, at: int | None) -> Sequence[Recorded]:
     """Give a session's events up to a sequence; refuses one that it has not come to."""
     events = await desk.sessions.events(tenant, session)
-    if at is not None and at > len(events):
-        detail = f"the session has come to sequence {len(events)}"
-        raise Refused("not-there-yet", detail, field="at", fix=f"ask for at most {len(events)}")
+    if at is not None:
+        refuse_future(at, len(events), "at")
     return events[:at]
 
 

@@ -6,6 +6,7 @@ overlooked it would show too much.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -44,24 +45,33 @@ class Filter(BaseModel):
     """Sessions a page has."""
     before: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
     """What the page ahead gave as `next`."""
-    min_sequence: Annotated[str, Field(pattern=r"^[^:]{1,64}:[0-9]{1,15}$")] | None = None
+    min_sequence: (
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}:[1-9][0-9]{0,14}$")] | None
+    ) = None
     """`SESSION:SEQUENCE`: wait until the read models hold this event."""
 
     def wanted(self) -> Wanted:
         """Put the question to the read models; refuses what neither filters nor can be asked."""
         for name in ("q", "blueprint"):
             checked_text(getattr(self, name) or "", name)
-        extra: dict[str, object] = self.model_extra or {}
+        extra: dict[str, str] = self.model_extra or {}
         attributes = dict(_attribute(name, value) for name, value in extra.items())
-        return Wanted(self.q, self.blueprint, attributes, self.since, self.redacted)
+        since = _in_utc(self.since) if self.since else None
+        return Wanted(self.q, self.blueprint, attributes, since, self.redacted)
 
 
-def _attribute(name: str, value: object) -> tuple[str, str]:
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        detail = "the calendar has no such moment in UTC"
+        raise Refused("invalid", detail, field="since", fix="name another moment") from None
+
+
+def _attribute(name: str, value: str) -> tuple[str, str]:
     if not name.startswith(ATTRIBUTE):
         near = instead_of(name[:80], (*Filter.model_fields, f"{ATTRIBUTE}NAME"))
         raise Refused("invalid", "no such parameter", field=name[:80], fix=near)
-    if not isinstance(value, str):
-        raise Refused("invalid", "it is given twice", field=name[:80], fix="give it once")
     checked_text(name, "query")
     return name.removeprefix(ATTRIBUTE), checked_text(value, name[:80])
 
@@ -74,7 +84,10 @@ async def list_sessions(
     wanted = asked.wanted()
     if asked.min_sequence is not None:
         session, _, sequence = asked.min_sequence.partition(":")
-        await read_up_to(desk, await desk.sessions.load_open(tenant, session), int(sequence))
+        state = await desk.sessions.load(tenant, session)
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="min_sequence")
+        await read_up_to(desk, state, int(sequence))
     async with desk.store.reading() as connection:
         page = await listed(connection, tenant, wanted, limit=asked.limit, before=asked.before)
     after = None if page.before is None else str(page.before)

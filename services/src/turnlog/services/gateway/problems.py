@@ -28,19 +28,22 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "bad-cursor": HTTPStatus.BAD_REQUEST,
     "bad-json": HTTPStatus.BAD_REQUEST,
     "bad-key": HTTPStatus.BAD_REQUEST,
+    "bad-request": HTTPStatus.BAD_REQUEST,
     "behind": HTTPStatus.GATEWAY_TIMEOUT,
     "choice-not-offered": HTTPStatus.CONFLICT,
     "key-reused": HTTPStatus.CONFLICT,
-    "no-phases": HTTPStatus.CONFLICT,
     "no-front-door": HTTPStatus.NOT_FOUND,
+    "no-phases": HTTPStatus.CONFLICT,
     "no-reply": HTTPStatus.CONFLICT,
     "not-acceptable": HTTPStatus.NOT_ACCEPTABLE,
-    "nothing-to-cancel": HTTPStatus.CONFLICT,
     "not-answered": HTTPStatus.BAD_GATEWAY,
     "not-in-time": HTTPStatus.GATEWAY_TIMEOUT,
+    "nothing-to-cancel": HTTPStatus.CONFLICT,
     "phase-takes-no-turns": HTTPStatus.CONFLICT,
     "queue-full": HTTPStatus.TOO_MANY_REQUESTS,
     "session-closed": HTTPStatus.CONFLICT,
+    "segment-moved": HTTPStatus.CONFLICT,
+    "segment-taken": HTTPStatus.CONFLICT,
     "session-exists": HTTPStatus.CONFLICT,
     "signal-not-offered": HTTPStatus.CONFLICT,
     "too-large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -48,10 +51,10 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "turn-open": HTTPStatus.CONFLICT,
     "unknown-blueprint": HTTPStatus.NOT_FOUND,
     "unknown-call": HTTPStatus.NOT_FOUND,
+    "unknown-segment": HTTPStatus.NOT_FOUND,
     "unknown-session": HTTPStatus.NOT_FOUND,
     "unknown-turn": HTTPStatus.NOT_FOUND,
     "unsupported-encoding": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    "unknown-segment": HTTPStatus.NOT_FOUND,
     "unsupported-media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 }
 """Codes of refusals; one that is not here is a fault of a value."""
@@ -61,6 +64,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "no-reply": "choose a turn that was completed; `/history` shows them",
     "session-closed": "open another session",
     "unknown-call": "see `/calls` for those there are",
+    "unknown-segment": "see `/v1/segments` for those there are",
     "unknown-session": "see `/v1/sessions` for those there are",
     "unknown-turn": "see `/history` for those there are",
 }
@@ -68,6 +72,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
 PATIENCE: Final[Mapping[str, int]] = {"queue-full": 1, "behind": 1, "not-in-time": 1}
 """Seconds after which the same request may well be taken, where that is so."""
 ROUTING: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
+
+
+MOST_FAULTS: Final = 20
+"""Faults that one answer names, so that none is larger than what was sent."""
 
 
 class Fault(BaseModel):
@@ -160,7 +168,8 @@ def problem_of(error: Exception) -> Problem:
 
 def _invalid(error: RequestValidationError) -> Problem:
     found: Sequence[Mapping[str, Any]] = error.errors()
-    faults = [Fault(field=_field(each["loc"]), detail=each["msg"]) for each in found]
+    told = found[:MOST_FAULTS]
+    faults = [Fault(field=_field(each["loc"]), detail=each["msg"]) for each in told]
     first = found[0]
     match first["type"]:
         case "extra_forbidden":

@@ -37,10 +37,7 @@ async def show_prompt(
 ) -> PromptView:
     """Read the exact prompt of a call back from the log."""
     events = await desk.sessions.events(tenant, session)
-    found = [pair for pair in verify.calls_in(events) if pair[1].call == call]
-    if not found:
-        raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call")
-    recorded, fixed = found[-1]
+    recorded, fixed = verify.call_in(events, call)
     blobs = await _blobs(desk, tenant, blobs_of(fixed.manifest))
     stamp(response, recorded.sequence)
     try:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
+from turnlog.services.gateway.commands import TurnInPath
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import SSE, accepted, last_event_id
 from turnlog.services.gateway.turn_stream import turn_stream
@@ -33,7 +34,7 @@ After = Annotated[
 )
 async def watch_turn(
     session: str,
-    turn: Annotated[int, Path(ge=1)],
+    turn: TurnInPath,
     request: Request,
     desk: AtDesk,
     tenant: Tenant,

@@ -23,6 +23,7 @@ from turnlog.services.gateway.desk import AtDesk, Desk
 from turnlog.services.gateway.headers import JSON, SSE, accepted, etag, last_event_id
 from turnlog.services.gateway.payloads.asked import TurnForm
 from turnlog.services.gateway.payloads.turns import Settled, Submitted, plain
+from turnlog.services.gateway.turn_cursor import bad_cursor
 from turnlog.services.gateway.turn_stream import turn_stream
 from turnlog.services.gateway.waiting import Outcome, outcome
 from turnlog.services.runtime.sessions import Done
@@ -77,6 +78,8 @@ async def put(
     async def choose(state: SessionState | None) -> SubmitTurn:
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
+        if after is not None:
+            raise bad_cursor("this turn is new, and nothing of it was sent before")
         material = await desk.blueprints.load(state)
         inputs = checked_values(material.blueprint.inputs, form.inputs, "inputs")
         return SubmitTurn(
@@ -86,10 +89,10 @@ async def put(
             inputs,
             form.references,
             form.meta,
+            material.remembers,
         )
 
     checked_json(form.references, "references")
-            material.remembers,
     checked_json(form.meta, "meta")
     done = await desk.sessions.act(asked.tenant, session, choose, asked.by, command)
     turn, sequence = _place(done)
@@ -127,6 +130,6 @@ def _told(submitted: Submitted, came: Outcome) -> Response:
         finish=turn.finish,
         redacted=turn.redacted,
         reason=turn.reason,
+        fallback=turn.fallback.code if turn.fallback else None,
     )
     return JSONResponse(settled.model_dump(mode="json"), 200, {"ETag": etag(came.sequence)})
-        fallback=turn.fallback.code if turn.fallback else None,

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from turnlog.events.errors import Refused
 
@@ -24,7 +25,13 @@ BACKLOG: Final = 2_048
 
 @asynccontextmanager
 async def served(
-    app: Callable[..., Any], place: str, *, field: str, grace: float, leaving: Callable[[], None]
+    app: Callable[..., Any],
+    place: str,
+    *,
+    field: str,
+    grace: float,
+    leaving: Callable[[], None],
+    http: type[H11Protocol] = H11Protocol,
 ) -> AsyncGenerator[str]:
     """Serve an ASGI application while the body runs; gives the address, port 0 made a real one.
 
@@ -34,6 +41,7 @@ async def served(
     listening = _listening(place, field)
     config = uvicorn.Config(
         app,
+        http=http,
         lifespan="off",
         ws="none",
         loop="asyncio",

@@ -59,16 +59,18 @@ class GatewaySettings(Process):
     """Folders of blueprints beside the shipped ones, parted by `:`."""
     body_limit: Annotated[int, Field(ge=1024)] = 262_144
     """Bytes a request body may have."""
+    import_limit: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
+    """The same for an import of segments, which is taken whole or not at all."""
     body_seconds: Seconds = 10.0
     """Seconds a client may take to send it, and as many for the head before it."""
     keep_alive: Seconds = 15.0
     """Seconds between signs of life on an event stream."""
     model: str = "scripted/demo"
     """The model that windows are shown for where a profile says `default`."""
-
-
     ask: str = "araquem"
     """The blueprint behind `/v1/ask`."""
+
+
 class WorkerSettings(Process):
     """The process that calls models."""
 

@@ -1,0 +1,75 @@
+"""The head of a request: it comes within a fixed time and can be understood, or is answered.
+
+uvicorn waits for a head for ever and answers what is not HTTP in a form of its own. Here a
+client that sends too slowly is told and cut, as it is with a body, and all that is refused is
+problem+json. A connection on which nothing was ever sent is closed in silence: a browser that
+opened it ahead would take anything said there for the answer to its first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+import h11
+from starlette.responses import Response
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from turnlog.events.errors import Refused
+from turnlog.services.gateway.problems import answer
+
+
+def heads_within(seconds: float) -> type[H11Protocol]:
+    """Make the protocol of a server that gives a head so many seconds."""
+
+    class Heads(H11Protocol):
+        def __init__(self, *args: Any, **more: Any) -> None:  # noqa: ANN401 - uvicorn's own
+            super().__init__(*args, **more)
+            self.due: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._look()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._look()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._look()
+
+        def send_400_response(self, msg: str) -> None:
+            fix = "send HTTP/1.1, with a head of at most 64 KiB"
+            self._refuse(Refused("bad-request", msg, field="head", fix=fix))
+
+        def _look(self) -> None:
+            """Let time run while a head is awaited, and no longer."""
+            awaited = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
+            if awaited and self.due is None:
+                self.due = self.loop.call_later(seconds, self._late)
+            elif self.due is not None and not awaited:
+                self.due.cancel()
+                self.due = None
+
+        def _late(self) -> None:
+            began, _ = self.conn.trailing_data
+            if began:
+                detail = f"the head did not come within {seconds:g} s"
+                self._refuse(Refused("too-slow", detail, field="head", fix="send it in one go"))
+            self.transport.close()
+
+        def _refuse(self, refused: Refused) -> None:
+            if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+                for event in _spelt(answer(refused, closing=True)):
+                    self.transport.write(self.conn.send(event) or b"")
+            self.transport.close()
+
+    return Heads
+
+
+def _spelt(said: Response) -> tuple[h11.Event, ...]:
+    phrase = HTTPStatus(said.status_code).phrase
+    head = h11.Response(status_code=said.status_code, headers=said.raw_headers, reason=phrase)
+    return head, h11.Data(data=bytes(said.body)), h11.EndOfMessage()

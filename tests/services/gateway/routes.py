@@ -1,0 +1,65 @@
+"""Every route of the gateway with a request that it understands, to be spoilt in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from turnlog.services.gateway.app import description, routed
+
+DOCUMENT: Final[Mapping[str, Any]] = description(routed())
+PLACES: Final = {"session": "nobody", "turn": "1", "call": "1.1", "blueprint": "clerk"}
+"""What stands in a path where nothing else is said; no such session is open."""
+FORMS: Final[Mapping[str, Mapping[str, object]]] = {
+    "/v1/sessions": {"blueprint": "assistant"},
+    "/v1/sessions/{session}/turns": {"text": "Hi"},
+    "/v1/sessions/{session}/redactions": {"turn": 1, "reason": "r"},
+    "/v1/sessions/{session}/choices": {"choice": "c"},
+    "/v1/sessions/{session}/phase": {"signal": "s"},
+    "/v1/sessions/{session}/cancel": {},
+    "/v1/sessions/{session}/close": {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route as the OpenAPI document has it."""
+
+    method: str
+    template: str
+    operation: Mapping[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.template}"
+
+    def path(self, **places: str) -> str:
+        """Fill in the path."""
+        return self.template.format_map(PLACES | places)
+
+    @property
+    def form(self) -> Mapping[str, object] | None:
+        """A body that it takes; none where it takes no body."""
+        return FORMS[self.template] if "requestBody" in self.operation else None
+
+    def parameters(self, place: str) -> dict[str, Mapping[str, Any]]:
+        """Give its parameters in the path, the query or the headers, with their schemas."""
+        listed = self.operation.get("parameters", [])
+        return {each["name"]: each["schema"] for each in listed if each["in"] == place}
+
+
+def _routes() -> Iterator[Route]:
+    for template, operations in DOCUMENT["paths"].items():
+        for method, operation in operations.items():
+            yield Route(method.upper(), template, operation)
+
+
+ROUTES: Final = tuple(_routes())
+OF_SESSIONS: Final = tuple(route for route in ROUTES if "{session}" in route.template)
+WITH_BODY: Final = tuple(route for route in ROUTES if route.form is not None)
+
+
+def numbers_in(schema: Mapping[str, Any]) -> bool:
+    """Tell whether a parameter is a whole number, or nothing."""
+    kinds = schema.get("anyOf", [schema])
+    return {kind["type"] for kind in kinds} <= {"integer", "null"}

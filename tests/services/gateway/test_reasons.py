@@ -1,0 +1,36 @@
+"""Why a call was answered as it was, over HTTP."""
+
+from __future__ import annotations
+
+from tests.services.gateway.stand import Stand
+
+
+async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: Stand) -> None:
+    session = await stand.open()
+    await stand.say(session, "Who are you?", "A clerk.")
+    told = await stand.say(session, "And where?", "At desk one.")
+    why = await stand.get(f"/v1/sessions/{session}/calls/2.1/why")
+    assert (why["turn"], why["call"], why["status"]) == (2, "2.1", "completed")
+    assert (why["said"]["text"], why["reply"]["text"]) == ("And where?", "At desk one.")
+    assert why["asked"]["sequence"] == told["sequence"]
+    (said,) = [part for part in why["parts"] if part["part"]["layer"] == "input"]
+    assert [by["event"] for by in said["by"]] == ["turn-submitted"]
+    prompt = await stand.get(f"/v1/sessions/{session}/calls/2.1/prompt")
+    assert [part["part"] for part in why["parts"]] == prompt["manifest"]["parts"]
+
+
+async def test_a_withheld_reply_is_told_without_its_text(stand: Stand) -> None:
+    session = await stand.open()
+    await stand.say(session, "Hi", "Something private.")
+    form = {"turn": 1, "reason": "names a person"}
+    await stand.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    answer = await stand.http.get(f"/v1/sessions/{session}/calls/1.1/why")
+    assert answer.json()["withheld"]["reason"] == "names a person"
+    assert "private" not in answer.text
+
+
+async def test_a_call_that_was_never_made_has_no_reasons(idle: Stand) -> None:
+    session = await idle.open()
+    for spelt in ("1.1", "1", "%00", "9" * 5_000):
+        answer = await idle.http.get(f"/v1/sessions/{session}/calls/{spelt}/why")
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), spelt
