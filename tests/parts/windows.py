@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
+from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest, Plain, digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
@@ -15,7 +16,7 @@ from turnlog.projections.session.evolve import fold_whole
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.testing import Given, given, opening
 from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Assembled, Call, Needs, Texts
+from turnlog.projections.window.call import Assembled, Call, Earlier, Needs, Texts
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.request import ChatMessage, Request
 
@@ -64,7 +65,13 @@ def fetched(asked: Needs, events: Sequence[Recorded], files: Mapping[str, str]) 
     blobs = blobs_of(files)
     places = {event.stream_sequence: event for event in events}
     said = {said: _said(places[said.place], said) for said in asked.said}
-    return Texts({digest: blobs[digest] for digest in asked.blobs}, said)
+    earlier = None if asked.earlier is None else _earlier(places[asked.earlier])
+    return Texts({digest: blobs[digest] for digest in asked.blobs}, said, earlier)
+
+
+def _earlier(recorded: Recorded) -> Earlier:
+    assert isinstance(recorded.event, ContextAssembled)
+    return Earlier(recorded.event.call, recorded.event.manifest)
 
 
 def _said(recorded: Recorded, said: Said) -> str:

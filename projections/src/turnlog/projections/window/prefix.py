@@ -58,7 +58,7 @@ def common_prefix(earlier: Earlier, parts: Iterable[Part], turns: Turns) -> Pref
         call=earlier.call,
         messages=sum(mark.opens for mark in texts[:same]),
         tokens=sum(marked.part.tokens for marked in before[: _place(before, same)]),
-        ended_by=_layer((now, before), same) if same < len(texts) else None,
+        ended_by=_ending(before, now, same) if same < len(texts) else None,
     )
 
 
@@ -77,13 +77,12 @@ def _place(prompt: list[Marked], text: int) -> int:
     return len(prompt)
 
 
-def _layer(prompts: Iterable[list[Marked]], text: int) -> str | None:
-    """Name the layer that a text belongs to, in the first of these prompts that is so long."""
-    for prompt in prompts:
-        place = _place(prompt, text)
-        if place < len(prompt):
-            return prompt[place].part.layer
-    return None
+def _ending(before: list[Marked], now: list[Marked], text: int) -> str:
+    """Name the layer that went away, or else the one that stands in its place."""
+    was = before[_place(before, text)].part.layer
+    place = _place(now, text)
+    gone = was not in {marked.part.layer for marked in now}
+    return was if gone or place == len(now) else now[place].part.layer
 
 
 def _marked(parts: Iterable[Part], turns: Turns, since: int | None) -> Iterator[Marked]:
@@ -112,7 +111,8 @@ def _marks(part: Part, turns: Turns, since: int | None, *, opens: bool) -> Itera
 
 
 def _shape(part: Part) -> tuple[object, ...]:
-    return part.before, part.after, part.cut, part.indented
+    around = (part.before, part.after, part.cut, part.indented)
+    return around if any(around) else ()  # as a message of the history stands
 
 
 def _said(ref: TurnRef | None, since: int | None) -> Iterator[Mark]:

@@ -1,0 +1,154 @@
+"""How far a prompt is the one before it over again, beside the messages themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
+
+from tests.parts.windows import assembled, blueprint_of, opened_by
+from turnlog.events.manifest import Prefix
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.commands import (
+    ExcludeTurn,
+    FixContext,
+    RedactReply,
+    RestoreTurn,
+)
+from turnlog.projections.testing import Asked, Given, answering, attempt_of, claiming, saying
+from turnlog.projections.window.call import Assembled
+
+BLUEPRINT = """
+blueprint: remembering
+version: 1
+layers:
+  persona: {file: persona.md, component: system_prompt}
+  first: {text: "Greet them.", when: first_turn}
+calls:
+  reply:
+    messages:
+      - system: [persona, first]
+      - history: recent
+      - user: [input]
+    budget: window
+history: {recent: {}}
+budget:
+  window:
+    tokens: 120
+    counter: {chars_per_token: 1}
+    ladder: [{drop_oldest_pairs: {history: recent}}]
+profiles:
+  one: {default: true, call: reply}
+"""
+FILES = {"persona": "Be brief."}
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A session, and every prompt that was fixed in it."""
+
+    session: Given
+    blueprint: Blueprint
+    prompts: tuple[Assembled, ...] = ()
+
+    def asked(self, text: str) -> Talk:
+        """Ask, fix the prompt and answer."""
+        claimed = self.session.later(saying(text), claiming())
+        prompt = assembled(claimed, self.blueprint, FILES)
+        attempt = attempt_of(claimed.opened)
+        fixed = claimed.later(FixContext(attempt, "openai/test", {}, prompt.manifest))
+        answered = fixed.later(answering(f"To {text}: yes."))
+        return Talk(answered, self.blueprint, (*self.prompts, prompt))
+
+    def then(self, *steps: Asked) -> Talk:
+        """Let something else happen."""
+        return Talk(self.session.later(*steps), self.blueprint, self.prompts)
+
+    @property
+    def prefix(self) -> Prefix | None:
+        """What the latest prompt says of the one before."""
+        return self.prompts[-1].manifest.prefix
+
+
+def talk() -> Talk:
+    """Begin."""
+    blueprint = blueprint_of(BLUEPRINT)
+    return Talk(opened_by(blueprint, FILES), blueprint)
+
+
+def redacting(turn: int) -> RedactReply:
+    return RedactReply(turn, "a secret", "operator", "(Withheld.)")
+
+
+def test_the_first_call_of_a_kind_has_nothing_before_it() -> None:
+    assert talk().asked("one").prefix is None
+
+
+def test_a_conversation_that_goes_on_begins_with_all_that_was_said() -> None:
+    told = talk().asked("one").asked("two").asked("three")
+    before = told.prompts[1].manifest
+    assert told.prefix == Prefix(call="2.1", messages=4, tokens=before.tokens, ended_by=None)
+
+
+def test_a_layer_that_goes_away_is_named() -> None:
+    assert talk().asked("one").asked("two").prefix == Prefix(
+        call="1.1", messages=1, tokens=9, ended_by="first"
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "messages"),
+    [((ExcludeTurn(1),), 1), ((redacting(1),), 2), ((ExcludeTurn(1), RestoreTurn(1)), 6)],
+)
+def test_a_turn_that_was_changed_or_taken_out_ends_it_there(
+    steps: tuple[Asked, ...], messages: int
+) -> None:
+    prefix = talk().asked("one").asked("two").asked("three").then(*steps).asked("four").prefix
+    assert prefix is not None
+    ended_by = None if messages == 6 else "history"
+    assert (prefix.call, prefix.messages, prefix.ended_by) == ("3.1", messages, ended_by)
+
+
+def test_dropping_the_oldest_ends_it_behind_the_system_prompt() -> None:
+    told = talk().asked("a" * 20).asked("b" * 20).asked("c" * 20)
+    assert told.prefix == Prefix(call="2.1", messages=1, tokens=9, ended_by="history")
+
+
+CHANGES = st.lists(
+    st.sampled_from(["ask", "ask", "ask long", "exclude", "restore", "redact"]), max_size=8
+)
+
+
+@drawn(CHANGES, st.integers(1, 3))
+def test_the_messages_it_names_are_the_same_and_the_next_one_is_not(
+    changes: list[str], turn: int
+) -> None:
+    told = talk().asked("one").asked("two").asked("three")
+    done = set[str]()
+    for number, change in enumerate(changes):
+        match change:
+            case "ask":
+                told = told.asked(f"what {number}?")
+            case "ask long":
+                told = told.asked(f"{number}" * 30)
+            case "exclude":
+                told = told.then(ExcludeTurn(turn))
+            case "restore":
+                told = told.then(RestoreTurn(turn))
+            case _ if change not in done:
+                told = told.then(redacting(turn))
+                done.add(change)
+            case _:
+                pass
+    told = told.asked("and?")
+    before, now = (prompt.request.messages for prompt in told.prompts[-2:])
+    prefix = told.prefix
+    assert prefix is not None
+    assert before[: prefix.messages] == now[: prefix.messages]
+    if prefix.ended_by is None:
+        assert prefix.messages == len(before)
+        assert prefix.tokens == told.prompts[-2].manifest.tokens
+    else:
+        assert before[prefix.messages] != now[prefix.messages]
