@@ -12,14 +12,18 @@ from tests.parts.puppet import PuppetModel
 from turnlog.events.codec import read
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import name_of
+from turnlog.events.log.library import MemoryLibrary
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
 from turnlog.events.turn import TurnReleased, TurnSubmitted
 from turnlog.projections.blueprint.schema import Blueprint, Policies, reach
 from turnlog.projections.session.commands import OpenSession, SubmitTurn
 from turnlog.projections.session.state import Memo, SessionState
 from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.segments import Segments
 from turnlog.services.runtime.sessions import By, Done, Sessions
+from turnlog.services.runtime.shelves import Shelves
 from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.telemetry import Tracing, tracing
 from turnlog.services.runtime.texts import TextReader
@@ -98,6 +102,7 @@ class House:
     clock: SteppingClock = field(default_factory=SteppingClock)
     model: PuppetModel = field(default_factory=PuppetModel)
     tracing: Tracing = field(default_factory=lambda: tracing("test", None))
+    segments: MemoryLibrary = field(default_factory=MemoryLibrary)
     ids: int = 0
 
     def __post_init__(self) -> None:
@@ -129,7 +134,7 @@ class House:
             name=name,
             sessions=sessions,
             blueprints=self.blueprints,
-            contexts=Contexts(sessions, self.blueprints, self.blobs, Library(()), "puppet/one"),
+            contexts=self.contexts(sessions),
             tokens=self.tokens,
             model=self.model,
             heart=Heart(sessions, self.tokens, ACK_WAIT / 3),
@@ -137,6 +142,12 @@ class House:
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
         )
+
+    def contexts(self, sessions: Sessions) -> Contexts:
+        """Make what prepares the calls of one process."""
+        shelves = Shelves(self.segments, self.blobs, self.clock, self.new_id, "/test/library")
+        gathering = Gathering(self.log, sessions.texts, Segments(shelves, sessions.texts))
+        return Contexts(sessions, self.blueprints, self.blobs, Library(()), gathering, "puppet/one")
 
     async def open(self, session: str = "s", **policies: object) -> Done:
         """Open a session by the small blueprint."""

@@ -14,6 +14,7 @@ import httpx
 from tests.parts.house import delivery
 from tests.parts.puppet import PuppetModel
 from turnlog.events.codec import read
+from turnlog.events.log.library import LibraryLog, MemoryLibrary
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
 from turnlog.events.log.ports import Blobs, Log, Snapshots, TokenStream
 from turnlog.events.nats.layout import Terms
@@ -26,12 +27,16 @@ from turnlog.projections.store.schema import prepare
 from turnlog.services.gateway.desk import Desk
 from turnlog.services.gateway.serving import serving
 from turnlog.services.projector.app import build as build_projector
+from turnlog.services.projector.library import LibraryProjector
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.clock import new_id, now
 from turnlog.services.runtime.durability import Durability
+from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import SHIPPED, Library
+from turnlog.services.runtime.segments import Segments
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings
+from turnlog.services.runtime.shelves import Shelves
 from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.telemetry import Tracing, tracing
 from turnlog.services.runtime.texts import TextReader
@@ -51,6 +56,8 @@ class Holding(Protocol):
     @property
     def log(self) -> Log: ...
     @property
+    def library(self) -> LibraryLog: ...
+    @property
     def blobs(self) -> Blobs: ...
     @property
     def snapshots(self) -> Snapshots: ...
@@ -63,6 +70,7 @@ class InMemory:
     """Everything in memory; it outlives any gateway before it."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
+    library: MemoryLibrary = field(default_factory=MemoryLibrary)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     snapshots: MemorySnapshots = field(default_factory=MemorySnapshots)
     tokens: MemoryTokens = field(default_factory=MemoryTokens)
@@ -82,11 +90,14 @@ def desk_on(
     held: Holding, store: Store, bell: Bell, settings: GatewaySettings, traces: Tracing = SILENT
 ) -> Desk:
     """Put a gateway's desk together, as its process does."""
+    sessions = sessions_on(held, store, "/turnlog/gateway")
     return Desk(
         settings=settings,
         log=held.log,
         tokens=held.tokens,
-        sessions=sessions_on(held, store, "/turnlog/gateway"),
+        sessions=sessions,
+        shelves=shelves_on(held, "gateway"),
+        gathering=gathering_on(held, sessions, "gateway"),
         blueprints=BlueprintStore(held.blobs),
         library=Library((*settings.blueprints, *FOLDERS, SHIPPED)),
         store=store,
@@ -101,6 +112,17 @@ def sessions_on(held: Holding, store: Store, source: str) -> Sessions:
     snapshots = CheckedSnapshots(held.log, held.snapshots)
     texts = TextReader(held.log, held.blobs)
     return Sessions(held.log, snapshots, texts, FoldedCommands(store), now, new_id, source)
+
+
+def shelves_on(held: Holding, role: str) -> Shelves:
+    """Make one process's view of the library."""
+    return Shelves(held.library, held.blobs, now, new_id, f"/turnlog/{role}")
+
+
+def gathering_on(held: Holding, sessions: Sessions, role: str) -> Gathering:
+    """Make what gives calls of one process their inputs and segments."""
+    segments = Segments(shelves_on(held, role), sessions.texts)
+    return Gathering(held.log, sessions.texts, segments)
 
 
 @dataclass
@@ -172,7 +194,8 @@ async def standing(
     settings = GatewaySettings(tenant=tenant, http="127.0.0.1:0", model=MODEL, grace=2)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        running = [asyncio.create_task(projector.run())]
+        library = LibraryProjector(held.library, held.blobs, store, tenant, bell)
+        running = [asyncio.create_task(projector.run()), asyncio.create_task(library.run())]
         if working:
             running.append(asyncio.create_task(answering(held, store, tenant, model)))
         stack.push_async_callback(ended, *running)
@@ -214,7 +237,9 @@ async def answering(held: Holding, store: Store, tenant: str, model: PuppetModel
         name="w1",
         sessions=sessions,
         blueprints=blueprints,
-        contexts=Contexts(sessions, blueprints, held.blobs, library, MODEL),
+        contexts=Contexts(
+            sessions, blueprints, held.blobs, library, gathering_on(held, sessions, "worker"), MODEL
+        ),
         tokens=held.tokens,
         model=model,
         heart=Heart(sessions, held.tokens, 10.0),

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from tests.parts.house import BY, NoOlderCommands, SteppingClock, blueprint
 from turnlog.events.call import Cost, Fault, Usage
 from turnlog.events.errors import TurnlogError
+from turnlog.events.log.library import MemoryLibrary
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
 from turnlog.events.log.ports import Blobs, Log, Snapshots, TokenStream
 from turnlog.events.nats.layout import Terms
@@ -40,9 +41,12 @@ from turnlog.services.gateway.problems import answer_request
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.clock import new_id
 from turnlog.services.runtime.durability import Durability
+from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.segments import Segments
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings
+from turnlog.services.runtime.shelves import Shelves
 from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.telemetry import tracing
 from turnlog.services.runtime.texts import TextReader
@@ -75,11 +79,15 @@ class Stage:
         """Make the desk of one more gateway."""
         settings = GatewaySettings(tenant=self.tenant, keep_alive=keep_alive)
         blueprints = BlueprintStore(self.blobs)
+        shelves = Shelves(MemoryLibrary(), self.blobs, self.clock, new_id, "/test")
+        sessions = self.sessions()
         return Desk(
             settings=settings,
             log=self.log,
             tokens=self.tokens,
-            sessions=self.sessions(),
+            sessions=sessions,
+            shelves=shelves,
+            gathering=Gathering(self.log, sessions.texts, Segments(shelves, sessions.texts)),
             blueprints=blueprints,
             library=Library(()),
             store=open_store("sqlite:///:memory:"),

@@ -60,6 +60,12 @@ class Budget(Strict):
     ladder: Ladder = ()
     """The steps, each repeated until it is exhausted before the next is taken."""
 
+    @property
+    def steps(self) -> Ladder:
+        """The steps of all its ladders."""
+        of_sections = (step for section in self.sections.values() for step in section.ladder)
+        return (*of_sections, *self.ladder)
+
 
 def allowed(limit: Limit, inputs: Mapping[str, JsonValue]) -> int:
     """Give a limit as it is for one turn."""

@@ -18,9 +18,11 @@ from turnlog.projections.store.engine import Store
 from turnlog.projections.store.reach import Bell
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.durability import Durability
+from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import Library
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings
+from turnlog.services.runtime.shelves import Shelves
 from turnlog.services.runtime.telemetry import Tracing
 
 
@@ -32,6 +34,10 @@ class Desk:
     log: Log
     tokens: TokenStream
     sessions: Sessions
+    shelves: Shelves
+    """The library's segments."""
+    gathering: Gathering
+    """What gives calls their inputs and segments."""
     blueprints: BlueprintStore
     library: Library
     store: Store

@@ -42,11 +42,14 @@ async def running(settings: GatewaySettings, ending: Ending, bell: Bell) -> Asyn
 
 
 def _desk(settings: GatewaySettings, parts: Parts, store: Store, bell: Bell) -> Desk:
+    sessions = parts.sessions(FoldedCommands(store))
     return Desk(
         settings=settings,
         log=parts.log,
         tokens=parts.tokens,
-        sessions=parts.sessions(FoldedCommands(store)),
+        sessions=sessions,
+        shelves=parts.shelves(),
+        gathering=parts.gathering(sessions.texts),
         blueprints=parts.blueprints,
         library=Library((*settings.blueprints, SHIPPED)),
         store=store,

@@ -82,6 +82,7 @@ def _call(desk: Desk, state: SessionState, material: Material, kind: str | None)
 async def _assembled(desk: Desk, state: SessionState, material: Material, call: Call) -> Assembled:
     files = _unpinned(desk, state, material.blueprint, call.provider)
     state = _with_prompts(state, call.provider, files)
+    call = await desk.gathering.fresh(material, state, call)
     asked = needs(material, state, call)
     if asked.older:
         state = await desk.sessions.load_whole(state.tenant, state.session, state.head.sequence)

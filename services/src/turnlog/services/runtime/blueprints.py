@@ -13,6 +13,7 @@ from turnlog.projections.blueprint.schema import Blueprint, stored_form
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.material import Material, read_cartridge
 from turnlog.projections.window.request import canonical
+from turnlog.services.runtime.plugins import steps_of
 
 Pinned = tuple[str, Digest, Digest | None, Digest | None]
 """A tenant, and what a session of its is pinned to: blueprint, cartridge, memory policy."""
@@ -52,4 +53,4 @@ class BlueprintStore:
         data = (await self.blobs.get(tenant, cartridge)).decode() if cartridge else "{}"
         policy = await self.blobs.get(tenant, memory) if memory else None
         remembered = MemoryPolicy.model_validate_json(policy) if policy else None
-        return Material(blueprint, read_cartridge(data), remembered)
+        return Material(blueprint, read_cartridge(data), remembered, steps_of(blueprint))

@@ -17,8 +17,11 @@ from turnlog.events.nats.tokens import JetStreamTokens
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.clock import new_id, now
 from turnlog.services.runtime.durability import Durability, durability_of
+from turnlog.services.runtime.gathering import Gathering
+from turnlog.services.runtime.segments import Segments
 from turnlog.services.runtime.sessions import OlderCommands, Sessions
 from turnlog.services.runtime.settings import Process
+from turnlog.services.runtime.shelves import Shelves
 from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.telemetry import Tracing, tracing
 from turnlog.services.runtime.texts import TextReader
@@ -50,6 +53,14 @@ class Parts:
             new_id,
             f"/turnlog/{self.role}",
         )
+
+    def shelves(self) -> Shelves:
+        """Make this process's view of the library."""
+        return Shelves(self.library, self.blobs, now, new_id, f"/turnlog/{self.role}")
+
+    def gathering(self, texts: TextReader) -> Gathering:
+        """Make what gives calls of this process their inputs and segments."""
+        return Gathering(self.log, texts, Segments(self.shelves(), texts))
 
 
 @asynccontextmanager

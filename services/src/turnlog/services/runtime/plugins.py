@@ -1,4 +1,4 @@
-"""What packages register under entry points: sources of layers, checks of replies, resolvers.
+"""What packages register under entry points: sources of layers, ladder steps, checks, resolvers.
 
 A name that nobody registers is refused before a session opens by it.
 """
@@ -15,14 +15,17 @@ from pydantic import JsonValue
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.asking import RegisteredResolver
 from turnlog.projections.blueprint.faults import instead_of
+from turnlog.projections.blueprint.ladder import Registered
 from turnlog.projections.blueprint.layer import SourceLayer
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.window.pieces import TakeStep
 from turnlog.services.runtime.resolver import Resolver
 
 SOURCES: Final = "turnlog.sources"
 CHECKS: Final = "turnlog.checks"
 RESOLVERS: Final = "turnlog.resolvers"
+STEPS: Final = "turnlog.steps"
 
 Check = Callable[[str, JsonValue], str | None]
 """Given a text and what the rule names, says what is wrong with it; none when nothing is."""
@@ -51,6 +54,17 @@ def resolver_named(name: str) -> Resolver:
     return cast("Resolver", _loaded(RESOLVERS, name))
 
 
+def step_named(name: str) -> TakeStep:
+    """Load a step of a ladder; raises `Refused` when no package registers it."""
+    return cast("TakeStep", _loaded(STEPS, name))
+
+
+def steps_of(blueprint: Blueprint) -> dict[str, TakeStep]:
+    """Load the steps that a blueprint's ladders name."""
+    rungs = (step.rung for budget in blueprint.budget.values() for step in budget.steps)
+    return {rung.name: step_named(rung.name) for rung in rungs if isinstance(rung, Registered)}
+
+
 def check_plugins(blueprint: Blueprint) -> None:
     """See that everything a blueprint names is registered; raises `Refused`."""
     if isinstance(blueprint.resolver, RegisteredResolver):
@@ -61,6 +75,10 @@ def check_plugins(blueprint: Blueprint) -> None:
     for rule in blueprint.policies.safety.rules:
         if isinstance(rule, CheckRule):
             _entry(CHECKS, rule.check)
+    for budget in blueprint.budget.values():
+        for step in budget.steps:
+            if isinstance(step.rung, Registered):
+                _entry(STEPS, step.rung.name)
 
 
 def _loaded(group: str, name: str) -> object:

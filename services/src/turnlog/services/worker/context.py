@@ -26,6 +26,7 @@ from turnlog.projections.window.call import Assembled, Call, provider_of
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.request import Request
 from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import Library
 from turnlog.services.runtime.plugins import source_named
 from turnlog.services.runtime.sessions import By, Sessions
@@ -57,6 +58,7 @@ class Contexts:
     blueprints: BlueprintStore
     blobs: Blobs
     library: Library
+    gathering: Gathering
     default_model: str
 
     async def prepare(
@@ -129,8 +131,8 @@ class Contexts:
             opened = current(state, attempt) if state else None
             if state is None or opened is None:
                 raise Superseded
-            at = await self._recorded_at(tenant, opened)
-            assembled = await self._assembled(state, material, replace(call, at=at or call.at))
+            filled = await self._filled(state, opened, material, call)
+            assembled = await self._assembled(state, material, filled)
             recorded = opened.context.digest if opened.context else None
             named = replace(attempt, call=_call_id(opened, recorded, assembled))
             prepared = Prepared(named, assembled.request)
@@ -149,14 +151,16 @@ class Contexts:
             raise Superseded
         return prepared
 
-    async def _recorded_at(self, tenant: str, opened: OpenTurn) -> str | None:
-        """Give the clock reading the call was assembled with before, if it was."""
+    async def _filled(
+        self, state: SessionState, opened: OpenTurn, material: Material, call: Call
+    ) -> Call:
+        """Give a call what it was assembled with before, if it was, else what there is now."""
         if opened.context is None:
-            return None
-        (recorded,) = await self.sessions.log.at(tenant, [opened.context.place])
+            return await self.gathering.fresh(material, state, call)
+        (recorded,) = await self.sessions.log.at(state.tenant, [opened.context.place])
         if not isinstance(recorded.event, ContextAssembled):
             raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-        return recorded.event.manifest.at
+        return await self.gathering.again(material, state, call, recorded.event.manifest)
 
     async def _assembled(self, state: SessionState, material: Material, call: Call) -> Assembled:
         asked = needs(material, state, call)

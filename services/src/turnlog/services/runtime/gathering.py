@@ -1,0 +1,66 @@
+"""Gathering: what a call is given besides what the session holds, before its window is assembled.
+
+The inputs of the open turn are read from the event that brought them, segments are asked of the
+library, once for a call: a later try of the same call is given what its record says, so that it
+is the same prompt whatever the library says by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Corrupt
+from turnlog.events.log.ports import Log
+from turnlog.events.manifest import Manifest
+from turnlog.events.turn import TurnQueued, TurnSubmitted
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.assemble import segments_wanted
+from turnlog.projections.window.call import Call
+from turnlog.projections.window.material import Material
+from turnlog.projections.window.segments import locales, recalled, segments_in
+from turnlog.services.runtime.segments import Segments
+from turnlog.services.runtime.texts import TextReader
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """Fills in calls; one a process."""
+
+    log: Log
+    texts: TextReader
+    segments: Segments
+
+    async def fresh(self, material: Material, state: SessionState, call: Call) -> Call:
+        """Give a call its inputs, and the segments as they are now.
+
+        Raises `Refused` `segments-unavailable` when some that must be there cannot be had.
+        """
+        call = replace(call, inputs=await self._inputs(state))
+        wanted = segments_wanted(material, state, call)
+        if not wanted:
+            return call
+        chain = locales(material, state, call.inputs)
+        given = await self.segments.gather(state.tenant, state.session, wanted, chain)
+        return replace(call, gathered=given)
+
+    async def again(
+        self, material: Material, state: SessionState, call: Call, manifest: Manifest
+    ) -> Call:
+        """Give a call what it was given before, by its record."""
+        call = replace(call, at=manifest.at, inputs=await self._inputs(state))
+        digests = (segment.digest for segment in segments_in(manifest))
+        blobs = await self.texts.read_blobs(state.tenant, digests)
+        wanted = segments_wanted(material, state, call)
+        return replace(call, gathered=recalled(wanted, manifest, blobs))
+
+    async def _inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
+        brought = state.open.inputs if state.open else None
+        if brought is None:
+            return {}
+        (recorded,) = await self.log.at(state.tenant, [brought.place])
+        if not isinstance(recorded.event, TurnSubmitted | TurnQueued):
+            raise Corrupt(f"event {recorded.sequence}", "it submits no turn")
+        return recorded.event.inputs
