@@ -87,7 +87,7 @@ def _edited(segment: Segment, command: EditSegment) -> Events:
         return _switched(segment, command)
     version = segment.versions[-1].version + 1
     new = NewVersion(id=segment.id, version=version, variant=variant, text=text)
-    after = saying(segment, new, "", "")
+    after = saying(segment, new)
     return (SegmentsEdited(versions=(new,)), *_switched(after, command))
 
 

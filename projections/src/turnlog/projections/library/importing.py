@@ -108,7 +108,7 @@ class _Deciding:
             text=row.text,
         )
         self.added.append(new)
-        self.touched[new.id] = begun(new, "", "")
+        self.touched[new.id] = begun(new)
         self.wanted[new.id, row.variant] = row.active
 
     def _edit(self, segment: Segment, row: Authored) -> None:
@@ -118,7 +118,7 @@ class _Deciding:
             version = segment.versions[-1].version + 1
             new = NewVersion(id=segment.id, version=version, variant=row.variant, text=row.text)
             self.edited.append(new)
-            segment = saying(segment, new, "", "")
+            segment = saying(segment, new)
         self.touched[segment.id] = segment
 
     def events(self) -> Iterator[LibraryEvent]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Head, Recorded
@@ -30,16 +30,27 @@ Place = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Stamp:
+    """Of which event something is; of none, where it is yet to be recorded."""
+
+    sequence: int = 0
+    at: str = ""
+    """When it was recorded."""
+    actor: str = ""
+    """On whose behalf."""
+
+
+UNRECORDED: Final = Stamp()
+
+
+@dataclass(frozen=True, slots=True)
 class Version:
     """What a segment said at some time."""
 
     version: int
     variant: str
     text: SegmentText
-    at: str
-    """When it was recorded."""
-    actor: str
-    """On whose behalf."""
+    stamp: Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,10 @@ class Segment:
     def active(self) -> bool:
         """Whether calls are given anything of it."""
         return bool(self.on)
+
+    def version_at(self, sequence: int) -> int:
+        """Tell the latest version there was at a sequence of the library."""
+        return max((v.version for v in self.versions if v.stamp.sequence <= sequence), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +138,12 @@ def fold(events: Iterable[Recorded], shelf: Shelf) -> Shelf:
 def _changed(
     segments: Mapping[int, Segment], event: LibraryEvent | Unknown, recorded: Recorded
 ) -> Iterable[Segment]:
-    at, actor = recorded.envelope.time, recorded.envelope.actor
+    stamp = Stamp(recorded.sequence, recorded.envelope.time, recorded.envelope.actor)
     match event:
         case SegmentsAdded(segments=added):
-            return [begun(new, at, actor) for new in added]
+            return [begun(new, stamp) for new in added]
         case SegmentsEdited(versions=versions):
-            return _edited(segments, versions, at, actor)
+            return _edited(segments, versions, stamp)
         case SegmentsDeactivated(segments=ids, variant=variant):
             return [switched(segments[each], variant, on=False) for each in ids if each in segments]
         case SegmentsActivated(segments=ids, variant=variant):
@@ -140,26 +155,26 @@ def _changed(
 
 
 def _edited(
-    segments: Mapping[int, Segment], versions: Iterable[NewVersion], at: str, actor: str
+    segments: Mapping[int, Segment], versions: Iterable[NewVersion], stamp: Stamp
 ) -> Iterable[Segment]:
     made: dict[int, Segment] = {}
     for new in versions:
         before = made.get(new.id) or segments.get(new.id)
         if before is not None:
-            made[new.id] = saying(before, new, at, actor)
+            made[new.id] = saying(before, new, stamp)
     return made.values()
 
 
-def begun(new: NewSegment, at: str, actor: str) -> Segment:
+def begun(new: NewSegment, stamp: Stamp = UNRECORDED) -> Segment:
     """Give a segment as it begins."""
-    first = Version(1, new.variant, new.text, at, actor)
+    first = Version(1, new.variant, new.text, stamp)
     off = frozenset[str]() if new.active else frozenset({new.variant})
     return Segment(new.id, new.scope, new.ref, new.locale, (first,), off)
 
 
-def saying(segment: Segment, new: NewVersion, at: str, actor: str) -> Segment:
+def saying(segment: Segment, new: NewVersion, stamp: Stamp = UNRECORDED) -> Segment:
     """Give a segment with another text; a variant that is new to a switched-off one is off too."""
-    version = Version(new.version, new.variant, new.text, at, actor)
+    version = Version(new.version, new.variant, new.text, stamp)
     fresh = new.variant not in segment.latest
     off = segment.off | {new.variant} if fresh and not segment.active else segment.off
     return replace(segment, versions=(*segment.versions, version), off=off)

@@ -130,7 +130,7 @@ def _row(segment: Segment, version: Version, text: str | None) -> Values:
         "priority": said.priority,
         "active": version.variant in segment.on,
         "version": version.version,
-        "edited_at": version.at,
-        "edited_by": version.actor,
+        "edited_at": version.stamp.at,
+        "edited_by": version.stamp.actor,
         "sought": (text or "").casefold(),
     }

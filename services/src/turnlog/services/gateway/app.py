@@ -28,6 +28,7 @@ from turnlog.services.gateway import (
     prompts,
     reasons,
     remembering,
+    segments,
     sessions,
     streams,
     turns,
@@ -52,6 +53,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     prompts.router,
     reasons.router,
     blueprints.router,
+    segments.router,
     health.router,
     ask.router,
     remembering.router,
@@ -70,7 +72,12 @@ def build(desk: Desk) -> FastAPI:
     for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, answer_request)
     settings = desk.settings
-    app.add_middleware(Limits, most_bytes=settings.body_limit, seconds=settings.body_seconds)
+    app.add_middleware(
+        Limits,
+        most_bytes=settings.body_limit,
+        seconds=settings.body_seconds,
+        larger={segments.IMPORT: settings.import_limit},
+    )
     app.add_middleware(Traced, tracing=desk.tracing)
     return app
 

@@ -9,6 +9,7 @@ sending would hear a reset instead of the answer.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,8 @@ from turnlog.events.errors import Refused, TooLarge
 from turnlog.services.gateway.problems import answer
 from turnlog.services.gateway.strict_json import check_json
 
+AT_ONCE: Final = 1024 * 1024
+"""Bytes that are checked in no time."""
 THROWN_AWAY: Final = 8 * 1024 * 1024
 """Bytes of a refused body that are still read."""
 
@@ -34,6 +37,8 @@ class Limits:
     app: ASGIApp
     most_bytes: int
     seconds: float
+    larger: Mapping[str, int]
+    """Paths whose bodies may have more bytes, and how many."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request on with its body read and checked, or answer what is wrong with it."""
@@ -41,7 +46,8 @@ class Limits:
             await self.app(scope, receive, send)
             return
         try:
-            body = await self._checked_body(Headers(scope=scope), receive)
+            most = self.larger.get(scope["path"], self.most_bytes)
+            body = await self._checked_body(Headers(scope=scope), receive, most)
         except Refused as refused:
             await answer(refused, closing=True)(scope, receive, send)
         except _Gone:
@@ -49,36 +55,44 @@ class Limits:
         else:
             await self.app(scope, _once(body, receive), send)
 
-    async def _checked_body(self, headers: Headers, receive: Receive) -> bytes:
+    async def _checked_body(self, headers: Headers, receive: Receive, most: int) -> bytes:
         if "content-length" not in headers and "transfer-encoding" not in headers:
             return b""
         try:
             async with asyncio.timeout(self.seconds):
-                body = await self._read(receive)
+                body = await _read(receive, most)
         except TimeoutError:
             detail = f"the body did not come within {self.seconds:g} s"
             raise Refused("too-slow", detail, field="body", fix="send it in one go") from None
         if body:
             _check_headers(headers)
-            check_json(body)
+            await _check(body)
         return body
 
-    async def _read(self, receive: Receive) -> bytes:
-        body, size, more = bytearray(), 0, True
-        while more and size <= THROWN_AWAY:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _Gone
-            chunk: bytes = message.get("body", b"")
-            more = message.get("more_body", False)
-            size += len(chunk)
-            if size <= self.most_bytes:
-                body += chunk
-            else:
-                body.clear()
-        if size > self.most_bytes:
-            raise TooLarge("body", size, self.most_bytes)
-        return bytes(body)
+
+async def _read(receive: Receive, most: int) -> bytes:
+    body, size, more = bytearray(), 0, True
+    while more and size <= max(most, THROWN_AWAY):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        chunk: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(chunk)
+        if size <= most:
+            body += chunk
+        else:
+            body.clear()
+    if size > most:
+        raise TooLarge("body", size, most)
+    return bytes(body)
+
+
+async def _check(body: bytes) -> None:
+    if len(body) <= AT_ONCE:
+        return check_json(body)
+    # A large one takes a while, in which others are to be answered
+    return await asyncio.to_thread(check_json, body)
 
 
 def _check_headers(headers: Headers) -> None:
