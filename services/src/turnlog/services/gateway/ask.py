@@ -22,7 +22,7 @@ from turnlog.services.gateway.opening import found_or_opened
 from turnlog.services.gateway.payloads.asked import AskForm, OpenForm, TurnForm
 from turnlog.services.gateway.payloads.asking import Answered, Status
 from turnlog.services.gateway.payloads.turns import plain
-from turnlog.services.gateway.turns import LONGEST_WAIT, put
+from turnlog.services.gateway.turns import LONGEST_WAIT, put, submitted_by
 from turnlog.services.gateway.waiting import outcome
 
 router = APIRouter()
@@ -39,7 +39,7 @@ async def ask(asked: AskedBy, desk: AtDesk, form: AskForm, request: Request) -> 
     opening = OpenForm(blueprint=blueprint.blueprint)
     session = (await found_or_opened(desk, asked, opening, key)).state.session
     turn = TurnForm(text=form.question, meta={"nickname": form.nickname})
-    submitted = await put(desk, asked, session, turn, asked.command(form))
+    submitted = submitted_by(await put(desk, asked, session, turn, asked.command(form)))
     wait = min(LONGEST_WAIT, blueprint.policies.deadline_seconds + desk.patience)
     came = await outcome(desk, asked.tenant, submitted, wait, request.receive)
     if came is None:

@@ -24,7 +24,7 @@ from turnlog.services.gateway.headers import JSON, SSE, accepted, etag, last_eve
 from turnlog.services.gateway.payloads.asked import TurnForm
 from turnlog.services.gateway.payloads.turns import Settled, Submitted, plain
 from turnlog.services.gateway.turn_cursor import bad_cursor
-from turnlog.services.gateway.turn_stream import turn_stream
+from turnlog.services.gateway.turn_stream import begun_stream, turn_stream
 from turnlog.services.gateway.waiting import Outcome, outcome
 from turnlog.services.runtime.sessions import Done
 
@@ -56,7 +56,10 @@ async def submit_turn(
     """Put something to a session; a 2xx means that it is on the log."""
     wanted = accepted(request, JSON, SSE)
     after = last_event_id(request) if wanted == SSE else None
-    submitted = await put(desk, asked, session, form, asked.command(form), after)
+    done = await put(desk, asked, session, form, asked.command(form), after)
+    submitted = submitted_by(done)
+    if wanted == SSE and done.events:
+        return begun_stream(desk, done, submitted.turn)
     if wanted == SSE:
         return await turn_stream(desk, asked.tenant, session, submitted.turn, after)
     if wait is None:
@@ -72,7 +75,7 @@ async def put(
     form: TurnForm,
     command: Command | None,
     after: str | None = None,
-) -> Submitted:
+) -> Done:
     """Put a turn to a session, under the key its request came with."""
 
     async def choose(state: SessionState | None) -> SubmitTurn:
@@ -94,8 +97,12 @@ async def put(
 
     checked_json(form.references, "references")
     checked_json(form.meta, "meta")
-    done = await desk.sessions.act(asked.tenant, session, choose, asked.by, command)
-    turn, sequence = _place(done)
+    return await desk.sessions.act(asked.tenant, session, choose, asked.by, command)
+
+
+def submitted_by(done: Done) -> Submitted:
+    """Say what a submit came to, the first time's where it was repeated."""
+    session, (turn, sequence) = done.state.session, _place(done)
     here = f"/v1/sessions/{session}"
     return Submitted(
         session=session,
