@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 from turnlog.events.errors import TurnlogError
 from turnlog.services.gateway import (
     ask,
+    assembly,
     blueprints,
     calls,
     commands,
@@ -51,6 +52,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     windows.router,
     calls.router,
     prompts.router,
+    assembly.router,
     reasons.router,
     blueprints.router,
     segments.router,

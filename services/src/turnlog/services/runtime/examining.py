@@ -15,12 +15,13 @@ from turnlog.events.errors import Refused, TurnlogError
 from turnlog.projections.blueprint.cartridge import read_cartridge_source
 from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark
 from turnlog.projections.blueprint.faults import Path as Place
+from turnlog.projections.blueprint.ladder import Registered
 from turnlog.projections.blueprint.layer import SourceLayer
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
 from turnlog.services.runtime.library import read_folder
-from turnlog.services.runtime.plugins import check_named, source_named
+from turnlog.services.runtime.plugins import check_named, source_named, step_named
 from turnlog.services.runtime.prompt_files import data_text
 
 _SLOT: Final = re.compile(r"\{[^}]*\}")
@@ -68,6 +69,10 @@ def _plugins(blueprint: Blueprint) -> Iterator[Remark]:
     for name, layer in blueprint.layers.items():
         if isinstance(layer, SourceLayer):
             yield from _loads(source_named, layer.source, ("layers", name, "source"))
+    for name, budget in blueprint.budget.items():
+        for step in budget.steps:
+            if isinstance(step.rung, Registered):
+                yield from _loads(step_named, step.rung.name, ("budget", name))
     for number, rule in enumerate(blueprint.policies.safety.rules):
         if isinstance(rule, CheckRule):
             path = ("policies", "safety", "rules", number, "check")

@@ -1,0 +1,75 @@
+"""Assemblies over HTTP: the prompt of a call with a short account of what was cut to fit.
+
+Both are read from the record: the text by the manifest's references, the account from the
+manifest itself. Nothing is assembled again, and nothing is told that was not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fastapi import APIRouter, Response
+from pydantic import JsonValue
+
+from turnlog.events.manifest import Manifest
+from turnlog.projections import verify
+from turnlog.projections.window.account import LayerAccount, accounts
+from turnlog.projections.window.readback import blobs_of
+from turnlog.services.gateway.desk import AtDesk, Tenant
+from turnlog.services.gateway.headers import stamp
+from turnlog.services.gateway.payloads.assembly import Assembly, AssemblyMeta
+
+router = APIRouter()
+
+
+@router.get(
+    "/v1/sessions/{session}/calls/{call}/assembly",
+    summary="How the prompt of a call was put together",
+    response_model_exclude_none=True,
+)
+async def show_assembly(
+    session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
+) -> Assembly:
+    """Give the prompt of a call, its layers and segments, and what was cut so that it fits."""
+    events = await desk.sessions.events(tenant, session)
+    recorded, fixed = verify.call_in(events, call)
+    blobs = await desk.sessions.texts.read_blobs(tenant, blobs_of(fixed.manifest))
+    request = verify.proven(fixed, events, blobs)
+    stamp(response, recorded.sequence)
+    prompt = "\n\n".join(message.content for message in request.messages)
+    return Assembly(prompt=prompt, meta=_meta(fixed.manifest))
+
+
+def _meta(manifest: Manifest) -> AssemblyMeta:
+    layers = accounts(manifest)
+    return AssemblyMeta(
+        order=tuple(each.layer for each in layers if each.stands),
+        segments={each.layer: each.segments for each in layers if each.segments},
+        tokens=manifest.tokens,
+        truncated=dict(_truncated(layers)) or None,
+    )
+
+
+def _truncated(layers: Sequence[LayerAccount]) -> Iterator[tuple[str, JsonValue]]:
+    if dropped := [each.layer for each in layers if each.dropped]:
+        yield "droppedScopes", [*dropped]
+    for each in layers:
+        name = _camel(each.layer)
+        if each.trimmed:
+            yield f"{name}Trimmed", {"fromChars": each.trimmed.of, "toChars": each.trimmed.to}
+        if each.compressed:
+            yield f"{name}Compressed", True
+        if each.lowered:
+            yield (
+                f"{name}DroppedTiers",
+                [
+                    {f"{name}Id": low.item, "fromTier": low.from_tier, "toTier": low.to_tier}
+                    for low in each.lowered
+                ],
+            )
+
+
+def _camel(layer: str) -> str:
+    """Spell `game_state` as `gameState`."""
+    first, *rest = layer.replace("-", "_").split("_")
+    return first + "".join(word.capitalize() for word in rest)
