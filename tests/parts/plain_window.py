@@ -6,6 +6,7 @@ import json
 
 from tests.parts.blueprint_strategies import Variant
 from turnlog.events.content import Plain
+from turnlog.projections.blueprint.budget import widest
 from turnlog.projections.history import Turn, history
 from turnlog.projections.testing import Given
 from turnlog.projections.window.request import ChatMessage
@@ -43,7 +44,7 @@ def messages_of(turn: Turn) -> list[ChatMessage]:
 
 def tokens(variant: Variant, text: str) -> int:
     """Count a text, rounding up."""
-    each = variant.blueprint.budget["window"].counter.chars_per_token if variant.budget else 4
+    each = widest(variant.blueprint.budget["window"].counter) if variant.budget else 4
     return (len(text) + each - 1) // each
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Final, Literal, assert_never
 
 from pydantic import Discriminator, Field, JsonValue, Tag
 
+from turnlog.events.forms import form_by
 from turnlog.projections.blueprint.ladder import Ladder
 from turnlog.projections.blueprint.strict import Name, Strict
 
+LONGEST_TOKEN: Final = 128
+"""Characters that the longest token of any vocabulary stands for."""
 Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
@@ -18,6 +21,31 @@ class CharactersPerToken(Strict):
 
     chars_per_token: Annotated[int, Field(ge=1, le=1_000)]
     """How many characters make a token."""
+
+
+class Tiktoken(Strict):
+    """Counts by a vocabulary that comes with the service; nothing is fetched."""
+
+    tiktoken: Literal["cl100k_base", "o200k_base", "p50k_base"]
+    """Which one."""
+
+
+CounterSpec = Annotated[
+    Annotated[CharactersPerToken, Tag("(chars_per_token)")]
+    | Annotated[Tiktoken, Tag("(tiktoken)")],
+    Discriminator(form_by("chars_per_token", "tiktoken")),
+]
+
+
+def widest(counter: CounterSpec) -> int:
+    """Give how many characters a token may stand for at the most."""
+    match counter:
+        case CharactersPerToken(chars_per_token=characters):
+            return characters
+        case Tiktoken():
+            return LONGEST_TOKEN
+        case _ as never:
+            assert_never(never)
 
 
 class ByInput(Strict):
@@ -53,7 +81,7 @@ class Budget(Strict):
 
     tokens: Limit
     """Tokens the whole prompt may have."""
-    counter: CharactersPerToken = CharactersPerToken(chars_per_token=4)
+    counter: CounterSpec = CharactersPerToken(chars_per_token=4)
     """Who counts."""
     sections: dict[Name, Section] = {}
     """Layers with limits of their own."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turnlog.projections.blueprint.budget import Budget, ByInput, Limit
+from turnlog.projections.blueprint.budget import Budget, ByInput, CharactersPerToken, Limit
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
 from turnlog.projections.blueprint.ladder import (
     Compress,
@@ -24,7 +24,7 @@ from turnlog.projections.blueprint.layer import SegmentsLayer, TextLayer
 from turnlog.projections.blueprint.schema import Blueprint, CallSpec, HistoryMessages
 from turnlog.projections.blueprint.slots import filled_slots
 from turnlog.projections.blueprint.strict import Name
-from turnlog.projections.window.counting import count
+from turnlog.projections.window.counting import ByCharacters
 
 Remarks = Iterator[Remark]
 
@@ -128,9 +128,12 @@ def _too_small(blueprint: Blueprint, path: Path, call: CallSpec) -> Remarks:
     budget = blueprint.budget.get(call.budget or "")
     if budget is None or isinstance(budget.tokens, ByInput):
         return
+    if not isinstance(budget.counter, CharactersPerToken):
+        return  # What a vocabulary makes of a text is only known where it was read.
     listed = [blueprint.layers.get(name) for name in call.layers]
     fixed = [layer for layer in listed if isinstance(layer, TextLayer) and layer.keep == "always"]
-    least = sum(count(budget.counter, filled_slots(layer.text, {})) for layer in fixed)
+    counting = ByCharacters(budget.counter.chars_per_token)
+    least = sum(counting.count(filled_slots(layer.text, {})) for layer in fixed)
     if least > budget.tokens:
         what = f"its `keep: always` texts take {least} tokens, `{call.budget}` has {budget.tokens}"
         yield Remark(path, what, f"give the budget more than {least} tokens")

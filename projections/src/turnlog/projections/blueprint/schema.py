@@ -18,7 +18,7 @@ from turnlog.projections.blueprint.asking import (
     ResolverSpec,
     SessionSpec,
 )
-from turnlog.projections.blueprint.budget import Budget
+from turnlog.projections.blueprint.budget import Budget, widest
 from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import Layer
 from turnlog.projections.blueprint.memory import MemorySpec, ReaderName
@@ -310,7 +310,7 @@ def reach(blueprint: Blueprint) -> int:
 def _width(budget: Budget) -> int:
     """Characters a budget has room for; 0 where a turn may say that it is more."""
     tokens = budget.tokens
-    return tokens * budget.counter.chars_per_token if isinstance(tokens, int) else 0
+    return tokens * widest(budget.counter) if isinstance(tokens, int) else 0
 
 
 def _looks_back(blueprint: Blueprint, call: CallSpec) -> bool:

@@ -25,7 +25,7 @@ from turnlog.projections.blueprint.schema import (
 from turnlog.projections.library.picked import Wanted
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
-from turnlog.projections.window.counting import count, counter_name
+from turnlog.projections.window.counting import Counting, counting_by
 from turnlog.projections.window.history import (
     Exchange,
     chosen,
@@ -102,24 +102,27 @@ def assemble(material: Material, state: SessionState, call: Call, texts: Texts) 
     """Build a call's prompt; raises `Refused` when it cannot fit, `Corrupt` for a missing text."""
     spec = material.blueprint.calls[call.kind]
     budget = _budget(material.blueprint, call)
-    counter = budget.counter if budget else _UNBUDGETED
+    spoken = budget.counter if budget else _UNBUDGETED
+    counting = counting_by(spoken, material.vocabularies, call.model)
     sources = Sources(material, state, call, texts)
-    plan = tuple(_slot(sources, slot, counter) for slot in spec.messages)
+    plan = tuple(_slot(sources, slot, counting) for slot in spec.messages)
     tools = offered_tools(material, state) if spec.tools else ()
-    offers = tuple(_tool_part(tool, counter) for tool in tools)
+    offers = tuple(_tool_part(tool, counting) for tool in tools)
     beside = sum(part.tokens for part in offers)
-    fitting = Fitting(budget, call.inputs, beside, material.registered) if budget else None
+    fitting = (
+        Fitting(budget, counting, call.inputs, beside, material.registered) if budget else None
+    )
     plan, steps = fitted(plan, fitting) if fitting else (plan, ())
-    messages, parts = rendered(plan, counter)
+    messages, parts = rendered(plan, counting)
     request = Request(call.model, messages, tools, dict(spec.parameters))
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
         sequence=state.head.sequence,
         assembler=ASSEMBLER,
-        counter=counter_name(counter),
+        counter=counting.counter,
         budget=fitting.limit if fitting else None,
-        tokens=plan_size(plan, counter, beside).tokens,
+        tokens=plan_size(plan, counting, beside).tokens,
         parts=(*parts, *offers),
         steps=steps,
         omitted=omissions(call.gathered),
@@ -136,10 +139,10 @@ def _prefix(state: SessionState, texts: Texts, parts: tuple[Part, ...]) -> Prefi
     return common_prefix(texts.earlier, parts, {ref.turn: ref for ref in state.turns})
 
 
-def _slot(sources: Sources, slot: MessageSlot, counter: CharactersPerToken) -> Slot:
+def _slot(sources: Sources, slot: MessageSlot, counting: Counting) -> Slot:
     match slot:
         case HistoryMessages(history=view):
-            return _history(sources, view, counter)
+            return _history(sources, view, counting)
         case SystemMessage(system=layers, form=form):
             return _message(sources, "system", layers, form)
         case UserMessage(user=layers, form=form):
@@ -159,19 +162,19 @@ def _form(blueprint: Blueprint, name: str | None) -> Form:
     return blueprint.forms[name] if name else JOINED
 
 
-def _history(sources: Sources, name: str, counter: CharactersPerToken) -> HistorySlot:
+def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
     material, state = sources.material, sources.state
     view = material.blueprint.history[name]
     refs, left_out = chosen(view, state, _recall(material, state, sources.call, view))
     exchanges: list[Exchange] = []
     for ref in refs:
         messages = messages_of(ref, sources.texts)
-        tokens = sum(count(counter, message.content) for message in messages)
+        tokens = sum(counting.count(message.content) for message in messages)
         exchanges.append(Exchange(ref.turn, messages, tokens))
     return HistorySlot(name, tuple(exchanges), left_out)
 
 
-def _tool_part(tool: dict[str, JsonValue], counter: CharactersPerToken) -> Part:
+def _tool_part(tool: dict[str, JsonValue], counting: Counting) -> Part:
     text = canonical(tool)
     return Part(
         layer=tool_name(tool),
@@ -179,5 +182,5 @@ def _tool_part(tool: dict[str, JsonValue], counter: CharactersPerToken) -> Part:
         source=FromBlueprint(text=text, of=("cartridge.phases",)),
         role="tools",
         characters=len(text),
-        tokens=count(counter, text),
+        tokens=counting.count(text),
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt
-from turnlog.projections.blueprint.budget import Budget
+from turnlog.projections.blueprint.budget import Budget, widest
 from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
 from turnlog.projections.window.call import Texts
@@ -103,7 +103,7 @@ def reaches_further(
     if budget is None:
         return True
     held = sum(ref.characters for ref in usable)
-    return held < tokens * budget.counter.chars_per_token
+    return held < tokens * widest(budget.counter)
 
 
 def said_in(turns: Sequence[TurnRef]) -> Iterator[Said]:

@@ -14,9 +14,9 @@ from functools import partial
 from pydantic import JsonValue
 
 from turnlog.events.manifest import StepTaken
-from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
+from turnlog.projections.blueprint.budget import Budget, allowed
 from turnlog.projections.blueprint.ladder import Ladder
-from turnlog.projections.window.counting import count
+from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.overflow import OverBudget, sizes_of
 from turnlog.projections.window.pieces import TakeStep
 from turnlog.projections.window.plan import (
@@ -55,6 +55,7 @@ class Fitting:
     """What is known beside the plan."""
 
     budget: Budget
+    counting: Counting
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     beside: int = 0
     """Tokens of the tools that are offered with the prompt."""
@@ -84,7 +85,7 @@ def _climbs(fitting: Fitting) -> list[Climb]:
     sections = [
         Climb(
             section.ladder,
-            partial(section_size, layer=layer, counter=budget.counter),
+            partial(section_size, layer=layer, counting=fitting.counting),
             allowed(section.tokens, fitting.inputs),
             layer,
         )
@@ -92,7 +93,7 @@ def _climbs(fitting: Fitting) -> list[Climb]:
     ]
     whole = Climb(
         budget.ladder,
-        partial(plan_size, counter=budget.counter, beside=fitting.beside),
+        partial(plan_size, counting=fitting.counting, beside=fitting.beside),
         fitting.limit,
     )
     return [*sections, whole]
@@ -113,7 +114,7 @@ def _climbed(plan: Plan, climb: Climb, fitting: Fitting) -> tuple[Plan, list[Ste
         if size != before:
             steps.append(_noted(step.word, step.target, climb, before, size))
     if size.tokens > climb.limit:
-        sizes = sizes_of(plan, climb.section, fitting.budget.counter, fitting.beside)
+        sizes = sizes_of(plan, climb.section, fitting.counting, fitting.beside)
         raise OverBudget(size.tokens, climb.limit, sizes, climb.section)
     return plan, steps
 
@@ -124,7 +125,7 @@ def _noted(word: str, target: str, climb: Climb, before: Size, after: Size) -> S
     )
 
 
-def plan_size(plan: Plan, counter: CharactersPerToken, beside: int = 0) -> Size:
+def plan_size(plan: Plan, counting: Counting, beside: int = 0) -> Size:
     """Measure everything that stands in the prompt."""
     tokens, characters = beside, 0
     for slot in plan:
@@ -133,13 +134,13 @@ def plan_size(plan: Plan, counter: CharactersPerToken, beside: int = 0) -> Size:
             characters += sum(exchange.characters for exchange in slot.exchanges)
         else:
             text = message(slot)
-            tokens += count(counter, text)
+            tokens += counting.count(text)
             characters += len(text)
     return Size(tokens, characters)
 
 
-def section_size(plan: Plan, layer: str, counter: CharactersPerToken) -> Size:
+def section_size(plan: Plan, layer: str, counting: Counting) -> Size:
     """Measure what one layer says, without its fences."""
     blocks = (block for slot in plan if isinstance(slot, LayerSlot) for block in slot.blocks)
     text = "".join(content(block) for block in blocks if block.layer == layer)
-    return Size(count(counter, text), len(text))
+    return Size(counting.count(text), len(text))

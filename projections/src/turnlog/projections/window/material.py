@@ -19,6 +19,7 @@ from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import BY_PHASE, PhaseGraph, graph_of
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.counting import Vocabulary
 from turnlog.projections.window.pieces import TakeStep
 
 SESSION_ONLY = "session_only"
@@ -34,6 +35,8 @@ class Material:
     memory: MemoryPolicy | None = None
     registered: Mapping[str, TakeStep] = field(default_factory=dict[str, TakeStep])
     """The steps of packages that its ladders name."""
+    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict[str, Vocabulary])
+    """Those that its budgets count by."""
 
     @property
     def phases(self) -> PhaseGraph | None:

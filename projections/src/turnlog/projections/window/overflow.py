@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.budget import CharactersPerToken
-from turnlog.projections.window.counting import count
+from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.plan import HistorySlot, Plan, content
 
 
@@ -49,7 +48,7 @@ class OverBudget(Refused):
 
 
 def sizes_of(
-    plan: Plan, section: str | None, counter: CharactersPerToken, beside: int
+    plan: Plan, section: str | None, counting: Counting, beside: int
 ) -> Iterator[LayerSize]:
     """Give the size of everything that still stands, or of one section."""
     for slot in plan:
@@ -60,6 +59,6 @@ def sizes_of(
             continue
         for block in slot.blocks:
             if block.standing and section in {None, block.layer}:
-                yield LayerSize(block.layer, count(counter, content(block)), block.keep)
+                yield LayerSize(block.layer, counting.count(content(block)), block.keep)
     if beside and section is None:
         yield LayerSize("tools", beside)

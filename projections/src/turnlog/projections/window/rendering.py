@@ -7,8 +7,7 @@ from itertools import groupby
 
 from turnlog.events.content import digest_of
 from turnlog.events.manifest import FromEvent, FromResolved, FromTurns, Part
-from turnlog.projections.blueprint.budget import CharactersPerToken
-from turnlog.projections.window.counting import shares
+from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.history import OUT_OF_REACH, Exchange, LeftOut, run_digest
 from turnlog.projections.window.pieces import Block, Piece
 from turnlog.projections.window.plan import (
@@ -22,9 +21,7 @@ from turnlog.projections.window.plan import (
 from turnlog.projections.window.request import ChatMessage
 
 
-def rendered(
-    plan: Plan, counter: CharactersPerToken
-) -> tuple[tuple[ChatMessage, ...], tuple[Part, ...]]:
+def rendered(plan: Plan, counting: Counting) -> tuple[tuple[ChatMessage, ...], tuple[Part, ...]]:
     """Give the messages of a plan, and its parts in order, those left out included."""
     messages: list[ChatMessage] = []
     parts: list[Part] = []
@@ -33,15 +30,15 @@ def rendered(
             parts += _history_parts(slot, len(messages))
             messages += [said for exchange in slot.exchanges for said in exchange.messages]
         else:
-            parts += _layer_parts(slot, len(messages), counter)
+            parts += _layer_parts(slot, len(messages), counting)
             text = message(slot)
             messages += [ChatMessage(slot.role, text)] if text else []
     return tuple(messages), tuple(parts)
 
 
-def _layer_parts(slot: LayerSlot, place: int, counter: CharactersPerToken) -> Iterator[Part]:
+def _layer_parts(slot: LayerSlot, place: int, counting: Counting) -> Iterator[Part]:
     standing = list(stretches(slot))
-    tokens = shares(counter, (stretch.text for stretch in standing))
+    tokens = counting.shares(stretch.text for stretch in standing)
     shown = {
         id(stretch.piece): _standing(slot, stretch, place, share)
         for stretch, share in zip(standing, tokens, strict=True)

@@ -14,6 +14,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.material import Material, read_cartridge
 from turnlog.projections.window.request import canonical
 from turnlog.services.runtime.plugins import steps_of
+from turnlog.services.runtime.vocabularies import Vocabularies
 
 Pinned = tuple[str, Digest, Digest | None, Digest | None]
 """A tenant, and what a session of its is pinned to: blueprint, cartridge, memory policy."""
@@ -24,6 +25,7 @@ class BlueprintStore:
     """Stores and loads what sessions are pinned to as blobs; the same is read once a process."""
 
     blobs: Blobs
+    vocabularies: Vocabularies = field(default_factory=Vocabularies)
     _held: dict[Pinned, Material] = field(default_factory=dict[Pinned, Material])
 
     async def pin(self, tenant: str, blueprint: Blueprint) -> BlueprintRef:
@@ -53,4 +55,5 @@ class BlueprintStore:
         data = (await self.blobs.get(tenant, cartridge)).decode() if cartridge else "{}"
         policy = await self.blobs.get(tenant, memory) if memory else None
         remembered = MemoryPolicy.model_validate_json(policy) if policy else None
-        return Material(blueprint, read_cartridge(data), remembered, steps_of(blueprint))
+        known = await self.vocabularies.of(blueprint)
+        return Material(blueprint, read_cartridge(data), remembered, steps_of(blueprint), known)

@@ -1,0 +1,90 @@
+"""Counting by a vocabulary: the files litellm ships, exact for the models that have it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.parts.windows import blueprint_of, opened_by
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.testing import claiming, saying
+from turnlog.projections.window.assemble import assemble, needs
+from turnlog.projections.window.call import Call, Texts
+from turnlog.projections.window.counting import ByVocabulary
+from turnlog.projections.window.material import Material
+from turnlog.services.runtime.vocabularies import Vocabularies
+
+BLUEPRINT = """
+blueprint: counted
+version: 1
+layers:
+  rules: {text: "Be brief, be kind, be exact.", component: instructions}
+  who: {text: "You are a clerk.", component: system_prompt}
+calls:
+  reply:
+    messages:
+      - system: [rules, who]
+      - history: recent
+      - user: [input]
+    budget: window
+history: {recent: {}}
+budget:
+  window:
+    tokens: 40
+    counter: {tiktoken: o200k_base}
+    ladder: [{drop_oldest_pairs: {history: recent}}]
+profiles:
+  one: {default: true, call: reply}
+"""
+
+
+@pytest.fixture(scope="module")
+def blueprint() -> Blueprint:
+    return blueprint_of(BLUEPRINT)
+
+
+@pytest.mark.parametrize(
+    ("model", "exact"),
+    [
+        ("openai/gpt-4o", True),
+        ("gpt-4o", True),
+        ("openai/gpt-4", False),
+        ("anthropic/claude-3-5-sonnet", False),
+        ("openai/nobody-knows-it", False),
+    ],
+)
+async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
+    blueprint: Blueprint, model: str, *, exact: bool
+) -> None:
+    known = await Vocabularies().of(blueprint)
+    session = opened_by(blueprint, {}).later(saying("What is it?"), claiming())
+    material = Material(blueprint, vocabularies=known)
+    call = Call("reply", model, "openai", "2026-01-01T00:00:00Z")
+    asked = needs(material, session.opened, call)
+    said = dict.fromkeys(asked.said, "What is it?")
+    manifest = assemble(material, session.opened, call, Texts(said=said)).manifest
+    assert (manifest.counter.name, manifest.counter.exact) == ("o200k_base", exact)
+
+
+async def test_the_parts_of_a_message_share_what_the_whole_counts(blueprint: Blueprint) -> None:
+    known = await Vocabularies().of(blueprint)
+    counting = ByVocabulary("o200k_base", known["o200k_base"], exact=True)
+    for texts in (["inter", "nation", "ally"], ["One. ", "Two, ", "three."], ["a"], []):
+        shares = counting.shares(texts)
+        assert sum(shares) == counting.count("".join(texts))
+        assert len(shares) == len(texts)
+
+
+def test_vocabularies_are_read_without_litellm_and_without_a_network() -> None:
+    program = (
+        "import asyncio, socket, sys\n"
+        "from turnlog.services.runtime.vocabularies import TiktokenVocabulary\n"
+        "socket.socket.connect = lambda *_: sys.exit(2)\n"
+        "counts = [TiktokenVocabulary(n).count('Hello, world!')"
+        " for n in ('cl100k_base', 'o200k_base', 'p50k_base')]\n"
+        "assert counts == [4, 4, 4], counts\n"
+        "sys.exit('litellm' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
