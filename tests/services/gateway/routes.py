@@ -11,15 +11,26 @@ from turnlog.services.gateway.app import description, routed
 DOCUMENT: Final[Mapping[str, Any]] = description(routed())
 PLACES: Final = {"session": "nobody", "turn": "1", "call": "1.1", "blueprint": "clerk"}
 """What stands in a path where nothing else is said; no such session is open."""
-FORMS: Final[Mapping[str, Mapping[str, object]]] = {
-    "/v1/sessions": {"blueprint": "assistant"},
-    "/v1/sessions/{session}/turns": {"text": "Hi"},
-    "/v1/sessions/{session}/redactions": {"turn": 1, "reason": "r"},
-    "/v1/sessions/{session}/choices": {"choice": "c"},
-    "/v1/sessions/{session}/phase": {"signal": "s"},
-    "/v1/sessions/{session}/cancel": {},
-    "/v1/sessions/{session}/close": {},
-}
+TAKEN: Final = {"blueprint": "assistant"}
+"""Values of fields that are looked at before it is known whether there is such a session."""
+
+
+def _filled(schema: Mapping[str, Any]) -> Mapping[str, object]:
+    """Give each field that is required a value of its kind."""
+    named = next((each for each in (schema, *schema.get("anyOf", ())) if "$ref" in each), schema)
+    form = DOCUMENT["components"]["schemas"][named["$ref"].rpartition("/")[2]]
+    values: dict[str, object] = {
+        "string": "x",
+        "integer": 1,
+        "array": [],
+        "object": {},
+        "boolean": True,
+    }
+    fields = form["properties"]
+    return {
+        name: TAKEN.get(name, values.get(fields[name].get("type"), {}))
+        for name in form.get("required", ())
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +50,9 @@ class Route:
 
     @property
     def form(self) -> Mapping[str, object] | None:
-        """A body that it takes; none where it takes no body."""
-        return FORMS[self.template] if "requestBody" in self.operation else None
+        """A body that it takes, with all it must have; none where it takes no body."""
+        content = self.operation.get("requestBody", {"content": {}})["content"]
+        return _filled(content["application/json"]["schema"]) if content else None
 
     def parameters(self, place: str) -> dict[str, Mapping[str, Any]]:
         """Give its parameters in the path, the query or the headers, with their schemas."""

@@ -12,7 +12,9 @@ from typing import Final
 from turnlog.events.content import Digest
 from turnlog.events.errors import Refused
 
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+ID: Final = "[A-Za-z0-9_-]{1,64}"
+"""What an id is, as a regular expression."""
+_ID: Final = re.compile(ID)
 _DIGEST: Final = re.compile(r"(sha256|hmac-sha256):[0-9a-f]{64}")
 
 SESSIONS: Final = "SESSIONS"

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from turnlog.events.errors import TurnlogError
+from turnlog.events.ids import ID
 from turnlog.services.gateway import (
     ask,
     assembly,
@@ -108,10 +109,13 @@ async def _described(request: Request) -> JSONResponse:
 
 
 def description(app: FastAPI) -> dict[str, Any]:
-    """Give the OpenAPI document; problems have a media type that FastAPI does not know of."""
+    """Give the OpenAPI document, with what FastAPI does not know of: ids, and a problem's media."""
     document = app.openapi()
     for path in document["paths"].values():
         for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["name"] == "session":
+                    parameter["schema"]["pattern"] = f"^{ID}$"
             for status in PROBLEMS:
                 content = operation["responses"][status]["content"]
                 if "application/json" in content:

@@ -1,0 +1,103 @@
+"""The gateway held to its own OpenAPI document, by requests that the document's words lead to.
+
+Half of them keep to the document and half break it somewhere; half speak of a session that is
+open and of its first turn. Whatever comes back has a status, a media type and a form that the
+document names, and is never a fault of the gateway.
+"""
+
+# pyright: reportUnknownVariableType=false
+# schemathesis leaves the types of its own generics open.
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.services.gateway.routes import DOCUMENT, ROUTES, Route
+from tests.services.gateway.stand import InMemory, Stand, standing
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CHECKS: Final = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+CALM: Final = settings(
+    max_examples=500 if os.environ.get("FAULTS") == "all" else 30,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+Asked = Case[Any]
+SCHEMA: Final = schemathesis.openapi.from_dict(dict(DOCUMENT))
+DOCUMENTS: Final = tuple(route for route in ROUTES if not route.template.endswith("/stream"))
+"""Streams end when a turn does, and are no document."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand]:
+    async with standing(InMemory(), "described", tmp_path_factory.mktemp("rows")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def places(stand: Stand) -> Mapping[str, str]:
+    """Where the paths of real things lead."""
+    session = await stand.open()
+    await stand.say(session, "Hi", "Hello.")
+    return {"session": session, "turn": "1", "call": "1.1", "blueprint": "clerk"}
+
+
+@pytest.mark.parametrize("route", DOCUMENTS, ids=str)
+async def test_what_comes_back_is_what_the_document_says(
+    stand: Stand, places: Mapping[str, str], route: Route
+) -> None:
+    def answered(case: Asked) -> None:
+        response = case.call(base_url=stand.address, timeout=60)
+        case.validate_response(response, checks=CHECKS)
+
+    operation = SCHEMA[route.template][route.method]
+    await asyncio.to_thread(each_case, operation, places, answered)
+
+
+def each_case(
+    operation: Any,  # noqa: ANN401 - generic in what nobody names
+    places: Mapping[str, str],
+    look: Callable[[Asked], None],
+) -> None:
+    """Look at cases that keep to the document and at cases that break it."""
+    kept, broken = (operation.as_strategy(generation_mode=mode) for mode in GenerationMode)
+
+    @CALM
+    @given(case=st.one_of(kept, broken), real=st.booleans())
+    def looked(case: Asked, *, real: bool) -> None:
+        look(speaking_of(case, places) if real else case)
+
+    looked()
+
+
+def speaking_of(case: Asked, places: Mapping[str, str]) -> Asked:
+    """Let a case speak of what there is."""
+    known = {name: places[name] for name in case.path_parameters if name in places}
+    case.path_parameters = {**case.path_parameters, **known}
+    if isinstance(case.body, dict) and "blueprint" in case.body:
+        case.body["blueprint"] = "assistant"
+    return case
