@@ -1,0 +1,174 @@
+"""A bank: the shipped araquem as a real service runs it, two gateways and two workers of it.
+
+Its blueprint is a copy that a test may edit; the model is a provider on this machine that says
+what a test tells it to. Everything between a question and the provider's socket is real.
+"""
+
+from __future__ import annotations
+
+import shutil
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from pydantic import JsonValue
+
+from tests.parts.openai_behaviours import Answer
+from tests.parts.openai_server import OpenAIServer
+from tests.parts.processes import NOTHING, Machine, ended, free_port, machine
+from tests.parts.roles import telling
+from tests.parts.service import Service, serviced
+from turnlog.events.envelope import Recorded
+from turnlog.projections.blueprint.keys import keyed_id
+from turnlog.services.runtime.library import SHIPPED, Library
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+
+RISK = "How risky is LOGT11?"
+PRICE = "And what is its price?"
+RISK_ANSWER = "The volatility of LOGT11 over a year is 9.1 %."
+PRICE_ANSWER = "LOGT11 was last traded at 101.20."
+NOWHERE = "Sing me a song."
+POLICY = "policies/context.yaml"
+
+
+@dataclass
+class Bank:
+    """A running service; its gateways are asked in turn."""
+
+    host: Machine
+    provider: OpenAIServer
+    services: list[Service]
+    processes: list[Process] = field(default_factory=list[Process])
+    asked: int = 0
+
+    @property
+    def service(self) -> Service:
+        """The gateway whose turn it is."""
+        self.asked += 1
+        return self.services[self.asked % len(self.services)]
+
+    @property
+    def blueprint(self) -> Path:
+        """The folder of its araquem."""
+        return self.host.folder / "blueprints/araquem"
+
+    async def post(
+        self,
+        question: str,
+        conversation: str = "c",
+        /,
+        *,
+        key: str | None = None,
+        **other: JsonValue,
+    ) -> httpx.Response:
+        """Ask a question at the front door."""
+        form = {"question": question, "conversation_id": conversation, "nickname": "Ada"}
+        headers = {"Idempotency-Key": key} if key else {}
+        form |= {"client_id": "bank"}
+        return await self.service.http.post("/v1/ask", json={**form, **other}, headers=headers)
+
+    async def ask(self, question: str, conversation: str = "c", /, **other: str) -> Any:  # noqa: ANN401 - JSON
+        """Ask a question that is answered."""
+        answer = await self.post(question, conversation, **other)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    @contextmanager
+    def edited(self, file: str, text: str) -> Generator[None]:
+        """Let a file of its blueprint say something else while the body runs."""
+        place = self.blueprint / file
+        before = place.read_text()
+        place.write_text(text)
+        try:
+            yield
+        finally:
+            place.write_text(before)
+
+    async def get(self, conversation: str, what: str = "", **query: str) -> Any:  # noqa: ANN401 - JSON
+        """Read something of a conversation's session."""
+        path = f"/v1/sessions/{session_of(conversation)}{what}"
+        return await self.service.get(path, **query)
+
+    async def messages(self, conversation: str, **query: str) -> list[str]:
+        """Give what is told of a conversation, each message in a line."""
+        told = (await self.get(conversation, "/memory", **query))["messages"]
+        return [f"{message['role']}: {message['content']}" for message in told]
+
+    async def prompt(self, conversation: str, call: str) -> dict[str, Any]:
+        """Give the exact prompt of a call, which the record proves."""
+        prompt = await self.get(conversation, f"/calls/{call}/prompt")
+        assert prompt["verified"], prompt["fault"]
+        return dict(prompt)
+
+    async def events(self, conversation: str) -> list[Recorded]:
+        """Give all events of a conversation's session."""
+        return await self.service.events(session_of(conversation))
+
+    async def kinds(self, conversation: str) -> list[str]:
+        """Name the events of a conversation's session."""
+        events = await self.events(conversation)
+        return [event.envelope.type.split(".")[1] for event in events]
+
+
+def said(*words: str) -> Answer:
+    """Let the model answer with these words."""
+    return Answer(words)
+
+
+def session_of(conversation: str, client: str = "bank") -> str:
+    """Give the id of a conversation's session, as anybody can work it out."""
+    key = {"client_id": client, "conversation_id": conversation}
+    return keyed_id(Library((SHIPPED,)).get("araquem"), key)
+
+
+@dataclass(frozen=True, slots=True)
+class Town:
+    """A machine with a nats-server, and no process of ours yet."""
+
+    host: Machine
+    server: NatsServer
+
+
+@asynccontextmanager
+async def town(
+    folder: Path, provider: OpenAIServer, told: Mapping[str, str] = NOTHING
+) -> AsyncGenerator[Town]:
+    """Give a town whose araquem is read from a copy under `folder`."""
+    shutil.copytree(SHIPPED / "araquem", folder / "blueprints/araquem")
+    async with await NatsServer.start(NatsConfig(folder / "nats")) as server:
+        places = {
+            "TURNLOG_NATS_URL": server.url,
+            "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder}/turnlog.db",
+            "TURNLOG_BLUEPRINTS": str(folder / "blueprints"),
+            "TURNLOG_ACK_WAIT": "60",
+        }
+        async with machine(folder, {**telling(provider), **places, **told}) as host:
+            yield Town(host, server)
+
+
+@asynccontextmanager
+async def bank(
+    place: Town, provider: OpenAIServer, *, gateways: int = 1, workers: int = 1
+) -> AsyncGenerator[Bank]:
+    """Start so many gateways and workers; when left, all of them are ended and the log stays."""
+    host, url = place.host, place.host.variables["TURNLOG_NATS_URL"]
+    async with AsyncExitStack() as open_:
+        running = Bank(host, provider, [])
+        for _ in range(gateways):
+            port = free_port()
+            process = await host.start("run", "gateway", told={"TURNLOG_HTTP": f"127.0.0.1:{port}"})
+            running.processes.append(process)
+            service = await open_.enter_async_context(serviced(f"http://127.0.0.1:{port}", url))
+            await service.ready(process)
+            running.services.append(service)
+        running.processes += [await host.start("run", "worker") for _ in range(workers)]
+        try:
+            yield running
+        finally:
+            codes = [await ended(process) for process in running.processes]
+            assert not any(codes), codes

@@ -1,0 +1,77 @@
+"""A1 over HTTP: conversations found or opened, by whatever they are called."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.araquem.bank import NOWHERE, RISK, Bank, said, session_of
+from turnlog.events.session import SessionOpened
+from turnlog.events.turn import TurnSubmitted
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ODD = ["a:b", "c.*.>", "../..", "Ω 💱\r\n\t\u2028", "$JS.API.>", '"],["', "x" * 1000]
+"""What an application may call its conversations."""
+
+
+async def test_a1_a_turn_is_a_question_and_its_answer_with_role_content_time_and_meta(
+    a_bank: Bank,
+) -> None:
+    a_bank.provider.will(said("It is ", "calm."))
+    await a_bank.ask(RISK, "a1")
+    told = (await a_bank.get("a1", "/memory"))["messages"]
+    assert [(each["role"], each["content"]) for each in told] == [
+        ("user", RISK),
+        ("assistant", "It is calm."),
+    ]
+    events = await a_bank.events("a1")
+    times = [event.envelope.time for event in events]
+    assert [each["created_at"] for each in told] == [times[1], times[-2]]
+    assert {*told[0]} == {"role", "content", "created_at", "meta"}
+    assert told[0]["meta"] == {"turn": 1}
+
+
+async def test_a1_the_question_is_recorded_before_anything_is_planned(a_bank: Bank) -> None:
+    a_bank.provider.will(said("Calm."))
+    await a_bank.ask(RISK, "a1-order", nickname="Grace")
+    kinds = await a_bank.kinds("a1-order")
+    assert kinds[:4] == ["session-opened", "turn-submitted", "attempt-started", "turn-resolved"]
+    submitted = (await a_bank.events("a1-order"))[1].event
+    assert isinstance(submitted, TurnSubmitted)
+    assert submitted.meta == {"nickname": "Grace"}
+
+
+@pytest.mark.parametrize("conversation", ODD)
+async def test_a1_a_conversation_may_be_called_anything(a_bank: Bank, conversation: str) -> None:
+    await a_bank.ask(NOWHERE, conversation)
+    opened = (await a_bank.events(conversation))[0].event
+    assert isinstance(opened, SessionOpened)
+    assert opened.key == {"client_id": "bank", "conversation_id": conversation}
+
+
+async def test_a1_no_two_pairs_lead_to_one_session(a_bank: Bank) -> None:
+    pairs = [("a", "b:c"), ("a:b", "c"), ("b:c", "a"), ("a", "b"), ("b", "a"), ("a,b", "c")]
+    for client, conversation in pairs:
+        await a_bank.ask(NOWHERE, conversation, client_id=client)
+    ids = {session_of(conversation, client) for client, conversation in pairs}
+    assert len(ids) == len(pairs)
+    for client, conversation in pairs:
+        turns = await a_bank.service.get(f"/v1/sessions/{session_of(conversation, client)}/history")
+        assert len(turns["turns"]) == 1
+
+
+async def test_a1_a_session_is_found_by_its_key_as_it_is_opened(a_bank: Bank) -> None:
+    key = {"client_id": "bank", "conversation_id": "found"}
+    form = {"blueprint": "araquem", "key": key}
+    first = await a_bank.service.http.post("/v1/sessions", json=form)
+    again = await a_bank.service.http.post("/v1/sessions", json=form)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json()
+    assert first.json()["session"] == session_of("found")
+    wrong = {"blueprint": "araquem", "key": {"client_id": "bank", "conversation": "c"}}
+    refused = await a_bank.service.http.post("/v1/sessions", json=wrong)
+    assert refused.status_code == 422
+    assert (refused.json()["field"], refused.json()["fix"]) == (
+        "key.conversation",
+        "write `conversation_id`",
+    )
