@@ -204,6 +204,7 @@ class Answering:
 
     async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished | Violation:
         request = model_request(prepared.request)
+        speaking.manifest = prepared.manifest
         call = prepared.attempt.call
         with self.tracing.chat(speaking.session, call, request.model) as span:
             try:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from turnlog.events.call import Timings
 from turnlog.events.log.ports import TokenStream
+from turnlog.events.manifest import Manifest
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
 from turnlog.projections.session.commands import Attempt
 from turnlog.projections.window.material import Material
@@ -38,6 +39,8 @@ class Speaking:
     guard: Guard = field(default_factory=lambda: Guard("none", ()))
     request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
     """What is sent; nothing until the call is on the log."""
+    manifest: Manifest | None = None
+    """What is known of it, from then on."""
     fallback: str | None = None
     """What is answered where no model answers; none where the turn fails then."""
     first_token: int | None = None

@@ -15,6 +15,7 @@ from turnlog.events.call import ContextAssembled
 from turnlog.events.codec import rfc3339
 from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Blobs
+from turnlog.events.manifest import Manifest
 from turnlog.events.prompt import PromptFile
 from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
 from turnlog.projections.blueprint.schema import Blueprint
@@ -48,6 +49,7 @@ class Prepared:
 
     attempt: Attempt
     request: Request
+    manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Contexts:
             assembled = await self._assembled(state, material, filled)
             recorded = opened.context.digest if opened.context else None
             named = replace(attempt, call=_call_id(opened, recorded, assembled))
-            prepared = Prepared(named, assembled.request)
+            prepared = Prepared(named, assembled.request, assembled.manifest)
             if recorded == assembled.request.digest:
                 return None
             return FixContext(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, assert_never
 
 from turnlog.events.call import Fault
@@ -32,6 +32,7 @@ from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
+from turnlog.services.worker.drift import Drift
 from turnlog.services.worker.guard import Violation
 from turnlog.services.worker.model.exchange import Finished
 from turnlog.services.worker.model.failures import ModelFailure
@@ -75,6 +76,7 @@ class Endings:
     blobs: Blobs
     prices: Callable[[], Awaitable[PriceTable]]
     jitter: Callable[[], float] = random.random
+    drift: Drift = field(default_factory=Drift)
 
     async def record(
         self, delivery: Delivery, speaking: Speaking, end: End, by: By
@@ -166,7 +168,8 @@ class Endings:
         by: By,
     ) -> Verdict | Again:
         retries = speaking.material.blueprint.policies.retries
-        fault = Fault(code=failure.code, detail=failure.detail, retryable=failure.retryable)
+        detail = self._detail(speaking, failure)
+        fault = Fault(code=failure.code, detail=detail, retryable=failure.retryable)
         seconds = delay(
             speaking.attempt.attempt - 1,
             failure,
@@ -187,6 +190,11 @@ class Endings:
         if opened and (opened.turn, opened.attempt) == (following.turn, following.attempt):
             return Again(following, seconds)
         return verdict_for(done.state, speaking.attempt)
+
+    def _detail(self, speaking: Speaking, failure: ModelFailure | ResolverFailure) -> str:
+        if failure.code == "context_overflow" and speaking.manifest:
+            return self.drift.overflow(speaking.request.model, speaking.manifest)
+        return failure.detail
 
     async def _given_up(
         self, delivery: Delivery, speaking: Speaking, fault: Fault, by: By
@@ -234,6 +242,8 @@ class Endings:
         if end is None and not speaking.text:
             return replace(UNKNOWN, timings=speaking.timings)
         usage = end.usage if end else None
+        if usage and speaking.manifest:
+            self.drift.note(speaking.request.model, speaking.manifest, usage.input_tokens)
         prices = await self.prices()
         return spent(speaking.request, usage, speaking.text, prices, speaking.timings)
 

@@ -1,0 +1,62 @@
+"""Counts that are off from the provider's: said once in twenty calls, and in every overflow."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.parts.house import House
+from tests.parts.puppet import finished
+from turnlog.events.turn import TurnFailed
+from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.model.exchange import Usage
+from turnlog.services.worker.model.failures import ModelFailure
+
+
+async def talked(house: House, worker: Answering, calls: int, factor: float) -> list[object]:
+    """Make so many calls of one length, each counted by the provider; gives the warnings."""
+    with capture_logs() as said:
+        for number in range(calls):
+            await house.open(f"s{number}")
+            event = await house.submit("Hi there, what is new?", f"s{number}")
+            # Nine characters of rules are three tokens by four, the question six.
+            house.model.end = finished(usage=Usage(round(9 * factor), 5))
+            await house.answer(event, worker)
+    return [each for each in said if each["event"] == "counter-off"]
+
+
+async def test_a_count_that_is_far_off_is_warned_of_once_in_twenty_calls() -> None:
+    house = House()
+    (warning,) = await talked(house, house.worker(), 39, 1.4)
+    assert warning == {
+        "event": "counter-off",
+        "log_level": "warning",
+        "model": "puppet/one",
+        "counter": "chars/4",
+        "provider_counts": "1.44 times as many",
+        "calls": 20,
+    }
+
+
+@pytest.mark.parametrize(("calls", "factor"), [(19, 2.0), (30, 1.0)])
+async def test_a_few_calls_or_a_count_that_is_right_are_no_reason_to_warn(
+    calls: int, factor: float
+) -> None:
+    house = House()
+    assert await talked(house, house.worker(), calls, factor) == []
+
+
+async def test_a_prompt_too_long_for_its_model_names_the_counts_and_how_far_they_are_off() -> None:
+    house = House()
+    worker = house.worker()
+    await talked(house, worker, 3, 2.0)
+    await house.open("long")
+    house.model.scripts = [[ModelFailure("context_overflow", "never copied")]]
+    await house.answer(await house.submit("Hi there, what is new?", "long"), worker)
+    failed = house.events("long")[-1].event
+    assert isinstance(failed, TurnFailed)
+    assert (failed.code, failed.retryable) == ("context_overflow", False)
+    assert failed.detail == (
+        "too long for puppet/one: 9 tokens by chars/4, a budget of 1000; "
+        "the provider counts 2.00 times as many"
+    )
