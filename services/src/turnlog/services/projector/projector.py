@@ -8,9 +8,11 @@ cancelled at any point.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -20,8 +22,11 @@ from turnlog.projections.store import checkpoints
 from turnlog.projections.store.checkpoints import VERSION, Checkpoint
 from turnlog.projections.store.reach import Bell
 from turnlog.projections.store.schema import prepare
-from turnlog.services.projector.folding import Folding
+from turnlog.services.projector.folding import BULK, Folding
 from turnlog.services.projector.rebuild import rebuild
+
+PAUSE: Final = 0.02
+"""Seconds between two transactions that keep up, since the events of a turn come one by one."""
 
 _log = structlog.get_logger("turnlog.projector")
 
@@ -40,9 +45,12 @@ class Projector:
         while True:
             try:
                 async with aclosing(self._round()) as steps:
-                    async for _ in steps:
+                    before = 0
+                    async for at in steps:
                         failures = 0
                         self.bell.ring()
+                        await asyncio.sleep(PAUSE if at.position - before < BULK else 0)
+                        before = at.position
             except Unavailable as error:
                 failures += 1
                 _log.warning("projector-waits", what=error.what, detail=error.detail)
