@@ -1,0 +1,25 @@
+"""What the tests of a file share: a provider, and a table."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.gamemaster.table import Table, table
+from tests.parts.openai_server import OpenAIServer
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def provider() -> AsyncIterator[OpenAIServer]:
+    async with OpenAIServer() as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def coast(
+    provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Table]:
+    async with table(tmp_path_factory.mktemp("table"), provider) as made:
+        yield made

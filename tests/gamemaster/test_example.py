@@ -1,0 +1,69 @@
+"""The example of the system this blueprint stands in for: its first prompt, byte for byte.
+
+The sentences are that system's; they stand here alone, to be compared with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.gamemaster.table import Table, npcs, row
+from turnlog.events.content import digest_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EXAMPLE = Path(__file__).with_name("example.txt")
+PLACE = {"entry_point": "ep.whispercross", "world": "world.mystika"}
+RULES = "ruleset.classic_v1"
+INN = "npc.innkeeper"
+MORE = "And there is more. " * 15 + "That is all."
+
+
+def of_the_example() -> list[str]:
+    """Give the lines that stand between the fences of the example."""
+    lines = EXAMPLE.read_text().splitlines()
+    return [line for line in lines if line and not line.startswith(("===", "NPC:"))]
+
+
+async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: Table) -> None:
+    core, rules, world, entry, start, friendly, secrets, state, player, text = of_the_example()
+    for segment in range(1, 3):
+        await coast.edit(segment, active=False)
+    await coast.import_(
+        row("core", core),
+        row("ruleset", rules, RULES),
+        row("world", world, PLACE["world"]),
+        row("entry", entry, PLACE["entry_point"]),
+        row("entry_start", start, PLACE["entry_point"]),
+        row("npc", friendly, INN, tier=0, type="npc_description", priority="high"),
+        row("npc", secrets, INN, tier=1),
+        row("npc", MORE, INN, tier=2),
+    )
+    session = await coast.open(**PLACE, ruleset=RULES)
+    given = {"game_state": state, "player": player}
+    first = await coast.play(session, text, **given, npcs=npcs((INN, 1)), first_turn=True)
+    assert coast.sent == first["prompt"] == EXAMPLE.read_text().rstrip("\n")
+    assert digest_of(first["prompt"]) == digest_of(EXAMPLE.read_text().rstrip("\n"))
+    assert first["meta"]["order"] == [
+        "core", "ruleset", "world", "entry", "entry_start", "npc", "game_state", "player", "input"
+    ]  # fmt: skip
+    assert "truncated" not in first["meta"]
+
+    later = await coast.play(session, text, **given, npcs=npcs((INN, 2)), first_turn=False)
+    assert later["meta"]["order"] == [
+        name for name in first["meta"]["order"] if name != "entry_start"
+    ]
+    assert f"{secrets}\n{MORE}\n=== NPC_END ===" in later["prompt"]
+
+    long = " ".join([text] * 20)
+    cut = await coast.play(
+        session, long, game_state=" ".join([state] * 20), player=player,
+        npcs=npcs((INN, 2)), first_turn=False, token_budget=290,
+    )  # fmt: skip
+    truncated = cut["meta"]["truncated"]
+    assert truncated["inputTrimmed"]["fromChars"] == len(long)
+    assert truncated["inputTrimmed"]["toChars"] <= 200
+    assert truncated["gameStateCompressed"] is True
+    assert truncated["npcDroppedTiers"] == [{"npcId": INN, "fromTier": 2, "toTier": 1}]
