@@ -66,7 +66,7 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
         listed = (await client.get("/v1/sessions")).json()["sessions"]
         assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
         assert await rows(store, session) == [
-            ("completed", "What does the log hold?", told["reply"], "scripted/demo")
+            ("completed", told["settled"], "scripted/demo")
         ]
     assert list(machine.home.iterdir()) == []
 
@@ -74,7 +74,7 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
 async def rows(store: Store, session: str) -> list[tuple[object, ...]]:
     """Read a session's turns with the model that answered them."""
     mine = (of_session(table, TENANT, session) for table in (TURNS, CALLS))
-    told = select(TURNS.c.status, TURNS.c.text, TURNS.c.reply, CALLS.c.model)
+    told = select(TURNS.c.status, TURNS.c.reply_in, CALLS.c.model)
     query = told.join(CALLS, CALLS.c.call == TURNS.c.call).where(*mine)
     async with store.reading() as connection:
         return [tuple(row) for row in await connection.execute(query)]

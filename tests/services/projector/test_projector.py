@@ -49,7 +49,7 @@ async def test_rows_follow_the_log_as_it_grows(store: Store, log: MemoryLog) -> 
         await running.caught_up(story)
     async with store.reading() as connection:
         (turn,) = await queries.turns(connection, "t", "s", limit=None)
-    assert turn.reply == "first"
+    assert turn.reply_in == 3
 
 
 async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog) -> None:

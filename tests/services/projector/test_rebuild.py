@@ -201,13 +201,13 @@ async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
     right = await running.rows()
     async with store.writing() as connection:
         await connection.execute(text("UPDATE projections SET version = 0"))
-        await connection.execute(text("UPDATE turns SET reply = 'as an earlier release had it'"))
+        await connection.execute(text("UPDATE turns SET finish = 'as an earlier release had it'"))
     await stories[0].tell(submitted(6, "later"))
     async with running.beside():
         await running.caught_up(stories[0])
     assert (await seen(store)).version == checkpoints.VERSION
-    replies = {row[5] for row in (await running.rows())["turns"]}
-    assert replies == {row[5] for row in right["turns"]} | {None}
+    finishes = {row[7] for row in (await running.rows())["turns"]}
+    assert finishes == {row[7] for row in right["turns"]} | {None}
 
 
 async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: Store) -> None:

@@ -14,11 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import digest_of
 from turnlog.projections.store import checkpoints, quarantine
-from turnlog.projections.store.changes import write
 from turnlog.projections.store.checkpoints import Checkpoint
 from turnlog.projections.store.engine import refuses
 from turnlog.projections.store.fold import Arrived, Owner, Poison, Tail, fold
 from turnlog.projections.store.tables import SESSIONS
+from turnlog.projections.store.writing import write
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.content import digest_of
+from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Unknown
 from turnlog.events.phase import PhaseEntered
@@ -50,15 +50,15 @@ from turnlog.projections.store.texts import (
 
 
 def changes(recorded: Recorded) -> Iterator[Change]:
-    """Give the changes one event leads to, the session's new end among them."""
+    """Give the changes one event leads to, all but that the session now ends with it."""
     yield from _changes(recorded)
     yield from _command(recorded)
-    yield _session(
-        recorded,
-        last_sequence=recorded.sequence,
-        last_hash=digest_of(recorded.stored),
-        last_at=recorded.envelope.time,
-    )
+
+
+def ending(recorded: Recorded, digest: Digest) -> Change:
+    """Say that a session ends with this event; `digest` is that of its stored bytes."""
+    at = recorded.envelope.time
+    return _session(recorded, last_sequence=recorded.sequence, last_hash=digest, last_at=at)
 
 
 def _changes(recorded: Recorded) -> Iterator[Change]:
@@ -160,11 +160,10 @@ def _entered(recorded: Recorded, event: PhaseEntered) -> Put:
 
 def _submitted(recorded: Recorded, event: TurnSubmitted | TurnQueued) -> Iterator[Change]:
     at = recorded.envelope.time
-    text = readable(event.text)
     opens = isinstance(event, TurnSubmitted)
     submitted: Values = {
         "status": "open" if opens else "queued",
-        "text": text,
+        "text_in": None if event.text is None else recorded.sequence,
         "excluded": False,
         "redacted": False,
         "submitted_at": at,
@@ -173,7 +172,7 @@ def _submitted(recorded: Recorded, event: TurnSubmitted | TurnQueued) -> Iterato
     yield Put(TURNS, (recorded.tenant, recorded.session, event.turn), submitted)
     yield _session(recorded, turns=event.turn)
     if event.turn == 1:
-        title = title_of(text)
+        title = title_of(readable(event.text))
         yield _session(recorded, title=title, sought=sought_in(recorded.session, title))
 
 
@@ -182,7 +181,7 @@ def _completed(recorded: Recorded, event: TurnCompleted) -> Change:
         recorded,
         event.turn,
         status="completed",
-        reply=readable(event.text),
+        reply_in=recorded.sequence,
         call=event.call,
         finish=event.finish,
         settled_at=recorded.envelope.time,
@@ -196,7 +195,7 @@ def _redacted(recorded: Recorded, event: ReplyRedacted) -> Iterator[Change]:
         recorded,
         event.turn,
         status="completed",
-        reply=readable(event.replacement),
+        reply_in=recorded.sequence,
         redacted=True,
         settled_at=at,
     )

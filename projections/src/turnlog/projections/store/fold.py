@@ -18,7 +18,7 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Raw
 from turnlog.events.session import SessionOpened
-from turnlog.projections.store.apply import changes
+from turnlog.projections.store.apply import changes, ending
 from turnlog.projections.store.changes import Change, Put, Values
 from turnlog.projections.store.tables import QUARANTINE
 
@@ -102,7 +102,8 @@ def fold(
     folding = _Folding(dict(tails), set(halted), refused)
     for event in events:
         folding.take(event.raw, event.owner, event.event)
-    return Folded(tuple(folding.changes), tuple(folding.poisons))
+    ends = (ending(last, folding.tails[owner].hash) for owner, last in folding.ends.items())
+    return Folded((*folding.changes, *ends), tuple(folding.poisons))
 
 
 @dataclass(slots=True)
@@ -110,6 +111,7 @@ class _Folding:
     tails: dict[Owner, Tail]
     halted: set[Owner]
     refused: Mapping[int, str]
+    ends: dict[Owner, Recorded] = field(default_factory=dict[Owner, Recorded])
     changes: list[Change] = field(default_factory=list[Change])
     poisons: list[Poison] = field(default_factory=list[Poison])
 
@@ -128,6 +130,7 @@ class _Folding:
             return
         self.changes += made
         self.tails[owner] = Tail(recorded.sequence, digest_of(raw.stored))
+        self.ends[owner] = recorded
 
     def _halt(self, raw: Raw, owner: Owner, reason: str, *, chained: bool) -> None:
         self.halted.add(owner)

@@ -18,10 +18,11 @@ from turnlog.events.content import Digest
 from turnlog.events.log.ports import Identity
 from turnlog.projections.library.shelf import Segment, Version
 from turnlog.projections.library.stock import Changed
-from turnlog.projections.store.changes import Change, Put, Values, write
+from turnlog.projections.store.changes import Change, Put, Values
 from turnlog.projections.store.engine import Store
 from turnlog.projections.store.library_tables import LIBRARIES, SEGMENTS
 from turnlog.projections.store.tables import PROJECTIONS
+from turnlog.projections.store.writing import write
 
 PROJECTION: Final = "library"
 """The name of this projection; it never changes."""

@@ -52,9 +52,10 @@ class TurnRow:
     turn: int
     status: str
     """open, queued, completed, failed or cancelled."""
-    text: str | None
-    reply: str | None
-    """The reply, or the replacement of a redacted one."""
+    text_in: int | None
+    """Sequence of the event that holds its text; none where it had none."""
+    reply_in: int | None
+    """Sequence of the event that holds the reply, or the replacement of a redacted one."""
     call: str | None
     """The call whose text the reply is."""
     finish: str | None

@@ -1,8 +1,8 @@
 """The tables: natural keys, whole numbers of money, and no clock but that of the events.
 
 Every row carries the build it belongs to, so that a rebuild fills the same tables beside the live
-rows and readers are switched by one flag. Text of people and models stands here only where the
-event holds it plain; what is sealed or erased is null.
+rows and readers are switched by one flag. What people and models said is not copied: rows name the
+event it stands in. Only a session's title shows some of it, where the event holds it plain.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def _flag(name: str) -> Column[bool]:
     return Column(name, Boolean, nullable=False)
 
 
-def _rows(name: str, keys: dict[str, type[Text | BigInteger]], *others: Column[Any]) -> Table:
+def _rows(
+    name: str, keys: dict[str, type[Text | BigInteger]], *others: Column[Any], large: bool = False
+) -> Table:
     owner = {"build": BigInteger, "tenant": Text, "session": Text}
     return Table(
         name,
@@ -53,6 +55,8 @@ def _rows(name: str, keys: dict[str, type[Text | BigInteger]], *others: Column[A
             for key, kind in {**owner, **keys}.items()
         ),
         *others,
+        # SQLite then keeps small rows in the very index of their key, and not once more beside it.
+        sqlite_with_rowid=large,
     )
 
 
@@ -77,6 +81,7 @@ SESSIONS: Final = _rows(
     _number("last_sequence", null=False),
     _text("last_hash", null=False),
     _text("last_at", null=False),
+    large=True,
 )
 """One row a session. `sought` is id and title folded for searching, so that both databases find
 the same; `last_hash` lets the next event prove that it belongs behind the last one."""
@@ -88,8 +93,8 @@ TURNS: Final = _rows(
     "turns",
     {"turn": BigInteger},
     _text("status", null=False),
-    _text("text"),
-    _text("reply"),
+    _number("text_in"),
+    _number("reply_in"),
     _text("call"),
     _text("finish"),
     _text("cause"),
@@ -100,7 +105,8 @@ TURNS: Final = _rows(
     _text("released_at"),
     Column("settled_at", Text, info=ONCE),
 )
-"""One row a turn; the reply of a redacted one is its replacement."""
+"""One row a turn; `text_in` and `reply_in` are sequences of the events that hold what was said, a
+replacement where the reply was redacted."""
 
 CALLS: Final = _rows(
     "calls",
@@ -192,6 +198,7 @@ QUARANTINE: Final = _rows(
     _text("subject", null=False),
     _text("reason"),
     Column("stored", LargeBinary, nullable=False),
+    large=True,
 )
 """Events that were not folded: the bad one with its reason, and those of its session behind it."""
 

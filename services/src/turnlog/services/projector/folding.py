@@ -23,7 +23,9 @@ from turnlog.services.projector.proof import prove, prove_same
 from turnlog.services.runtime.telemetry import Tracing
 
 BULK: Final = 500
-"""Events kept in one transaction, at the most."""
+"""Events kept in one transaction, at the most: a writer beside this one waits no longer."""
+PAST: Final = 5_000
+"""The same while the past is read: events of one row meet in memory and not in the database."""
 
 _log = structlog.get_logger("turnlog.projector")
 
@@ -77,14 +79,19 @@ async def bulks(log: Log, at: Checkpoint, *, live: bool) -> AsyncGenerator[Seque
     Its own event is read once more, and is the first: so nothing behind another one is given,
     however long ago the checkpoint was proved. Raises `Corrupt` when it is another one.
     """
-    known = at.position > 0
+    known, most = at.position > 0, BULK if live else PAST
+    waiting: list[Raw] = []
     async with aclosing(log.follow(None, at.position - known, live=live)) as found:
         async for raws in found:
             if known:
                 prove_same(raws[0], at)
-            for start in range(int(known), len(raws), BULK):
-                yield raws[start : start + BULK]
+            waiting += raws[known:]
             known = False
+            while len(waiting) >= most or (live and waiting):
+                yield waiting[:most]
+                waiting = waiting[most:]
+    if waiting:
+        yield waiting
 
 
 def _told(step: Advanced) -> Checkpoint:

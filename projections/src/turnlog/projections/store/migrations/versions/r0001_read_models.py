@@ -68,6 +68,7 @@ def _sessions() -> None:
         _number("last_sequence", null=False),
         _text("last_hash", null=False),
         _text("last_at", null=False),
+        large=True,
     )
     op.create_index("sessions_newest_first", "sessions", ["build", "tenant", "opened_position"])
     _rows("session_attributes", {"name": sa.Text}, _text("digest", null=False))
@@ -81,8 +82,8 @@ def _turns() -> None:
         "turns",
         {"turn": sa.BigInteger},
         _text("status", null=False),
-        _text("text"),
-        _text("reply"),
+        _number("text_in"),
+        _number("reply_in"),
         _text("call"),
         _text("finish"),
         _text("cause"),
@@ -180,11 +181,15 @@ def _quarantine() -> None:
         _text("subject", null=False),
         _text("reason"),
         sa.Column("stored", sa.LargeBinary, nullable=False),
+        large=True,
     )
 
 
 def _rows(
-    name: str, keys: dict[str, type[sa.Text | sa.BigInteger]], *others: sa.Column[Any]
+    name: str,
+    keys: dict[str, type[sa.Text | sa.BigInteger]],
+    *others: sa.Column[Any],
+    large: bool = False,
 ) -> None:
     owner = {"build": sa.BigInteger, "tenant": sa.Text, "session": sa.Text}
     op.create_table(
@@ -194,6 +199,7 @@ def _rows(
             for key, kind in {**owner, **keys}.items()
         ),
         *others,
+        sqlite_with_rowid=large,
     )
 
 

@@ -1,0 +1,61 @@
+"""What was said stays on the log: rows lead to it, and show a title at the most."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.projections.store.folding import fold_log, live, rows_of
+from tests.projections.store.histories import DIGEST, Story, completed, opened, submitted
+from turnlog.events.content import Erased, Sealed
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.turn import TurnSubmitted
+from turnlog.projections.store import listing, queries
+from turnlog.projections.store.engine import Store
+from turnlog.projections.store.rows import SessionRow, TurnRow
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story(MemoryLog())
+
+
+async def turns(store: Store, story: Story) -> tuple[TurnRow, ...]:
+    await fold_log(store, story.log)
+    async with store.reading() as connection:
+        return await queries.turns(connection, story.tenant, story.session, limit=None)
+
+
+async def session(store: Store, story: Story) -> SessionRow:
+    await fold_log(store, story.log)
+    async with store.reading() as connection:
+        row = await listing.session(connection, story.tenant, story.session)
+    assert row is not None
+    return row
+
+
+async def test_sealed_and_erased_texts_leave_no_text_in_the_rows(
+    store: Store, story: Story
+) -> None:
+    sealed = Sealed(sealed="c2VhbGVk", key="k", digest=DIGEST, characters=6)
+    erased = Erased(erased=True, digest=DIGEST, characters=6)
+    await story.tell(opened(), TurnSubmitted(turn=1, text=sealed))
+    await story.tell(completed(1, "plain").model_copy(update={"text": erased}))
+    (turn,) = await turns(store, story)
+    assert (turn.text_in, turn.reply_in, turn.status) == (2, 3, "completed")
+    assert (await session(store, story)).title is None
+
+
+async def test_nul_in_a_text_becomes_the_replacement_character(store: Store, story: Story) -> None:
+    await story.tell(opened(name="a\0b"), submitted(1, "nul \0 here"))
+    row = await session(store, story)
+    assert row.title == "nul \ufffd here"
+    assert row.attributes == {"name": "a\0b"}
+
+
+async def test_what_was_said_is_not_copied_into_the_rows(store: Store, story: Story) -> None:
+    await story.tell(opened(), submitted(1, "title"), completed(1, "secret answer"))
+    await story.tell(submitted(2, "secret question"))
+    await fold_log(store, story.log)
+    found = await rows_of(store, (await live(store)).build)
+    assert "title" in str(found)
+    assert "secret" not in str(found)
