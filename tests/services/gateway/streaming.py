@@ -51,6 +51,8 @@ from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.telemetry import tracing
 from turnlog.services.runtime.texts import TextReader
 
+NARROW = 16 * 1024
+"""Bytes that the kernel is asked to hold at the most, on either side of a narrow connection."""
 QUEUE = Policies(second_submit="queue")
 UNKNOWN = Spent(Usage(known="unknown"), Cost(price="unknown", table="none"))
 
@@ -75,9 +77,11 @@ class Stage:
         older = NoOlderCommands()
         return Sessions(self.log, snapshots, texts, older, self.clock, new_id, "/test")
 
-    def desk(self, keep_alive: float = 15.0) -> Desk:
+    def desk(self, keep_alive: float = 15.0, reader_seconds: float = 20.0) -> Desk:
         """Make the desk of one more gateway."""
-        settings = GatewaySettings(tenant=self.tenant, keep_alive=keep_alive)
+        settings = GatewaySettings(
+            tenant=self.tenant, keep_alive=keep_alive, reader_seconds=reader_seconds
+        )
         blueprints = BlueprintStore(self.blobs)
         shelves = Shelves(MemoryLibrary(), self.blobs, self.clock, new_id, "/test")
         sessions = self.sessions()
@@ -177,9 +181,11 @@ def gateway(desk: Desk) -> FastAPI:
 
 
 @asynccontextmanager
-async def served(app: ASGIApp) -> AsyncGenerator[int]:
-    """Serve an application on a free port, which is given."""
+async def served(app: ASGIApp, *, narrow: bool = False) -> AsyncGenerator[int]:
+    """Serve an application on a free port, which is given; `narrow` sockets hold little."""
     listening = socket.create_server(("127.0.0.1", 0))
+    if narrow:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW)
     config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))

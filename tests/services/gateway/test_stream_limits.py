@@ -92,7 +92,7 @@ async def test_a_reader_who_goes_away_is_noticed_while_nothing_is_sent() -> None
 
     async def stream(request: Request) -> EventStream:
         del request
-        return EventStream(silent(), Pace(3600.0), asyncio.Event())
+        return EventStream(silent(), Pace(3600.0, 20.0), asyncio.Event())
 
     async with served(Starlette(routes=[Route("/stream", stream)])) as port:
         async with asking(port, "/stream") as answer:
@@ -121,7 +121,7 @@ async def test_a_source_that_overlooks_a_cancellation_ends_with_its_reader_all_t
 
     async def stream(request: Request) -> EventStream:
         del request
-        return EventStream(frames(), Pace(15.0), asyncio.Event())
+        return EventStream(frames(), Pace(15.0, 20.0), asyncio.Event())
 
     async with served(Starlette(routes=[Route("/stream", stream)])) as port:
         async with asking(port, "/stream") as answer:
@@ -136,7 +136,7 @@ async def test_frames_that_wait_are_sent_in_one_write() -> None:
 
     async def stream(request: Request) -> EventStream:
         del request
-        return EventStream(burst(), Pace(15.0), asyncio.Event())
+        return EventStream(burst(), Pace(15.0, 20.0), asyncio.Event())
 
     routes = [Route("/stream", stream)]
     async with served(Starlette(routes=routes)) as port, asking(port, "/stream") as answer:

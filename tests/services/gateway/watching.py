@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -80,10 +81,23 @@ class Answer:
 
 @asynccontextmanager
 async def asking(
-    port: int, path: str, *, last_id: str | None = None, method: str = "GET"
+    port: int,
+    path: str,
+    *,
+    last_id: str | None = None,
+    method: str = "GET",
+    room: int | None = None,
 ) -> AsyncGenerator[Answer]:
-    """Send a request and give its answer, whose body is yet to be read."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    """Send a request and give its answer, whose body is yet to be read.
+
+    `room` is how many bytes the kernel is asked to hold for this reader.
+    """
+    connection = socket.socket()
+    if room is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    connection.settimeout(0)
+    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=connection, limit=room or 65_536)
     lines = [f"{method} {path} HTTP/1.1", "Host: turnlog", "Accept: text/event-stream"]
     if last_id is not None:
         lines.append(f"Last-Event-ID: {last_id}")

@@ -19,7 +19,7 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.kinds import name_of
 from turnlog.events.log.ports import Log, Raw
 from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.sse import EventStream, Pace, framed
+from turnlog.services.gateway.sse import EventStream, framed, pace
 from turnlog.services.gateway.turn_cursor import bad_cursor
 
 _PLACE: Final = re.compile("0|[1-9][0-9]{0,17}")
@@ -36,7 +36,7 @@ async def session_event_stream(
     if place > state.head.sequence:
         raise bad_cursor(f"the session has {state.head.sequence} events")
     frames = _of_session(desk.log, tenant, session, place, names)
-    return EventStream(frames, Pace(desk.settings.keep_alive), desk.stopping)
+    return EventStream(frames, pace(desk.settings), desk.stopping)
 
 
 async def tenant_event_stream(
@@ -47,7 +47,7 @@ async def tenant_event_stream(
     if place:
         await _refuse_invented(desk.log, tenant, place)
     frames = _of_tenant(desk.log, tenant, place, names)
-    return EventStream(frames, Pace(desk.settings.keep_alive), desk.stopping)
+    return EventStream(frames, pace(desk.settings), desk.stopping)
 
 
 def _place(after: str | None) -> int:

@@ -18,6 +18,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from turnlog.events.errors import TurnlogError
+from turnlog.services.runtime.settings import GatewaySettings
 from turnlog.services.runtime.tasks import stopped
 
 MEDIA: Final = "text/event-stream"
@@ -43,8 +44,13 @@ class Pace:
 
     keep_alive: float
     """Seconds after which a sign of life is sent."""
-    patience: float = 20.0
+    patience: float
     """Seconds that one write may take before its reader is cut."""
+
+
+def pace(settings: GatewaySettings) -> Pace:
+    """Give the pace of every stream of a gateway."""
+    return Pace(settings.keep_alive, settings.reader_seconds)
 
 
 class EventStream(StreamingResponse):

@@ -23,7 +23,7 @@ from turnlog.projections.session.state import Said, SessionState, TurnRef
 from turnlog.projections.session.turns import status_of
 from turnlog.services.gateway.desk import Desk
 from turnlog.services.gateway.merging import merged
-from turnlog.services.gateway.sse import EventStream, Pace, framed
+from turnlog.services.gateway.sse import EventStream, framed, pace
 from turnlog.services.gateway.turn_cursor import Cursor, bad_cursor, cursor
 from turnlog.services.gateway.turn_joining import (
     Record,
@@ -55,14 +55,14 @@ async def turn_stream(
     if not isinstance(record.ending, TurnCompleted):
         await _refuse_invented(desk.tokens, state, at)
     frames = _frames(desk, past[-1], at, record)
-    return EventStream(frames, Pace(desk.settings.keep_alive), desk.stopping)
+    return EventStream(frames, pace(desk.settings), desk.stopping)
 
 
 def begun_stream(desk: Desk, done: Done, turn: int) -> Response:
     """Answer with the stream of a turn that was submitted this moment: nothing lies behind it."""
     record = recorded(Record(turn), done.events)
     frames = _frames(desk, done.events[-1], Cursor(turn), record)
-    return EventStream(frames, Pace(desk.settings.keep_alive), desk.stopping)
+    return EventStream(frames, pace(desk.settings), desk.stopping)
 
 
 def _beginning(state: SessionState, turn: int) -> Said | None:

@@ -65,6 +65,8 @@ class GatewaySettings(Process):
     """Seconds a client may take to send it, and as many for the head before it."""
     keep_alive: Seconds = 15.0
     """Seconds between signs of life on an event stream."""
+    reader_seconds: Seconds = 20.0
+    """Seconds that a reader of an event stream may keep one write waiting, before it is cut."""
     model: str = "scripted/demo"
     """The model that windows are shown for where a profile says `default`."""
     ask: str = "araquem"
