@@ -123,6 +123,7 @@ async def test_an_import_may_be_larger_than_other_bodies_but_not_without_end(idl
         ({"scope": "core", "content": "x", "api_key": "k"}, (422, "invalid", "api_key")),
     ],
 )
+@pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_wrong_with_a_segment_is_named_and_nothing_is_stored(
     bare: Stand, form: dict[str, object], told: tuple[int, str, str]
 ) -> None:
@@ -144,6 +145,7 @@ async def test_what_is_wrong_with_a_segment_is_named_and_nothing_is_stored(
         ("GET", "/v1/segments?q=%00", (422, "bad-text", "q")),
     ],
 )
+@pytest.mark.asyncio(loop_scope="module")
 async def test_what_is_not_there_or_cannot_be_asked_is_named(
     bare: Stand, method: str, path: str, told: tuple[int, str, str]
 ) -> None:
