@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.services.cli.commands import explaining, keeping, reading, starting, watching
+from turnlog.services.cli.commands import (
+    explaining,
+    keeping,
+    reading,
+    remembering,
+    starting,
+    watching,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,8 @@ SECTIONS: Final = (
             Command("show", reading.show),
             Command("history", reading.history),
             Command("window", reading.window),
+            Command("memory", remembering.memory),
+            Command("references", remembering.references),
             Command("prompt", reading.prompt),
             Command("why", explaining.why),
             Command("tail", watching.tail),

@@ -24,7 +24,7 @@ Form = Literal["table", "json"]
 async def show_sessions(reader: Reader, query: Query, form: Form) -> None:
     """List sessions."""
     page = await reader.sessions(query)
-    _show(page, session_list(page), form)
+    shown(page, session_list(page), form)
 
 
 async def show_session(reader: Reader, session: str, form: Form) -> None:
@@ -45,7 +45,7 @@ async def show_session(reader: Reader, session: str, form: Form) -> None:
 async def show_history(reader: Reader, session: str, at: int | None, form: Form) -> None:
     """Show the conversation."""
     history = await reader.history(session, at)
-    _show(history, conversation(history.turns), form)
+    shown(history, conversation(history.turns), form)
 
 
 async def show_window(
@@ -53,22 +53,23 @@ async def show_window(
 ) -> None:
     """Show what a call would see."""
     window = await reader.window(session, call, at)
-    _show(window, window_screen(window), form)
+    shown(window, window_screen(window), form)
 
 
 async def show_prompt(reader: Reader, session: str, call: str, form: Form) -> None:
     """Show the exact prompt of a call."""
     prompt = await reader.prompt(session, call)
-    _show(prompt, prompt_screen(prompt), form)
+    shown(prompt, prompt_screen(prompt), form)
 
 
 async def show_blueprints(reader: Reader, form: Form) -> None:
     """List the blueprints there are."""
     blueprints = await reader.blueprints()
-    _show(blueprints, blueprint_table(blueprints), form)
+    shown(blueprints, blueprint_table(blueprints), form)
 
 
-def _show(answer: Answer, screen: RenderableType, form: Form) -> None:
+def shown(answer: Answer, screen: RenderableType, form: Form) -> None:
+    """Print an answer, laid out or as it is."""
     if form == "json":
         print_json(_plain(answer))
     else:

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from turnlog.services.demo import assistant, trickster
+from turnlog.services.demo import araquem, assistant, trickster
 from turnlog.services.demo.stage import Stage
 
-Name = Literal["trickster", "assistant"]
+Name = Literal["trickster", "assistant", "araquem"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +29,7 @@ def play_named(name: Name) -> Play:
             return Play(trickster.SCRIPT, trickster.perform)
         case "assistant":
             return Play(assistant.SCRIPT, assistant.perform)
+        case "araquem":
+            return Play(araquem.SCRIPT, araquem.perform)
         case _ as never:
             assert_never(never)

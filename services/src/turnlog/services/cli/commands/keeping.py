@@ -52,7 +52,7 @@ def blueprint_check(
 def blueprint_new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")],
     pattern: Annotated[
-        Literal["assistant", "trickster"],
+        Literal["assistant", "trickster", "araquem"],
         typer.Option("--from", help="The shipped one to begin with."),
     ] = "assistant",
     folder: Annotated[

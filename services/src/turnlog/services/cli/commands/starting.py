@@ -68,8 +68,8 @@ def run(role: Role) -> None:
 
 def demo(
     name: Annotated[
-        Literal["trickster", "assistant"],
-        typer.Argument(metavar="[NAME]", help="Which one: trickster, the tutor, or assistant."),
+        Literal["trickster", "assistant", "araquem"],
+        typer.Argument(metavar="[NAME]", help="Which one: trickster, assistant or araquem."),
     ] = "trickster",
     *,
     data_dir: Annotated[

@@ -19,6 +19,8 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
 from turnlog.services.cli.reader.frames import frames
 from turnlog.services.cli.reader.refusals import checked, reaching
+from turnlog.services.gateway.payloads.asked import ReferenceForm
+from turnlog.services.gateway.payloads.asking import MeantView, MemoryView, ReferencesView
 from turnlog.services.gateway.payloads.calls import CallList
 from turnlog.services.gateway.payloads.closed import Answer
 from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
@@ -77,6 +79,22 @@ class Reader:
         query = {"call": call, "at": at}
         return await self._get(WindowView, f"/v1/sessions/{session}/window", query)
 
+    async def memory(self, session: str, reader: str | None, entity: str | None) -> MemoryView:
+        """Give what a turn would be told of earlier ones."""
+        query = {"reader": reader, "entity": entity}
+        return await self._get(MemoryView, f"/v1/sessions/{session}/memory", query)
+
+    async def references(self, session: str) -> ReferencesView:
+        """Give what was spoken of last."""
+        return await self._get(ReferencesView, f"/v1/sessions/{session}/references")
+
+    async def meant(self, session: str, asked: ReferenceForm) -> MeantView:
+        """Give what a turn would mean."""
+        path = f"/v1/sessions/{session}/references/resolve"
+        with reaching(str(self.client.base_url)):
+            answer = checked(await self.client.post(path, json=asked.model_dump(mode="json")))
+        return _read(MeantView, path, answer)
+
     async def calls(self, session: str) -> CallList:
         """Give all calls with what they took."""
         return await self._get(CallList, f"/v1/sessions/{session}/calls")
@@ -97,13 +115,7 @@ class Reader:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         with reaching(str(self.client.base_url)):
             answer = checked(await self.client.get(path, params=given))
-        try:
-            return form.model_validate_json(answer.content)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            detail = f"{path}: {first['msg']} at {'.'.join(str(step) for step in first['loc'])}"
-            fix = "use the command line of the service's own release"
-            raise Refused("other-release", detail, fix=fix) from None
+        return _read(form, path, answer)
 
     async def events(self, wanted: Wanted) -> AsyncGenerator[Recorded]:
         """Give the events there are, in order."""
@@ -131,3 +143,13 @@ class Reader:
                 if not answer.is_success:
                     await answer.aread()
                 yield checked(answer).aiter_lines()
+
+
+def _read(form: type[View], path: str, answer: httpx.Response) -> View:
+    try:
+        return form.model_validate_json(answer.content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        detail = f"{path}: {first['msg']} at {'.'.join(str(step) for step in first['loc'])}"
+        fix = "use the command line of the service's own release"
+        raise Refused("other-release", detail, fix=fix) from None

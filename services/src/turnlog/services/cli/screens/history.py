@@ -29,7 +29,9 @@ def conversation(turns: Iterable[TurnView]) -> RenderableType:
 def _turn(turn: TurnView) -> Iterator[RenderableType]:
     yield _heading(turn)
     yield said(turn.text if turn.text is not None else _NO_TEXT)
-    if turn.reply is not None:
+    if turn.reply == "":
+        yield beside("reply", "(empty)", REPLY, WIDTH, QUIET)
+    elif turn.reply is not None:
         yield beside("reply", turn.reply, BAD if turn.redacted else REPLY, WIDTH)
     elif turn.status == "completed":
         yield beside("reply", _HIDDEN, REPLY, WIDTH, QUIET)
@@ -62,3 +64,7 @@ def _marks(turn: TurnView) -> Iterator[tuple[str, str]]:
         yield "left out of windows", WARY
     if turn.finish not in {None, "stop"}:
         yield f"ended by {turn.finish}", WARY
+    if turn.fallback:
+        yield f"no model's: {turn.fallback}", WARY
+    if not turn.remembered:
+        yield "not remembered", QUIET
