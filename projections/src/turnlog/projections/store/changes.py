@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from sqlalchemy import Table
 
@@ -59,6 +60,11 @@ def _fixed(before: Change, change: Change) -> Values:
     """Give what `before` says of columns that stay as they were first written."""
     return {
         name: value
-        for name in change.values
-        if (value := before.values.get(name)) is not None and change.table.c[name].info.get("once")
+        for name in _once(change.table)
+        if name in change.values and (value := before.values.get(name)) is not None
     }
+
+
+@cache
+def _once(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.c if column.info.get("once"))

@@ -18,6 +18,7 @@ from turnlog.projections.store.checkpoints import Checkpoint
 from turnlog.projections.store.fold import arrived
 from turnlog.projections.store.schema import prepare
 from turnlog.services.projector.folding import Folding, bulks, tell
+from turnlog.services.runtime.bulk import seldom_collected
 
 Progress = Callable[[int, int], None]
 """Told the stream sequence a rebuild has come to, and the one the live rows were at."""
@@ -34,12 +35,13 @@ async def rebuild(folding: Folding, progress: Progress, *, anew: bool = True) ->
     log = await folding.log.identity(folding.tenant)
     live, building = await _begun(folding, log)
     goal = live.position if live else 0
-    async with aclosing(folding.along(building, live=False)) as steps:
-        async for step in steps:
-            if step is None:
-                return None
-            building = step
-            progress(building.position, goal)
+    with seldom_collected():
+        async with aclosing(folding.along(building, live=False)) as steps:
+            async for step in steps:
+                if step is None:
+                    return None
+                building = step
+                progress(building.position, goal)
     switched = await _switched(folding, building)
     if switched:
         progress(switched.position, switched.position)
