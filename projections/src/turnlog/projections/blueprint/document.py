@@ -55,13 +55,23 @@ class Document:
     faults: tuple[Fault, ...]
 
 
-def document(text: str, file: str) -> Document:
+@dataclass(frozen=True, slots=True)
+class Most:
+    """What a document may have at the most."""
+
+    characters: int = MAX_CHARACTERS
+    values: int = MAX_VALUES
+    instead: str = "move texts into prompt files"
+    """What to do about one that has more."""
+
+
+def document(text: str, file: str, most: Most = Most()) -> Document:
     """Read a document; raises `FaultyBlueprint` when nothing in it can be read."""
-    if len(text) > MAX_CHARACTERS:
-        what = f"it has {len(text)} characters, the limit is {MAX_CHARACTERS}"
-        raise FaultyBlueprint([Fault(file, 1, "", what, "move texts into prompt files")])
+    if len(text) > most.characters:
+        what = f"it has {len(text)} characters, the limit is {most.characters}"
+        raise FaultyBlueprint([Fault(file, 1, "", what, most.instead)])
     root = _composed(text, file)
-    reading = _Reading(file)
+    reading = _Reading(file, most.values)
     value = None if root is None else reading.value_of(root, ())
     return Document(value, reading.lines, tuple(reading.faults))
 
@@ -92,6 +102,7 @@ class _Reading:
     """One walk through a document, and what it has met."""
 
     file: str
+    most: int
     lines: dict[Path, int] = field(default_factory=dict[Path, int])
     faults: list[Fault] = field(default_factory=list[Fault])
     values: int = 0
@@ -99,7 +110,7 @@ class _Reading:
     def value_of(self, node: Node, path: Path) -> JsonValue:
         self.values += 1
         self.lines.setdefault(path, _line(node))
-        if self.values > MAX_VALUES or len(path) > MAX_DEPTH:
+        if self.values > self.most or len(path) > MAX_DEPTH:
             _refuse(self.file, _line(node), "with its aliases unfolded it is too large or deep")
         if str(node.tag) not in _TAGS:
             self._note(node, path, f"tags such as `{node.tag}` are not read", "leave the tag out")

@@ -50,6 +50,7 @@ NOT_FOUND: Final = frozenset(
         "unknown-blueprint",
         "unknown-call",
         "unknown-data-dir",
+        "unknown-segment",
         "unknown-session",
         "unknown-turn",
     }
@@ -66,6 +67,8 @@ CONFLICTS: Final = frozenset(
         "nothing-to-cancel",
         "phase-takes-no-turns",
         "queue-full",
+        "segment-moved",
+        "segment-taken",
         "session-closed",
         "session-exists",
         "signal-not-offered",
@@ -74,6 +77,7 @@ CONFLICTS: Final = frozenset(
 )
 WAYS_OUT: Final = {
     "unknown-session": "`turnlog sessions` lists those there are",
+    "unknown-segment": "`turnlog segments list` lists those there are",
     "unknown-turn": "`turnlog show SESSION` lists the turns there are",
     "unknown-call": "`turnlog show SESSION` lists the calls there are",
     "unknown-blueprint": "`turnlog blueprint list` lists those there are",

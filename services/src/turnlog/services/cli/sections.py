@@ -11,6 +11,7 @@ from turnlog.services.cli.commands import (
     keeping,
     reading,
     remembering,
+    segments,
     starting,
     watching,
 )
@@ -35,6 +36,7 @@ class Section:
 GROUPS: Final = {
     "config": "Settings and where they come from.",
     "blueprint": "Blueprints: those there are, and what is wrong with one.",
+    "segments": "Segments: stored texts that stand in prompts.",
 }
 """First words of commands of two."""
 SECTIONS: Final = (
@@ -78,6 +80,13 @@ SECTIONS: Final = (
             Command("blueprint new", keeping.blueprint_new),
             Command("blueprint check", keeping.blueprint_check),
             Command("blueprint list", keeping.blueprint_list),
+            Command("segments list", segments.listing),
+            Command("segments show", segments.show),
+            Command("segments add", segments.add),
+            Command("segments edit", segments.edit),
+            Command("segments activate", segments.activate),
+            Command("segments deactivate", segments.deactivate),
+            Command("segments import", segments.take_in),
         ),
     ),
 )

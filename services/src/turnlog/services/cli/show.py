@@ -15,6 +15,7 @@ from turnlog.services.cli.reader.reader import Query, Reader
 from turnlog.services.cli.screens.blueprints import blueprint_table
 from turnlog.services.cli.screens.history import conversation
 from turnlog.services.cli.screens.prompt import prompt_screen, window_screen
+from turnlog.services.cli.screens.segments import segment_screen, segment_table
 from turnlog.services.cli.screens.sessions import session_list, summary
 from turnlog.services.gateway.payloads.closed import Answer
 
@@ -60,6 +61,18 @@ async def show_prompt(reader: Reader, session: str, call: str, form: Form) -> No
     """Show the exact prompt of a call."""
     prompt = await reader.prompt(session, call)
     shown(prompt, prompt_screen(prompt), form)
+
+
+async def show_segments(reader: Reader, query: Query, form: Form) -> None:
+    """List segments."""
+    page = await reader.segments(query)
+    shown(page, segment_table(page), form)
+
+
+async def show_segment(reader: Reader, segment: int, form: Form) -> None:
+    """Show one segment with everything it ever said."""
+    found = await reader.segment(segment)
+    shown(found, segment_screen(found), form)
 
 
 async def show_blueprints(reader: Reader, form: Form) -> None:

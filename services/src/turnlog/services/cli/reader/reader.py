@@ -25,6 +25,7 @@ from turnlog.services.gateway.payloads.calls import CallList
 from turnlog.services.gateway.payloads.closed import Answer
 from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
 from turnlog.services.gateway.payloads.service import BlueprintList
+from turnlog.services.gateway.payloads.segments import SegmentPage, SegmentView
 from turnlog.services.gateway.payloads.sessions import SessionPage, SessionView
 from turnlog.services.gateway.payloads.turns import HistoryView
 from turnlog.services.gateway.payloads.verify import VerifyView
@@ -106,6 +107,14 @@ class Reader:
     async def verify(self, session: str) -> VerifyView:
         """Check a session's record."""
         return await self._get(VerifyView, f"/v1/sessions/{session}/verify")
+
+    async def segments(self, query: Query) -> SegmentPage:
+        """Give a page of segments, in the order of their numbers."""
+        return await self._get(SegmentPage, "/v1/segments", query)
+
+    async def segment(self, segment: int) -> SegmentView:
+        """Give a segment with everything it ever said."""
+        return await self._get(SegmentView, f"/v1/segments/{segment}")
 
     async def blueprints(self) -> BlueprintList:
         """Give the blueprints a session can be opened by."""

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.log.ports import Log
-from turnlog.projections.store import checkpoints
+from turnlog.events.log.ports import Raw
+from turnlog.projections.store import checkpoints, library
 from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.reach import Bell
 from turnlog.projections.store.schema import prepare
@@ -24,7 +24,7 @@ from turnlog.services.projector import role as projector
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
-from turnlog.services.runtime.parts import connected
+from turnlog.services.runtime.parts import Parts, connected
 from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings
 from turnlog.services.runtime.tasks import stopped
 from turnlog.services.up.settings import UpSettings
@@ -60,7 +60,7 @@ async def _draw_level(settings: ProjectorSettings, ending: Ending) -> None:
         projector.running(settings, ending, bell),
     ):
         store = open_store(settings.database_url.get_secret_value())
-        level = asyncio.create_task(_level(parts.log, store, bell))
+        level = asyncio.create_task(_level(parts, store, bell))
         failed = asyncio.create_task(ending.wait())
         try:
             done, _ = await asyncio.wait(
@@ -75,18 +75,25 @@ async def _draw_level(settings: ProjectorSettings, ending: Ending) -> None:
         raise Unavailable("read models", "they do not draw level with the log")
 
 
-async def _level(log: Log, store: Store, bell: Bell) -> None:
+async def _level(parts: Parts, store: Store, bell: Bell) -> None:
     await prepare(store)
     rung = bell.listen()
-    while await _behind(log, store):
+    while await _behind(parts, store):
         await rung.wait()
         rung = bell.listen()
 
 
-async def _behind(log: Log, store: Store) -> bool:
+async def _behind(parts: Parts, store: Store) -> bool:
     async with store.reading() as connection:
         live = await checkpoints.active(connection)
-    async with aclosing(log.follow(None, live.position if live else 0, live=False)) as bulks:
+        shelved = await library.checkpoint(connection)
+    sessions = parts.log.follow(None, live.position if live else 0, live=False)
+    segments = parts.library.follow(shelved.position if shelved else 0, live=False)
+    return await _any(sessions) or await _any(segments)
+
+
+async def _any(events: AsyncGenerator[Sequence[Raw]]) -> bool:
+    async with aclosing(events) as bulks:
         async for _ in bulks:
             return True
     return False

@@ -1,0 +1,37 @@
+"""Segments from CSV: column names, then a segment a record; an empty cell says nothing."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from io import StringIO
+
+from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint
+from turnlog.services.cli.importing.rows import FIELDS, Row
+
+
+def rows(text: str, file: str) -> Iterator[Row]:
+    """Read the rows of a file; raises `FaultyBlueprint` where it is none."""
+    reading = csv.reader(StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        names = [name.strip().lower() for name in next(reading, list[str]())]
+        if not {"scope", "content"} <= set(names):
+            fix = f"begin with a line of column names, such as {','.join(FIELDS)}"
+            raise FaultyBlueprint([Fault(file, 1, "", "no columns `scope` and `content`", fix)])
+        line = reading.line_num + 1
+        for cells in reading:
+            if cells:
+                yield _row(file, line, names, cells)
+            line = reading.line_num + 1
+    except csv.Error as error:
+        fix = "quote a cell that holds commas, quotes or line ends"
+        raise FaultyBlueprint([Fault(file, line, "", str(error), fix)]) from None
+
+
+def _row(file: str, line: int, names: list[str], cells: list[str]) -> Row:
+    if len(cells) != len(names):
+        what = f"it has {len(cells)} cells, and there are {len(names)} columns"
+        fix = "quote a cell that holds commas, or add what is missing"
+        raise FaultyBlueprint([Fault(file, line, "", what, fix)])
+    return Row(file, line, dict(zip(names, cells, strict=True)))

@@ -1,0 +1,112 @@
+"""Editing the library from the command line: what is asked goes to a service as over HTTP.
+
+An import is read here, so that what is wrong with a row is told with its file and line, whether
+it was found here or by the service.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final, TypeVar
+from uuid import uuid4
+
+from pydantic import JsonValue
+from rich.text import Text
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.faults import Fault
+from turnlog.projections.library.authored import Authored
+from turnlog.services.cli.console import answers, print_json
+from turnlog.services.cli.importing.files import understood
+from turnlog.services.cli.importing.rows import Row
+from turnlog.services.cli.options import Asked
+from turnlog.services.cli.place import service
+from turnlog.services.cli.reader.opened import client
+from turnlog.services.cli.reader.refusals import checked, reaching
+from turnlog.services.cli.screens.segments import changed_line, fault_lines, import_line
+from turnlog.services.cli.show import Form
+from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.segments import SegmentChanged, SegmentsImported
+
+Given = Mapping[str, JsonValue]
+View = TypeVar("View", bound=Answer)
+_ROW: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
+_READ: Final = "-"
+
+
+async def add_one(asked: Asked, text: str, form: Given, output: Form) -> None:
+    """Add a segment."""
+    body = {"content": _text(text), **form}
+    _show(await _sent(asked, "POST", "/v1/segments", body, SegmentChanged), "added", output)
+
+
+async def edit_one(asked: Asked, segment: int, text: str | None, form: Given, output: Form) -> None:
+    """Edit a segment, or switch it."""
+    body = {"content": None if text is None else _text(text), **form}
+    done = await _sent(asked, "PATCH", f"/v1/segments/{segment}", body, SegmentChanged)
+    _show(done, "is as you asked", output)
+
+
+async def import_all(asked: Asked, files: Sequence[Path], output: Form) -> bool:
+    """Import all segments of these files, or none; tells whether they are there."""
+    found = understood(files)
+    if found.faults:
+        return _told(found.faults, output)
+    body: Given = {"segments": [_form(authored) for _, authored in found.segments]}
+    try:
+        done = await _sent(asked, "POST", "/v1/segments/import", body, SegmentsImported)
+    except Refused as refused:
+        fault = _placed(refused, [row for row, _ in found.segments])
+        if fault is None:
+            raise
+        return _told([fault], output)
+    if output == "json":
+        print_json(done.model_dump(mode="json"))
+    else:
+        answers().print(import_line(done))
+    return True
+
+
+async def _sent(asked: Asked, method: str, path: str, body: Given, form: type[View]) -> View:
+    given = {name: value for name, value in body.items() if value is not None}
+    url = service(asked).url
+    async with client(url) as reached:
+        with reaching(url):
+            headers = {"Idempotency-Key": uuid4().hex}
+            answer = checked(await reached.request(method, path, json=given, headers=headers))
+    return form.model_validate_json(answer.content)
+
+
+def _text(text: str) -> str:
+    return sys.stdin.read() if text == _READ else text
+
+
+def _form(authored: Authored) -> dict[str, JsonValue]:
+    return {name: value for name, value in asdict(authored).items() if value is not None}
+
+
+def _placed(refused: Refused, rows: Sequence[Row]) -> Fault | None:
+    """Say in which file and line the row stands that a service refused."""
+    match = _ROW.match(refused.field or "")
+    if match is None or int(match[1]) >= len(rows):
+        return None
+    return rows[int(match[1])].fault(match[2] or "", refused.detail, refused.fix)
+
+
+def _told(faults: Sequence[Fault], output: Form) -> bool:
+    if output == "json":
+        print_json([asdict(fault) for fault in faults])
+    else:
+        answers().print(fault_lines(faults))
+    return False
+
+
+def _show(done: SegmentChanged, what: str, output: Form) -> None:
+    if output == "json":
+        print_json(done.model_dump(mode="json"))
+    else:
+        answers().print(Text.assemble(changed_line(done), f" {what}"))
