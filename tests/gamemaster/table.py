@@ -149,12 +149,11 @@ def npcs(*tiers: tuple[str, int]) -> list[JsonValue]:
 def blocks(prompt: str) -> dict[str, str]:
     """Read a prompt as a strict reader does: layer to content, in order."""
     found: dict[str, str] = {}
-    for part in prompt.split("\n\n=== "):
-        first, _, rest = part.removeprefix("=== ").partition("\n")
-        layer = first.removesuffix("_BEGIN ===")
-        content, closing, behind = rest.partition(f"\n=== {layer}_END ===")
-        assert first.endswith("_BEGIN ===")
-        assert closing
-        assert not behind
-        found[layer] = content
+    lines = iter(prompt.split("\n"))
+    for first in lines:
+        layer = first.removeprefix("=== ").removesuffix("_BEGIN ===")
+        assert first == f"=== {layer}_BEGIN ==="
+        assert layer not in found
+        found[layer] = "\n".join(iter(lines.__next__, f"=== {layer}_END ==="))
+        assert next(lines, "") == ""
     return found

@@ -1,0 +1,168 @@
+"""Every step of a ladder alone, and all of them together, as whole prompts to be read by people.
+
+A missing file is written by the test, which then fails: read it, and commit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.parts.tales import GAME_MASTER, Tale, picked, with_ladder
+from tests.parts.windows import drawn
+from turnlog.events.manifest import FromSegment, Part
+from turnlog.projections.window.call import Assembled
+from turnlog.projections.window.overflow import OverBudget
+from turnlog.projections.window.pieces import Block
+
+GOLDEN = Path(__file__).with_name("ladders")
+SEGMENTS = (
+    picked(1, "core", "Speak in the second person."),
+    picked(2, "ruleset", "A six succeeds."),
+    picked(3, "world", "Fog lies on the coast."),
+    picked(4, "entry", "You stand at a gate."),
+    picked(5, "npc", "The guard is bored.", "guard", priority="high"),
+    picked(6, "npc", "He takes bribes.", "guard", tier=1),
+    picked(7, "npc", "He serves the count.", "guard", tier=2),
+    picked(8, "npc", "He shrugs.", "guard", type="npc_cue"),
+    picked(9, "npc", "The dog barks.", "dog", priority="low"),
+    picked(10, "npc", "The dog knows you.", "dog", tier=1, priority="low"),
+)
+INPUTS: dict[str, JsonValue] = {
+    "game_state": "It is night. The bell has rung twice. Nobody came.",
+    "npcs": [{"npc": "guard", "tier": 2}, {"npc": "dog", "tier": 1}],
+    "first_turn": False,
+}
+TALE = Tale(SEGMENTS, "I knock. I wait a little. Then I knock again, louder.", INPUTS)
+TOGETHER = (600, 500, 420, 270, 255, 240, 225, 200)
+NPC: JsonValue = {"layer": "npc"}
+STEPS: dict[str, JsonValue] = {
+    "trim": {"trim": {"layer": "input", "chars": [40, 12]}},
+    "trim at a word": {"trim": {"layer": "input", "chars": [5], "at": "word"}},
+    "compress": {"compress": {"layer": "game_state", "chars": 30}},
+    "lower tier": {"lower_tier": NPC},
+    "drop lowest": {"drop_lowest": NPC},
+    "replace": {"replace": {"layer": "npc", "with": {"type": "npc_cue"}}},
+    "drop": {"drop": {"layer": "world"}},
+}
+
+
+def exhausted(step: JsonValue) -> Assembled:
+    """Give the prompt after a step has done all that it can, and no token less."""
+    limit = 1
+    for _ in range(2):
+        try:
+            return replace(TALE, blueprint=with_ladder([step], limit)).told()
+        except OverBudget as over:
+            limit = over.tokens
+    raise AssertionError("a prompt of just this many tokens does not fit them")
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_alone_does_what_it_says_and_is_then_exhausted(step: str) -> None:
+    compared(step, exhausted(STEPS[step]))
+
+
+@pytest.mark.parametrize("tokens", TOGETHER)
+def test_all_steps_together_are_taken_in_order_and_no_more_of_them_than_needed(
+    tokens: int,
+) -> None:
+    long = {"game_state": " ".join(["It is night. The bell has rung twice."] * 15)}
+    inputs = {**INPUTS, **long, "token_budget": tokens, "npc_token_budget": 25}
+    compared(f"all within {tokens}", replace(TALE, text=TALE.text * 20, inputs=inputs).told())
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    found = TALE.told()
+    assert found.manifest.steps == ()
+    assert all(part.treatment in {"kept", "absent"} for part in found.manifest.parts)
+
+
+def test_what_can_never_fit_is_refused_with_the_figures_of_what_is_always_kept() -> None:
+    with pytest.raises(OverBudget) as refused:
+        replace(TALE, inputs={**INPUTS, "token_budget": 20}).told()
+    over = refused.value
+    assert (over.code, over.field, over.limit) == ("over-budget", "budget", 20)
+    assert [size.layer for size in over.kept] == ["core", "ruleset", "input"]
+    assert over.tokens > 20
+    assert f"by {over.tokens - 20} tokens" in over.fix
+
+
+def test_a_section_that_no_step_makes_short_enough_is_refused_by_its_name() -> None:
+    budget = GAME_MASTER.budget["prompt"]
+    section = budget.sections["npc"].model_copy(update={"ladder": ()})
+    changed = budget.model_copy(update={"sections": {"npc": section}})
+    blueprint = GAME_MASTER.model_copy(update={"budget": {"prompt": changed}})
+    tale = replace(TALE, blueprint=blueprint, inputs={**INPUTS, "npc_token_budget": 3})
+    with pytest.raises(OverBudget) as refused:
+        tale.told()
+    assert refused.value.section == "npc"
+    assert [size.layer for size in refused.value.sizes] == ["npc"]
+
+
+def test_a_step_that_makes_nothing_shorter_is_not_taken() -> None:
+    longer = picked(8, "npc", "He shrugs, " * 40, "guard", type="npc_cue")
+    segments = tuple(longer if each.id == 8 else each for each in SEGMENTS)
+    steps = [STEPS["replace"], STEPS["drop"]]
+    tale = replace(TALE, segments=segments, blueprint=with_ladder(steps, 135))
+    found = tale.told()
+    assert [step.step for step in found.manifest.steps] == ["drop"]
+
+
+def test_a_step_of_a_package_is_taken_like_any_other() -> None:
+    def first_only(block: Block, told: Mapping[str, JsonValue]) -> Block:
+        assert told == {"keep": 1}
+        return block.without(block.standing[1:], "first only")
+
+    step: JsonValue = {"registered": {"name": "first", "layer": "npc", "with": {"keep": 1}}}
+    blueprint = with_ladder([step], 130)
+    found = replace(TALE, blueprint=blueprint, registered={"first": first_only}).told()
+    npc = [part for part in found.manifest.parts if part.layer == "npc" and part.kept]
+    assert len(npc) == 1
+    assert [(step.step, step.on) for step in found.manifest.steps] == [("registered", "npc")]
+
+
+def test_a_text_without_any_end_is_cut_where_it_must_be() -> None:
+    for text in ("x" * 100_000, "x " * 50_000, "\u202e" + "ž" * 99_999, "." * 100_000):
+        found = replace(TALE, text=text, inputs={**INPUTS, "token_budget": 200}).told()
+        part = next(part for part in found.manifest.parts if part.layer == "input")
+        assert part.cut
+        assert 0 < part.cut.to <= 200
+        assert text[: part.cut.to] in found.request.messages[0].content
+
+
+def test_no_golden_file_is_left_that_nobody_draws() -> None:
+    together = [f"all within {tokens}" for tokens in TOGETHER]
+    names = {f"{name.replace(' ', '-')}.txt" for name in (*STEPS, *together)}
+    assert {file.name for file in GOLDEN.iterdir()} == names
+
+
+def compared(name: str, found: Assembled) -> None:
+    file = GOLDEN / f"{name.replace(' ', '-')}.txt"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text(found))
+        pytest.fail(f"{file.name} is new: read it, and commit it")
+    assert text(found) == file.read_text()
+
+
+def text(found: Assembled) -> str:
+    manifest = found.manifest
+    steps = [
+        f"{step.section or 'whole'}: {step.step} {step.on} {step.before} -> {step.after}"
+        for step in manifest.steps
+    ]
+    lines = [f"{manifest.tokens} of {manifest.budget} tokens", *steps]
+    told = "\n".join([*lines, *map(_line, manifest.parts)])
+    return f"{drawn(found.request)}════\n{told}\n"
+
+
+def _line(part: Part) -> str:
+    segment = f" {part.source.segment}" if isinstance(part.source, FromSegment) else ""
+    cut = f" {part.cut.of} -> {part.cut.to}" if part.cut else ""
+    rule = f" ({part.rule})" if part.rule else ""
+    return f"{part.layer}{segment}: {part.tokens} {part.treatment}{rule}{cut}"
