@@ -1,0 +1,150 @@
+"""What holds of every window of every shipped blueprint, whatever its session has been through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.parts.sessions import Request, fewer, played_on, requests
+from tests.parts.shipped import LIBRARY, SEGMENTS, Shipped
+from tests.parts.windows import blobs_of
+from turnlog.events.errors import Refused
+from turnlog.events.manifest import FromTurns, Part
+from turnlog.projections.history import history
+from turnlog.projections.session.commands import SubmitTurn
+from turnlog.projections.session.evolve import fold, fold_whole
+from turnlog.projections.session.state import STATE, SessionState
+from turnlog.projections.testing import POLICIES, Given
+from turnlog.projections.window.call import Assembled, Call
+from turnlog.projections.window.overflow import OverBudget
+from turnlog.projections.window.readback import read_back
+
+INPUTS: dict[str, JsonValue] = {"npcs": [{"npc": "npc.a", "tier": 1}], "game_state": "Dusk."}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A session of a shipped blueprint, and one of its calls."""
+
+    shipped: Shipped
+    session: Given = field(repr=False)
+    call: Call = field(repr=False)
+
+    @property
+    def found(self) -> Assembled | Refused:
+        """The prompt, or why there is none."""
+        try:
+            return self.from_state(self.session.opened)
+        except Refused as refused:
+            return refused
+
+    @property
+    def assembled(self) -> Assembled:
+        """The prompt, in those cases that have one."""
+        found = self.found
+        assume(isinstance(found, Assembled))
+        assert isinstance(found, Assembled)
+        return found
+
+    def from_state(self, state: SessionState) -> Assembled:
+        """Assemble it from a state."""
+        return self.shipped.assembled(state, self.session.events, self.call)
+
+    @property
+    def blobs(self) -> dict[str, str]:
+        """What its prompts are made of besides what was said."""
+        return blobs_of(self.shipped.files) | {each.digest: each.text for each in SEGMENTS}
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    name = draw(st.sampled_from(LIBRARY.names()))
+    tokens = draw(st.none() | st.integers(1, 600))
+    shipped = Shipped(name, tokens, INPUTS if name == "game-master" else {})
+    session = played_on(shipped.opened(), draw(requests(most=12)))
+    if session.opened.open is None:
+        text = draw(st.text("ab. ", max_size=60))
+        session = session.later(SubmitTurn(text, POLICIES, inputs={**shipped.inputs}))
+    kind = draw(st.sampled_from(sorted(shipped.material.blueprint.calls)))
+    return Case(shipped, session, shipped.call(session.opened, kind))
+
+
+@fewer
+@given(cases())
+def test_a_window_is_within_its_budget_or_a_typed_error_says_what_is_in_the_way(
+    case: Case,
+) -> None:
+    found = case.found
+    if isinstance(found, Refused):
+        assert isinstance(found, OverBudget)
+        assert found.tokens > found.limit
+        assert found.sizes
+    else:
+        manifest = found.manifest
+        assert manifest.budget is None or manifest.tokens <= manifest.budget
+        assert manifest.tokens == sum(part.tokens for part in manifest.parts)
+
+
+@fewer
+@given(cases())
+def test_what_is_always_kept_is_there_and_all_else_is_accounted_for(case: Case) -> None:
+    blueprint = case.shipped.material.blueprint
+    parts = case.assembled.manifest.parts
+    for layer in blueprint.calls[case.call.kind].layers:
+        mine = [part for part in parts if part.layer == layer]
+        assert mine
+        always = layer in blueprint.layers and blueprint.layers[layer].keep
+        assert not always or any(p.kept or p.rule == "nothing to say" for p in mine)
+        assert all(part.kept or part.rule for part in mine)
+
+
+@fewer
+@given(cases())
+def test_a_message_is_what_its_parts_say_one_behind_the_other(case: Case) -> None:
+    found = case.assembled
+    lengths: dict[int, int] = {}
+    for part in found.manifest.parts:
+        if part.message is not None and not isinstance(part.source, FromTurns):
+            lengths[part.message] = lengths.get(part.message, 0) + part.characters
+    messages = found.request.messages
+    assert all(len(messages[place].content) == length for place, length in lengths.items())
+
+
+@fewer
+@given(cases())
+def test_excluded_failed_and_cancelled_turns_stand_in_no_window(case: Case) -> None:
+    turns = history(case.session.events)
+    usable = {turn.turn for turn in turns if turn.status == "completed" and not turn.excluded}
+    assert turns_in(case.assembled.manifest.parts) <= usable
+
+
+def turns_in(parts: tuple[Part, ...]) -> set[int]:
+    """Number the turns that stand in a prompt."""
+    runs = [part.source for part in parts if part.kept and isinstance(part.source, FromTurns)]
+    return {turn for run in runs for turn in range(run.first, run.last + 1)}
+
+
+@fewer
+@given(cases())
+def test_a_window_reads_back_byte_for_byte_and_is_had_again_from_any_way_to_its_state(
+    case: Case,
+) -> None:
+    found, events = case.assembled, case.session.events
+    assert read_back(found.manifest, events, case.blobs) == found.request.messages
+    snapshot = STATE.validate_json(STATE.dump_json(case.session.opened))
+    for state in (fold(events), fold_whole(events), snapshot):
+        assert state is not None
+        assert case.from_state(state).request.digest == found.manifest.digest
+
+
+@fewer
+@given(cases(), requests(most=8))
+def test_a_window_reads_back_the_same_whatever_happened_after_it(
+    case: Case, asked: list[Request]
+) -> None:
+    found = case.assembled
+    later = played_on(case.session, asked)
+    assert read_back(found.manifest, later.events, case.blobs) == found.request.messages
