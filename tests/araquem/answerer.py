@@ -1,0 +1,66 @@
+"""A resolver over HTTP on this machine, which answers what a test tells it to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tests.parts.processes import free_port
+
+Behaviour = dict[str, Any] | bytes | int | Literal["silence", "hang up"]
+"""An outcome, a body as it is, a status, or no answer."""
+
+
+@dataclass
+class Answerer:
+    """A resolver; without being told it knows nothing."""
+
+    port: int
+    asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _next: list[Behaviour] = field(default_factory=list[Behaviour])
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}/resolve"
+
+    def will(self, *behaviours: Behaviour) -> None:
+        """Do these next, one a question."""
+        self._next = [*behaviours]
+
+    async def hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request."""
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
+            self.asked.append(json.loads(await reader.readexactly(length)))
+            behaviour = self._next.pop(0) if self._next else {}
+            if behaviour == "silence":
+                await reader.read()
+            elif behaviour != "hang up":
+                writer.write(_answer(behaviour))
+                await writer.drain()
+        finally:
+            writer.close()
+
+
+def _answer(behaviour: Behaviour) -> bytes:
+    status = behaviour if isinstance(behaviour, int) else 200
+    body = behaviour if isinstance(behaviour, bytes) else json.dumps(behaviour).encode()
+    head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+@asynccontextmanager
+async def answering() -> AsyncGenerator[Answerer]:
+    """Give a resolver that listens."""
+    answerer = Answerer(free_port())
+    server = await asyncio.start_server(answerer.hold, "127.0.0.1", answerer.port)
+    try:
+        yield answerer
+    finally:
+        server.close()

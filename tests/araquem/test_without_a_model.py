@@ -1,0 +1,49 @@
+"""A8 where no model is on at all: what is looked up is answered, and nothing is paid."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.araquem.bank import PRICE, PRICE_ANSWER, RISK, RISK_ANSWER, Bank, bank, town
+from tests.parts.openai_server import OpenAIServer
+from turnlog.events.call import AttemptEnded
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def a_bank(
+    provider: OpenAIServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Bank]:
+    folder = tmp_path_factory.mktemp("town")
+    async with (
+        town(folder, provider, {"TURNLOG_MODEL": "off"}) as place,
+        bank(place, provider) as running,
+    ):
+        yield running
+
+
+async def test_a8_with_the_model_off_the_resolver_answers_and_references_go_on(
+    a_bank: Bank,
+) -> None:
+    assert (await a_bank.ask(RISK, "off"))["answer"] == RISK_ANSWER
+    assert (await a_bank.ask(PRICE, "off"))["answer"] == PRICE_ANSWER
+    turns = (await a_bank.get("off", "/history"))["turns"]
+    assert [turn["fallback"] for turn in turns] == ["model_off", "model_off"]
+    ends = [each.event for each in await a_bank.events("off")]
+    for end in (event for event in ends if isinstance(event, AttemptEnded)):
+        assert (end.outcome, end.cost.micro_dollars, end.usage.input_tokens) == ("unasked", 0, 0)
+    assert not a_bank.provider.exchanges
+
+
+async def test_a8_with_the_model_off_and_no_fallback_a_turn_fails_and_says_so(
+    a_bank: Bank,
+) -> None:
+    text = (a_bank.blueprint / "blueprint.yaml").read_text()
+    with a_bank.edited("blueprint.yaml", text.replace("    fallback: resolved.answer", "   ")):
+        refused = await a_bank.post(RISK, "no-fallback")
+    assert (refused.status_code, refused.json()["code"]) == (502, "not-answered")
+    assert "model_off" in refused.json()["detail"]
