@@ -61,6 +61,23 @@ def test_the_window_shows_tokens_by_component_and_what_is_left_out(
     assert "excluded" in left_out
 
 
+def test_what_is_not_said_yet_can_be_tried_with_another_budget_and_model(
+    turnlog: Turnlog, played: Played
+) -> None:
+    head = turnlog("window", played.session, "-o", "json", *played.here).json["sequence"]
+    ran = turnlog("window", played.session, "--text", "And what if?", *played.here)
+    assert ran.code == 0, ran.err
+    assert "And what if?" in ran.out
+    assert "for the prompt" in ran.out
+    assert "begins as call 3.1 did" in ran.out
+    asked = ("--text", "And what if?", "--model", "openai/gpt-4o", "--budget", "90")
+    tried = turnlog("window", played.session, *asked, "-o", "json", *played.here).json
+    assert (tried["sequence"], tried["model"]) == (head, "openai/gpt-4o")
+    assert tried["manifest"]["tokens"] <= tried["manifest"]["budget"] == 90
+    assert tried["cost"]["price"] == "exact"
+
+
+
 def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
     turnlog: Turnlog, played: Played
 ) -> None:
@@ -122,6 +139,9 @@ def test_a_url_goes_before_the_data_directory(
         (["history", "SESSION", "--at", "999"], 3, "not-there-yet"),
         (["prompt", "SESSION", "9.1"], 3, "unknown-call"),
         (["window", "SESSION", "--call", "rply"], 2, "reply"),
+        (["window", "SESSION", "--text", "Hi", "--at", "2"], 2, "--at"),
+        (["window", "SESSION", "--text", "Hi", "--input", "x"], 2, "NAME=VALUE"),
+        (["window", "SESSION", "--text", "Hi", "--budget", "1"], 2, "raise the budget"),
         (["tail", "SESSION", "--types", "turn-submited", "--no-follow"], 2, "turn-submitted"),
         (["show", "no.id"], 2, "bad-id"),
     ],

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-import typer
 from pydantic import JsonValue
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -47,17 +46,6 @@ async def show_meant(
     asked = ReferenceForm(intent=intent, entity=entity, identifiers=dict(identifiers))
     found = await reader.meant(session, asked)
     shown(found, _meant(found), form)
-
-
-def named(words: Iterable[str]) -> dict[str, JsonValue]:
-    """Read `ticker=ABCD11`."""
-    found: dict[str, JsonValue] = {}
-    for word in words:
-        name, parted, value = word.partition("=")
-        if not parted or not name:
-            raise typer.BadParameter(f"{word!r} is not NAME=VALUE", param_hint="--identifier")
-        found[name] = value
-    return found
 
 
 def _memory(memory: MemoryView) -> RenderableType:

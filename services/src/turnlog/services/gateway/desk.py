@@ -20,6 +20,7 @@ from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.durability import Durability
 from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.prices import ShippedPrices
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings
 from turnlog.services.runtime.shelves import Shelves
@@ -47,6 +48,7 @@ class Desk:
     tracing: Tracing
     durability: Durability
     """What an acknowledgement of the log means."""
+    prices: ShippedPrices = field(default_factory=ShippedPrices)
     patience: float = 5.0
     """Seconds the read models are given to come to a sequence."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

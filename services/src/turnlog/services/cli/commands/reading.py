@@ -90,22 +90,42 @@ def history(
     reading(asked, lambda reader: show_history(reader, session, at, output))
 
 
-def window(
+def window(  # noqa: PLR0913, PLR0917 - each is an option of the command
     session: Session,
     call: Annotated[
         str | None, typer.Option(metavar="KIND", help="The kind of call; else the profile's own.")
     ] = None,
     at: At = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Try what is not said yet.")
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=JSON", help="An input of the turn that is tried."),
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option(metavar="TOKENS", min=1, help="Try another budget.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Try another model.")] = None,
     url: Url = None,
     data_dir: DataDir = HERE,
     tenant: Tenant = DEFAULT,
     output: Output = "table",
 ) -> None:
-    """Show what the next call would see, with its tokens by component."""
-    from turnlog.services.cli.show import show_window
+    """Show what the next call would see, with its tokens by component and what it would cost.
 
+    With --text it is the call for a turn that nobody submitted; nothing is written, nobody asked.
+    """
     asked = Asked(url, data_dir, tenant)
-    reading(asked, lambda reader: show_window(reader, session, call, at, output))
+    if text is None and not given and budget is None and model is None:
+        from turnlog.services.cli.show import show_window
+
+        reading(asked, lambda reader: show_window(reader, session, call, at, output))
+        return
+    from turnlog.services.cli.trying import show_tried, trial
+
+    form = trial(at, text, given or [], call, budget, model)
+    reading(asked, lambda reader: show_tried(reader, session, form, output))
 
 
 def prompt(

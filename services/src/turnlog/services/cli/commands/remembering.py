@@ -59,11 +59,12 @@ def references(
     output: Output = "table",
 ) -> None:
     """Show what was spoken of last; with --intent, what a turn would mean by it."""
-    from turnlog.services.cli.remembering import named, show_meant, show_references
+    from turnlog.services.cli.given import named
+    from turnlog.services.cli.remembering import show_meant, show_references
 
     asked = Asked(url, data_dir, tenant)
     if intent is None:
         reading(asked, lambda found: show_references(found, session, output))
         return
-    said = named(identifier or ())
+    said = named(identifier or (), "--identifier")
     reading(asked, lambda found: show_meant(found, session, intent, entity, said, output))

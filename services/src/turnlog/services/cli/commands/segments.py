@@ -14,21 +14,28 @@ from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Output, 
 
 Number = Annotated[int, typer.Argument(metavar="SEGMENT", min=1, help="The segment's number.")]
 Scope = Annotated[
-    str | None, typer.Option(metavar="SCOPE", help="What part of a prompt it is for.")
+    str | None, typer.Option("--scope", metavar="SCOPE", help="What part of a prompt it is for.")
 ]
-Ref = Annotated[str | None, typer.Option(metavar="REF", help="Whose it is, such as npc.innkeeper.")]
-Locale = Annotated[str | None, typer.Option(metavar="LOCALE", help="The locale it is written in.")]
+Ref = Annotated[
+    str | None, typer.Option("--ref", metavar="REF", help="Whose it is, such as npc.innkeeper.")
+]
+Locale = Annotated[
+    str | None, typer.Option("--locale", metavar="LOCALE", help="The locale it is written in.")
+]
 Type = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="What kind of text it is.")
 ]
 Tier = Annotated[
-    int | None, typer.Option(metavar="TIER", min=0, help="How much one must have found out.")
+    int | None,
+    typer.Option("--tier", metavar="TIER", min=0, help="How much one must have found out."),
 ]
 Priority = Annotated[
-    Literal["low", "normal", "high"] | None, typer.Option(help="What goes last when room is short.")
+    Literal["low", "normal", "high"] | None,
+    typer.Option("--priority", help="What goes last when room is short."),
 ]
 Variant = Annotated[
-    str | None, typer.Option(metavar="VARIANT", help="Which variant; a new name begins one.")
+    str | None,
+    typer.Option("--variant", metavar="VARIANT", help="Which variant; a new name begins one."),
 ]
 
 
@@ -45,10 +52,10 @@ def listing(  # noqa: PLR0913 - one for each option
         str | None, typer.Option("-q", "--query", metavar="TEXT", help="Stands in the text.")
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="NUMBER", min=1, max=500, help="How many at the most.")
+        int, typer.Option("--limit", metavar="NUMBER", min=1, max=500, help="How many at the most.")
     ] = 100,
     after: Annotated[
-        int | None, typer.Option(metavar="SEGMENT", help="Those behind this one.")
+        int | None, typer.Option("--after", metavar="SEGMENT", help="Those behind this one.")
     ] = None,
     url: Url = None,
     data_dir: DataDir = HERE,

@@ -19,13 +19,13 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
 from turnlog.services.cli.reader.frames import frames
 from turnlog.services.cli.reader.refusals import checked, reaching
-from turnlog.services.gateway.payloads.asked import ReferenceForm
+from turnlog.services.gateway.payloads.asked import ReferenceForm, TryForm
 from turnlog.services.gateway.payloads.asking import MeantView, MemoryView, ReferencesView
 from turnlog.services.gateway.payloads.calls import CallList
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.closed import Answer, Form
 from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
-from turnlog.services.gateway.payloads.service import BlueprintList
 from turnlog.services.gateway.payloads.segments import SegmentPage, SegmentView
+from turnlog.services.gateway.payloads.service import BlueprintList
 from turnlog.services.gateway.payloads.sessions import SessionPage, SessionView
 from turnlog.services.gateway.payloads.turns import HistoryView
 from turnlog.services.gateway.payloads.verify import VerifyView
@@ -80,6 +80,10 @@ class Reader:
         query = {"call": call, "at": at}
         return await self._get(WindowView, f"/v1/sessions/{session}/window", query)
 
+    async def tried(self, session: str, asked: TryForm) -> WindowView:
+        """Give what a call would see if this were said."""
+        return await self._post(WindowView, f"/v1/sessions/{session}/window", asked)
+
     async def memory(self, session: str, reader: str | None, entity: str | None) -> MemoryView:
         """Give what a turn would be told of earlier ones."""
         query = {"reader": reader, "entity": entity}
@@ -91,10 +95,7 @@ class Reader:
 
     async def meant(self, session: str, asked: ReferenceForm) -> MeantView:
         """Give what a turn would mean."""
-        path = f"/v1/sessions/{session}/references/resolve"
-        with reaching(str(self.client.base_url)):
-            answer = checked(await self.client.post(path, json=asked.model_dump(mode="json")))
-        return _read(MeantView, path, answer)
+        return await self._post(MeantView, f"/v1/sessions/{session}/references/resolve", asked)
 
     async def calls(self, session: str) -> CallList:
         """Give all calls with what they took."""
@@ -124,6 +125,12 @@ class Reader:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         with reaching(str(self.client.base_url)):
             answer = checked(await self.client.get(path, params=given))
+        return _read(form, path, answer)
+
+    async def _post(self, form: type[View], path: str, asked: Form) -> View:
+        """Ask what takes a body to be asked, and changes nothing."""
+        with reaching(str(self.client.base_url)):
+            answer = checked(await self.client.post(path, json=asked.model_dump(mode="json")))
         return _read(form, path, answer)
 
     async def events(self, wanted: Wanted) -> AsyncGenerator[Recorded]:

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.events.manifest import Manifest, Part
+from turnlog.events.manifest import Manifest, Part, Prefix
 from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY, component_colours
 from turnlog.services.cli.screens.spelling import counted
 
@@ -42,7 +42,8 @@ def token_bars(manifest: Manifest) -> RenderableType:
     """Show where a prompt's tokens go, and how much of its budget they take."""
     colours = component_colours(manifest.parts)
     by_component = shares(manifest.parts)
-    return Group(_stacked(by_component, colours), _lines(by_component, colours), _total(manifest))
+    below = [_total(manifest), *([_prefix(manifest.prefix)] if manifest.prefix else [])]
+    return Group(_stacked(by_component, colours), _lines(by_component, colours), *below)
 
 
 def widths(numbers: Iterable[int], columns: int) -> tuple[int, ...]:
@@ -78,6 +79,15 @@ def _lines(by_component: tuple[Share, ...], colours: Mapping[str, str]) -> Table
             Text(counted(share.parts, "part"), QUIET),
         )
     return table
+
+
+def _prefix(prefix: Prefix) -> Text:
+    """Say what a provider's cache can reuse."""
+    line = Text(f"begins as call {prefix.call} did", QUIET)
+    line.append(f": {counted(prefix.messages, 'message')}, {counted(prefix.tokens, 'token')}")
+    if prefix.ended_by is None:
+        return line.append(" · all of it", GOOD)
+    return line.append(" · up to ", QUIET).append(prefix.ended_by, WARY)
 
 
 def _total(manifest: Manifest) -> Text:

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.events.call import Cost
 from turnlog.events.manifest import (
     FromBlob,
     FromBlueprint,
@@ -29,7 +30,7 @@ from turnlog.services.cli.screens.bars import token_bars
 from turnlog.services.cli.screens.margin import beside
 from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY, layer_colours
 from turnlog.services.cli.screens.passages import Passage, passages
-from turnlog.services.cli.screens.spelling import short
+from turnlog.services.cli.screens.spelling import money, short
 from turnlog.services.gateway.payloads.prompts import MessageView, PromptView, WindowView
 
 
@@ -44,7 +45,16 @@ def window_screen(window: WindowView) -> RenderableType:
     """Show what a call would see if it were made."""
     call = Text().append(f"window of the next {window.call}", "bold")
     at = f"  {window.session} · {window.model} · at sequence {window.sequence}"
-    return Group(call.append(at, QUIET), *_body(window.messages, window.manifest))
+    return Group(
+        call.append(at, QUIET), *_body(window.messages, window.manifest), _cost(window.cost)
+    )
+
+
+def _cost(cost: Cost) -> Text:
+    line = Text(f"{money(cost.micro_dollars)} for the prompt", "bold")
+    found = {"fallback": "at a guess", "normalised": "by its name without region"}
+    how = found.get(cost.price, "by its name")
+    return line.append(f" · {how}, {cost.table} · the reply comes on top", QUIET)
 
 
 def proof(prompt: PromptView) -> Text:

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from turnlog.events.errors import Refused
 from turnlog.services.cli.console import answers
+from turnlog.services.cli.given import named
 from turnlog.services.cli.options import Asked
 from turnlog.services.cli.place import service
 from turnlog.services.cli.reader.opened import client as open_client
@@ -37,7 +38,7 @@ from turnlog.services.gateway.payloads.turns import Submitted
 def hold(asked: Asked, session: str | None, blueprint: str, attributes: Sequence[str]) -> None:
     """Talk at this terminal, to a session that is there or to a new one."""
     url = service(asked).url
-    given = dict(_attribute(each) for each in attributes)
+    given = named(attributes, "--attribute")
     console = answers()
     with asyncio.Runner() as runner:
         client = open_client(url)
@@ -55,14 +56,6 @@ async def _conversation(
     if session is None:
         return Conversation(client, (await opened(client, blueprint, given)).session)
     return Conversation(client, (await Reader(client).session(session)).session)
-
-
-def _attribute(spelt: str) -> tuple[str, JsonValue]:
-    name, equals, value = spelt.partition("=")
-    if not equals:
-        fix = "write it as NAME=VALUE"
-        raise Refused("bad-option", f"{spelt!r} has no `=`", field="--attribute", fix=fix)
-    return name, value
 
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")

@@ -68,6 +68,21 @@ class ReferenceForm(Form):
     """What it would say by itself."""
 
 
+class TryForm(Form):
+    """Tries what a call would see; nothing of it is kept."""
+
+    text: Annotated[str, Field(min_length=1)] | None = None
+    """What would be said."""
+    inputs: Values = {}
+    """What the blueprint takes beside the text."""
+    call: Name | None = None
+    """The kind of call; without it the one that would be made."""
+    budget: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
+    """Tokens the prompt may have; without it those of the blueprint."""
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """A model as litellm names it, for its prompt files, its counter and its price."""
+
+
 class CancelForm(Form):
     """Gives up a turn."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
+from turnlog.events.call import Cost
 from turnlog.events.content import Digest
 from turnlog.events.manifest import Manifest, Role
 from turnlog.services.gateway.payloads.closed import Answer
@@ -35,6 +36,8 @@ class WindowView(Answer):
     """The tools it would be offered."""
     manifest: Manifest
     """What each part is and where it comes from."""
+    cost: Cost
+    """What the prompt alone would cost, by its own count of tokens; the reply comes on top."""
 
 
 class Unproven(Answer):

@@ -1,0 +1,34 @@
+"""What a call would see if something were said, on a terminal or as the HTTP answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from turnlog.events.errors import Refused
+from turnlog.services.cli.given import named_json
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.screens.prompt import window_screen
+from turnlog.services.cli.show import Form, shown
+from turnlog.services.gateway.payloads.asked import TryForm
+
+
+def trial(
+    at: int | None,
+    text: str | None,
+    given: Sequence[str],
+    call: str | None,
+    budget: int | None,
+    model: str | None,
+) -> TryForm:
+    """Read what is to be tried; it is always tried now."""
+    if at is not None:
+        fix = "leave out --at, or all of --text, --input, --budget and --model"
+        raise Refused("bad-option", "what is tried is tried now", field="--at", fix=fix)
+    inputs = named_json(given, "--input")
+    return TryForm(text=text, inputs=inputs, call=call, budget=budget, model=model)
+
+
+async def show_tried(reader: Reader, session: str, asked: TryForm, form: Form) -> None:
+    """Show the window of a turn that nobody submitted."""
+    window = await reader.tried(session, asked)
+    shown(window, window_screen(window), form)
