@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -20,6 +21,7 @@ MAX_CHARACTERS: Final = 100_000
 MAX_DEPTH: Final = 16
 MAX_INT: Final = 2**53 - 1
 """Beyond it, JSON readers disagree about a whole number."""
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 def storable(text: str) -> bool:
@@ -29,6 +31,11 @@ def storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return "\0" not in text
+
+
+def mended(text: str) -> str:
+    """Replace what cannot be stored, in a text that nobody can be asked to send again."""
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 def checked_text(text: str, field: str) -> str:

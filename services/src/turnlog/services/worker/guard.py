@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from turnlog.projections.blueprint.safety import CheckRule, HoldBack, PatternRule, Rule, SafetySpec
+from turnlog.projections.blueprint.storable import mended
 from turnlog.projections.window.material import Material
 from turnlog.services.runtime.plugins import check_named
 
 # A boundary found too early only means a shorter piece, so no language's rules are needed.
 _SENTENCE_END: Final = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]*\s|\n")
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 Broken = Callable[[str], str | None]
 """Says how a text breaks a rule; none when it does not."""
@@ -44,7 +44,7 @@ class Guard:
 
     def hear(self, piece: str) -> str | Violation:
         """Take in a piece; gives what may be shown now, or the rule that is broken."""
-        self.text += storable(piece)
+        self.text += mended(piece)
         return self._released(self._safe_until())
 
     def end(self) -> str | Violation:
@@ -76,11 +76,6 @@ class Guard:
             if reason := broken(text):
                 return Violation(name, reason)
         return None
-
-
-def storable(piece: str) -> str:
-    """Replace what no event can hold: NUL, and halves of characters."""
-    return _UNSTORABLE.sub("\ufffd", piece)
 
 
 def guard_of(material: Material) -> Guard:

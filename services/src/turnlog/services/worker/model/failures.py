@@ -24,6 +24,7 @@ FailureCode = Literal[
     "empty",
     "content_filtered",
     "context_overflow",
+    "too_long",
     "model_off",
     "unauthorised",
     "unknown_model",
@@ -31,7 +32,8 @@ FailureCode = Literal[
 ]
 """`incomplete` is an end without a finish reason, `malformed` an unreadable chunk, `empty` an end
 with nothing said. `content_filtered` is a refusal before the answer began; an answer that a filter
-ended is a `Finished` with that reason. `model_off` is a service that was started without one."""
+ended is a `Finished` with that reason. `too_long` is an answer that no event could hold.
+`model_off` is a service that was started without one."""
 
 RETRYABLE: frozenset[FailureCode] = frozenset(
     {

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from json.encoder import encode_basestring
+from typing import Final, cast
 
+from turnlog.projections.blueprint.storable import mended
 from turnlog.services.worker.model.exchange import ToolCall, Usage
+from turnlog.services.worker.model.failures import ModelFailure
+
+MOST_BYTES: Final = 900_000
+"""What an answer may have, tools and all, as JSON: an event must hold it."""
 
 
 class Reading:
@@ -22,6 +28,7 @@ class Reading:
         """Some text has come."""
         self.model: str | None = None
         self.response_id: str | None = None
+        self._bytes = 0
         self._calls: list[ToolCall] = []
         self._open: dict[int, int] = {}
         """Where in `_calls` the parts of an index go."""
@@ -35,17 +42,24 @@ class Reading:
         self.model = _answering_model(chunk) or self.model
         self.response_id = _text(_get(chunk, "id")) or self.response_id
         delta = _delta(chunk)
-        text = _text(_get(delta, "content"))
+        text = self._counted(_text(_get(delta, "content")))
         parts = _sequence(_get(delta, "tool_calls"))
         for part in parts:
             self._join(part)
         self.spoken = self.spoken or bool(text)
         return text, bool(text or parts or _get(delta, "reasoning_content"))
 
+    def _counted(self, said: str) -> str:
+        self._bytes += len(encode_basestring(said).encode())
+        if self._bytes > MOST_BYTES:
+            raise ModelFailure("too_long", f"it is more than {MOST_BYTES} bytes")
+        return said
+
     def _join(self, part: object) -> None:
         """A part with a new id begins a call; any other goes on with the call of its index."""
         function, call_id = _get(part, "function"), _text(_get(part, "id"))
         name, arguments = _text(_get(function, "name")), _text(_get(function, "arguments"))
+        self._counted(name + arguments)
         index = _number(_get(part, "index"))
         place = self._open.get(index)
         if place is None or (call_id and call_id != self._calls[place].id):
@@ -95,7 +109,7 @@ def _get(value: object, name: str) -> object:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return mended(value) if isinstance(value, str) else ""
 
 
 def _number(value: object) -> int:

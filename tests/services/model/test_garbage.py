@@ -1,0 +1,53 @@
+"""What a provider may say and no event can hold: mended where that is honest, else a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.parts.openai_behaviours import Answer
+from tests.parts.openai_server import OpenAIServer
+from tests.services.model.asking import ask, fail, request
+from turnlog.services.worker.model.litellm_model import LitellmModel
+from turnlog.services.worker.model.reading import MOST_BYTES
+
+HALF = "\ud83d"
+
+
+@pytest.mark.parametrize("wrong", [HALF, "\0"], ids=["half a character", "NUL"])
+async def test_a_character_that_cannot_be_stored_is_replaced_wherever_it_stands(
+    server: OpenAIServer, model: LitellmModel, name: str, wrong: str
+) -> None:
+    calls = ((f"lo{wrong}ok", f'{{"a": "{wrong}"}}'),)
+    server.will(Answer(tokens=(f"a{wrong}", "b"), tool_calls=calls, finish="tool_calls"))
+    answered = await ask(model, request(name))
+    (called,) = answered.finished.tool_calls
+    assert (answered.text, called.name) == ("a\ufffdb", "lo\ufffdok")
+    assert called.arguments == '{"a": "\ufffd"}'
+
+
+@pytest.mark.parametrize("arguments", ['{"a":', "[" * 10_000, "\x1b[2J", "", "null", "{} {}"])
+async def test_arguments_of_a_tool_are_text_whatever_they_are(
+    server: OpenAIServer, model: LitellmModel, name: str, arguments: str
+) -> None:
+    calls = (("format_disk", arguments),)
+    server.will(Answer(tokens=(), tool_calls=calls, finish="tool_calls"))
+    answered = await ask(model, request(name))
+    assert [call.arguments for call in answered.finished.tool_calls] == [arguments]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(tokens=("x" * (MOST_BYTES // 2),) * 3),
+        Answer(tokens=("é" * (MOST_BYTES // 3),) * 3),
+        Answer(tokens=("\x01" * (MOST_BYTES // 10),) * 3),
+        Answer(tokens=("Hm.",), tool_calls=(("look", "x" * (MOST_BYTES + 1)),)),
+    ],
+    ids=["text", "text of two bytes a character", "text that JSON escapes", "arguments"],
+)
+async def test_an_answer_that_no_event_could_hold_fails_and_is_not_asked_for_again(
+    server: OpenAIServer, model: LitellmModel, name: str, answer: Answer
+) -> None:
+    server.will(answer)
+    failure = await fail(model, request(name))
+    assert (failure.code, failure.retryable) == ("too_long", False)
