@@ -13,7 +13,7 @@ from typing import Final
 
 from benchmarks.figure import Figure, Terms, at_most
 from benchmarks.parts.aging import aged
-from benchmarks.parts.caller import Caller, calling
+from benchmarks.parts.caller import Caller, calling, caught_up
 from benchmarks.parts.prose import Prose
 from benchmarks.parts.running import up
 from turnlog.events.call import AttemptEnded
@@ -27,7 +27,6 @@ AROUND: Final = 40
 """Turns whose median stands for a place."""
 WARM: Final = 5
 """Turns before those, so that what was written meanwhile is read and folded."""
-OK: Final = 200
 CHARACTERS: Final = 350
 """Of a text and of a reply."""
 
@@ -59,9 +58,10 @@ def _figure(place: int, runs: tuple[float, ...]) -> Figure:
 
 
 async def _run(terms: Terms, run: int) -> dict[int, float]:
-    folder = terms.folder / str(run)
-    folder.mkdir()
-    async with up(folder, CHARACTERS) as running, connected(running.nats) as connection:
+    async with (
+        up(terms.folder / str(run), CHARACTERS) as running,
+        connected(running.nats) as connection,
+    ):
         return await _places(running.http, jetstream_on(connection).log)
 
 
@@ -74,7 +74,7 @@ async def _places(http: str, log: Log) -> dict[int, float]:
         if found:
             await aged(log, TENANT, session, place - WARM)
         async with calling(http) as caller:
-            await _caught_up(caller, log, session)
+            await caught_up(caller, log, TENANT, session)
             for _ in range(WARM):
                 await _turn(caller, session, prose)
             found[place] = await _around(caller, log, session, prose)
@@ -103,12 +103,3 @@ async def _turn(caller: Caller, session: str, prose: Prose) -> float:
     took = time.perf_counter() - began
     await caller.rest()
     return took * 1000
-
-
-async def _caught_up(caller: Caller, log: Log, session: str) -> None:
-    """Wait until the read models hold everything, so that no turn is taken beside that."""
-    last = await log.last(TENANT, session)
-    assert last
-    with_rows = f"/v1/sessions/{session}/calls?min_sequence={last.sequence}"
-    while (await caller.answer("GET", with_rows))[0] != OK:
-        pass

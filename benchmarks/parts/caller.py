@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
+from turnlog.events.log.ports import Log
+
 FAILED = 400
 END_OF_EVENTS = (b"event: done", b"event: failed", b"event: cancelled", b"event: redact")
 
@@ -43,15 +45,20 @@ class Caller:
         return status, await (self.reader.readexactly(length) if length else self._chunks())
 
     async def turn(self, session: str, text: str) -> None:
-        """Submit a turn and watch it as a stream until its end is seen; a failed one raises."""
+        """Submit a turn and watch it until its end is seen."""
+        async for _ in self.watched(session, text):
+            pass
+
+    async def watched(self, session: str, text: str) -> AsyncGenerator[bytes]:
+        """Submit a turn and give the lines of its stream; raises for any end but an answer."""
         path = f"/v1/sessions/{session}/turns"
         await self._head("POST", path, {"text": text}, "text/event-stream")
-        ended = b""
-        while not ended:
+        line = b""
+        while not line.startswith(END_OF_EVENTS):
             line = (await self.reader.readline()).strip()
-            ended = line if line.startswith(END_OF_EVENTS) else b""
-        if ended != b"event: done":
-            raise RuntimeError(ended.decode())
+            yield line
+        if line != b"event: done":
+            raise RuntimeError(line.decode())
 
     async def rest(self) -> None:
         """Read what follows the end of a stream, so that the connection can be used again."""
@@ -92,3 +99,12 @@ async def calling(http: str) -> AsyncGenerator[Caller]:
         yield Caller(reader, writer)
     finally:
         writer.close()
+
+
+async def caught_up(caller: Caller, log: Log, tenant: str, session: str) -> None:
+    """Wait until the read models hold all that a session's log holds now."""
+    last = await log.last(tenant, session)
+    assert last
+    with_rows = f"/v1/sessions/{session}/calls?min_sequence={last.sequence}"
+    while (await caller.answer("GET", with_rows))[0] >= FAILED:
+        pass

@@ -36,9 +36,8 @@ class Running:
 async def up(
     folder: Path, characters: int, told: Mapping[str, str] = NOTHING
 ) -> AsyncGenerator[Running]:
-    """Run `turnlog up`; each reply has so many characters, said in ten pieces."""
+    """Run `turnlog up` in a folder; each reply has so many characters, said in ten pieces."""
     scripts = folder / "scripts"
-    scripts.mkdir()
     _write_script(scripts, characters)
     variables = {
         "TURNLOG_SCRIPTS": str(scripts),
@@ -54,6 +53,7 @@ async def up(
 
 
 def _write_script(scripts: Path, characters: int) -> None:
+    scripts.mkdir(parents=True)
     prose = Prose(2)
     replies = [{"text": _in_pieces(prose.say(characters)), "pace": 0} for _ in range(REPLIES)]
     (scripts / f"{SCRIPT}.yaml").write_text(json.dumps({"replies": replies}))

@@ -1,0 +1,89 @@
+"""What a turn takes on disk: the log with its snapshots and blobs, and the read models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figure import Figure, Terms, at_most
+from benchmarks.parts.aging import aged
+from benchmarks.parts.caller import calling, caught_up
+from benchmarks.parts.prose import Prose
+from benchmarks.parts.running import up
+from turnlog.events.log.ports import Log
+from turnlog.events.nats.connection import connected
+from turnlog.events.nats.opening import jetstream_on
+
+CHARACTERS: Final = 350
+"""Of a text, and of a reply."""
+REAL: Final = 5
+"""Turns of a session that are taken, where time is short."""
+AT_ONCE: Final = 8
+TENANT: Final = "default"
+PARTS: Final[Mapping[str, str]] = {
+    "events": "**/SESSIONS/msgs/*.blk",
+    "snapshots": "**/SNAPSHOTS/msgs/*.blk",
+    "read models": "*.db*",
+}
+
+
+async def measure(terms: Terms) -> Sequence[Figure]:
+    """Have as many turns in many sessions as in one, so that as much of either is compressed."""
+    many = await _taken(terms, "many", 100, 100)
+    one = await _taken(terms, "one", 1, 10_000)
+    how = "all of them real" if terms.long else f"the first {REAL} real, the rest their like"
+    measured = (
+        f"files of NATS and SQLite once `turnlog up` has ended, a turn of {2 * CHARACTERS} "
+        f"characters of ordinary words, {how}"
+    )
+    return (
+        _figure("many sessions", f"{measured}; 100 sessions of 100 turns", sum(many.values())),
+        _figure("one session", f"{measured}; one session of 10,000", sum(one.values())),
+        Figure(
+            "bytes a turn, one session over many",
+            "one session of 10,000 turns over 100 sessions of 100",
+            "x",
+            (sum(one.values()) / sum(many.values()),),
+            at_most(1.1),
+        ),
+        *(
+            Figure(f"bytes a turn, {part}", f"of one session's, {part}", "bytes", (size,))
+            for part, size in one.items()
+        ),
+    )
+
+
+def _figure(name: str, measured: str, size: float) -> Figure:
+    return Figure(f"bytes a turn, {name}", measured, "bytes", (size,), at_most(6_000))
+
+
+async def _taken(terms: Terms, name: str, sessions: int, turns: int) -> dict[str, float]:
+    """Give bytes a turn by part."""
+    folder = terms.folder / name
+    async with up(folder, CHARACTERS) as running, connected(running.nats) as connection:
+        log, real = jetstream_on(connection).log, turns if terms.long else REAL
+        for at_once in range(0, sessions, AT_ONCE):
+            some = range(at_once, min(sessions, at_once + AT_ONCE))
+            await asyncio.gather(
+                *(_talked(running.http, log, real, turns, Prose(seed)) for seed in some)
+            )
+    found = {part: _bytes(folder / "data", files) for part, files in PARTS.items()}
+    return {part: size / (sessions * turns) for part, size in found.items()}
+
+
+async def _talked(http: str, log: Log, real: int, turns: int, prose: Prose) -> None:
+    async with calling(http) as caller:
+        opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
+        session = str(opened["session"])
+        for _ in range(real):
+            await caller.turn(session, prose.say(CHARACTERS))
+            await caller.rest()
+    await aged(log, TENANT, session, turns)
+    async with calling(http) as caller:
+        await caught_up(caller, log, TENANT, session)
+
+
+def _bytes(folder: Path, files: str) -> int:
+    return sum(file.stat().st_size for file in folder.glob(files))

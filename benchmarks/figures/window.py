@@ -1,0 +1,87 @@
+"""A long window assembled again, everything it is made of being held already."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from benchmarks.figure import Figure, Terms, at_most
+from benchmarks.parts.prose import Prose
+from tests.parts.house import BY, TENANT, House
+from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.session.commands import OpenSession
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.assemble import assemble, needs
+from turnlog.projections.window.call import Assembled, Call
+from turnlog.projections.window.material import Material
+
+TURNS: Final = 400
+CHARACTERS: Final = 1_000
+"""Of a turn's text and its reply together, 250 tokens at four characters each."""
+TIMES: Final = 50
+BLUEPRINT: Final = {
+    "blueprint": "long",
+    "version": 1,
+    "layers": {"rules": {"text": "Be brief.", "keep": "always"}},
+    "calls": {
+        "reply": {
+            "messages": [{"system": ["rules"]}, {"history": "whole"}, {"user": ["input"]}],
+            "budget": "window",
+        }
+    },
+    "history": {"whole": {}},
+    "budget": {
+        "window": {"tokens": 120_000, "ladder": [{"drop_oldest_pairs": {"history": "whole"}}]}
+    },
+    "profiles": {"one": {"default": True, "call": "reply"}},
+}
+
+
+async def measure(terms: Terms) -> Sequence[Figure]:
+    """Talk for 400 turns, then assemble the window of the next one again and again."""
+    house, material = House(), Material(Blueprint.model_validate(BLUEPRINT))
+    state = await _talked(house, material.blueprint)
+    call = Call("reply", "puppet/one", "puppet", "2026-01-01T00:00:00Z")
+    await _assembled(house, material, state, call)
+    runs = [await _median(house, material, state, call) for _ in range(terms.runs)]
+    return (
+        Figure(
+            "window of 100,000 tokens",
+            f"p50 of {TIMES} times finding what a call needs, fetching its texts, which are held, "
+            f"and assembling {TURNS} turns of {CHARACTERS} characters within budget",
+            "ms",
+            tuple(runs),
+            at_most(5),
+        ),
+    )
+
+
+async def _talked(house: House, blueprint: Blueprint) -> SessionState:
+    """Give a session of so many answered turns, and one open."""
+    ref, prose = await house.blueprints.pin(TENANT, blueprint), Prose()
+    await house.sessions.act(TENANT, "s", OpenSession(ref, "one", reach(blueprint)), BY)
+    house.model.scripts += [[prose.say(CHARACTERS // 2)] for _ in range(TURNS)]
+    worker = house.worker()
+    for _ in range(TURNS):
+        await house.answer(await house.submit(prose.say(CHARACTERS // 2)), worker)
+    await house.submit("What was said?")
+    return await house.state()
+
+
+async def _median(house: House, material: Material, state: SessionState, call: Call) -> float:
+    took: list[float] = []
+    for _ in range(TIMES):
+        began = time.perf_counter()
+        assembled = await _assembled(house, material, state, call)
+        took.append((time.perf_counter() - began) * 1000)
+        assert len(assembled.request.messages) == TURNS * 2 + 2
+    return statistics.median(took)
+
+
+async def _assembled(
+    house: House, material: Material, state: SessionState, call: Call
+) -> Assembled:
+    asked = needs(material, state, call)
+    return assemble(material, state, call, await house.sessions.texts.fetch(TENANT, asked))
