@@ -141,7 +141,7 @@ def test_a_url_goes_before_the_data_directory(
         (["window", "SESSION", "--call", "rply"], 2, "reply"),
         (["window", "SESSION", "--text", "Hi", "--at", "2"], 2, "--at"),
         (["window", "SESSION", "--text", "Hi", "--input", "x"], 2, "NAME=VALUE"),
-        (["window", "SESSION", "--text", "Hi", "--budget", "1"], 2, "raise the budget"),
+        (["window", "SESSION", "--text", "Hi", "--budget", "1"], 1, "raise the budget"),
         (["tail", "SESSION", "--types", "turn-submited", "--no-follow"], 2, "turn-submitted"),
         (["show", "no.id"], 2, "bad-id"),
     ],

@@ -97,7 +97,7 @@ def window(  # noqa: PLR0913, PLR0917 - each is an option of the command
     ] = None,
     at: At = None,
     text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Try what is not said yet.")
+        str | None, typer.Option("--text", metavar="WORDS", help="Try what is not said yet.")
     ] = None,
     given: Annotated[
         list[str] | None,
@@ -106,7 +106,9 @@ def window(  # noqa: PLR0913, PLR0917 - each is an option of the command
     budget: Annotated[
         int | None, typer.Option(metavar="TOKENS", min=1, help="Try another budget.")
     ] = None,
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Try another model.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Try another model.")
+    ] = None,
     url: Url = None,
     data_dir: DataDir = HERE,
     tenant: Tenant = DEFAULT,
