@@ -70,7 +70,7 @@ class Block:
     @property
     def standing(self) -> tuple[Piece, ...]:
         """The pieces that stand in the prompt."""
-        return tuple(piece for piece in self.pieces if piece.text)
+        return tuple([piece for piece in self.pieces if piece.text])
 
     def changed(self, change: Callable[[Piece], Piece]) -> Block:
         """Change the pieces that stand."""

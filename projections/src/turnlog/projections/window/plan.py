@@ -88,19 +88,21 @@ def content(block: Block) -> str:
 
 
 def message(slot: LayerSlot) -> str:
-    """Give the whole text of a message."""
-    return "".join(stretch.text for stretch in stretches(slot))
+    """Give the whole text of a message: what its stretches say, without setting them apart."""
+    form = slot.form
+    standing = ((block.layer, content(block)) for block in slot.blocks)
+    return form.between.join(
+        opening(form, layer) + text + closing(form, layer) for layer, text in standing if text
+    )
 
 
 def on_block(plan: Plan, layer: str, change: Callable[[Block], Block]) -> Plan:
     """Change a layer, wherever it stands."""
-    return tuple(
-        replace(slot, blocks=tuple(_on(block, layer, change) for block in slot.blocks))
-        if isinstance(slot, LayerSlot)
-        else slot
-        for slot in plan
-    )
+    return tuple(_on(slot, layer, change) for slot in plan)
 
 
-def _on(block: Block, layer: str, change: Callable[[Block], Block]) -> Block:
-    return change(block) if block.layer == layer else block
+def _on(slot: Slot, layer: str, change: Callable[[Block], Block]) -> Slot:
+    if isinstance(slot, HistorySlot) or all(block.layer != layer for block in slot.blocks):
+        return slot
+    blocks = (change(block) if block.layer == layer else block for block in slot.blocks)
+    return replace(slot, blocks=tuple(blocks))
