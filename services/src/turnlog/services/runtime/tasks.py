@@ -8,7 +8,10 @@ until it has ended.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import Awaitable
+from typing import Any, Final, TypeVar
+
+Given = TypeVar("Given")
 
 _AGAIN: Final = 0.005
 """Seconds given to a cancelled task before it is cancelled again."""
@@ -34,3 +37,15 @@ async def stopped(*tasks: asyncio.Task[Any]) -> None:
             task.exception()  # Looked at, so that nobody warns of an exception nobody looked at.
     if interruption:
         raise interruption
+
+
+async def to_the_end(work: Awaitable[Given]) -> Given:
+    """Do some work as a whole program, and end every task that it leaves behind.
+
+    asyncio itself cancels those once. A connection that is looking for its server may miss that,
+    and a process that was told to end would then go on looking for ever.
+    """
+    try:
+        return await work
+    finally:
+        await stopped(*(asyncio.all_tasks() - {asyncio.current_task()}))

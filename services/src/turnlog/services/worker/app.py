@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, assert_never
 
 import structlog
 from faststream import AckPolicy
 from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
+from nats import errors
 from nats.js.api import ConsumerConfig
 
 from turnlog.events.codec import read
@@ -24,7 +26,7 @@ from turnlog.events.nats.workers import WORKERS
 from turnlog.events.turn import TurnReleased, TurnSubmitted
 from turnlog.services.runtime.tasks import stopped
 from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
+from turnlog.services.worker.delivery import Delivery, Hold, Later, Settled, Silent, Verdict
 
 _log = structlog.get_logger("turnlog.worker")
 
@@ -61,9 +63,14 @@ def build(url: str, places: int, grace: float, answering: Answering) -> NatsBrok
 
 
 async def take(message: NatsMessage, answering: Answering) -> None:
-    """Answer the turn of a delivery, and say of the delivery what follows from that."""
+    """Answer the turn of a delivery, and say of the delivery what follows from that.
+
+    Whoever was silent too long says nothing: the message was handed to somebody else by then.
+    """
+    clock = asyncio.get_running_loop()
+    hold = Hold(answering.ack_wait, clock.time())
     try:
-        verdict = await _answered(message, answering)
+        verdict = await _answered(message, answering, hold)
     except TurnlogError as error:
         _log.warning("turn-postponed", error=str(error))
         verdict = Later(RETRY_SECONDS)
@@ -71,7 +78,7 @@ async def take(message: NatsMessage, answering: Answering) -> None:
         # A fault of ours must not be silent: the turn goes on to its claims' cap or deadline.
         _log.exception("turn-broke")
         verdict = Later(RETRY_SECONDS)
-    await _settle(message, verdict)
+    await _settle(message, verdict if hold.lasts(clock.time()) else Silent())
 
 
 @asynccontextmanager
@@ -82,8 +89,17 @@ async def working(broker: NatsBroker, answering: Answering, grace: float) -> Asy
         yield
     finally:
         handing_back = asyncio.create_task(_hand_back(answering, grace * HAND_BACK))
-        await broker.stop()
+        await _end(broker)
         await stopped(handing_back)
+
+
+async def _end(broker: NatsBroker) -> None:
+    try:
+        await broker.stop()
+    except (errors.Error, OSError) as error:
+        # All have been waited for; with NATS gone there is nobody to take leave of.
+        _log.warning("nats-gone", error=str(error) or type(error).__name__)
+        await (await broker.connect()).close()
 
 
 async def _hand_back(answering: Answering, seconds: float) -> None:
@@ -91,9 +107,9 @@ async def _hand_back(answering: Answering, seconds: float) -> None:
     answering.stopping.set()
 
 
-async def _answered(message: NatsMessage, answering: Answering) -> Verdict:
+async def _answered(message: NatsMessage, answering: Answering, hold: Hold) -> Verdict:
     try:
-        delivery = _delivery(message, answering)
+        delivery = _delivery(message, answering, hold)
     except Corrupt as error:
         # Nobody can answer what nobody can read; the projector quarantines the session.
         _log.error("turn-unreadable", error=str(error))
@@ -102,7 +118,7 @@ async def _answered(message: NatsMessage, answering: Answering) -> Verdict:
         return await answering.answer(delivery)
 
 
-def _delivery(message: NatsMessage, answering: Answering) -> Delivery:
+def _delivery(message: NatsMessage, answering: Answering, hold: Hold) -> Delivery:
     metadata = message.raw_message.metadata
     recorded = read(message.raw_message.data, metadata.sequence.stream)
     if not isinstance(recorded.event, TurnSubmitted | TurnReleased):
@@ -115,8 +131,14 @@ def _delivery(message: NatsMessage, answering: Answering) -> Delivery:
         stream_sequence=recorded.stream_sequence,
         redelivered=metadata.num_delivered > 1,
         traceparent=recorded.envelope.traceparent,
-        in_progress=message.in_progress,
+        in_progress=partial(_in_progress, message, hold),
     )
+
+
+async def _in_progress(message: NatsMessage, hold: Hold) -> None:
+    at = asyncio.get_running_loop().time()
+    await message.in_progress()
+    hold.since = at
 
 
 async def _settle(message: NatsMessage, verdict: Verdict) -> None:

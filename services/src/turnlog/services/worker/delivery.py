@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
+
+ALMOST: Final = 0.9
+"""Share of the time a delivery lasts for which its holder takes it for its own: the server began
+to count before the holder did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +47,17 @@ class Delivery:
     traceparent: str | None
     in_progress: Callable[[], Awaitable[None]]
     """Tells the server that the holder is still at it."""
+
+
+@dataclass
+class Hold:
+    """For how long a delivery is its holder's; then it may be somebody else's already."""
+
+    seconds: float
+    """Of silence after which the server hands the message to another."""
+    since: float
+    """When the server last heard of it, by the holder's clock."""
+
+    def lasts(self, at: float) -> bool:
+        """Tell whether what the holder says now is about its own delivery."""
+        return at - self.since < self.seconds * ALMOST

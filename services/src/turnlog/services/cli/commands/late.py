@@ -36,7 +36,9 @@ def running(work: Coroutine[Any, Any, Given]) -> Given:
     """Run something to its end, or until Ctrl-C."""
     import asyncio
 
+    from turnlog.services.runtime.tasks import to_the_end
+
     try:
-        return asyncio.run(work)
+        return asyncio.run(to_the_end(work))
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None

@@ -1,0 +1,27 @@
+"""Tasks end for certain, also those that miss that they were cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from turnlog.services.runtime.tasks import to_the_end
+
+
+async def deaf(times: int) -> None:
+    for _ in range(times):
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+    await asyncio.Event().wait()
+
+
+def test_a_program_ends_although_a_task_it_left_behind_misses_its_cancellation() -> None:
+    left: list[asyncio.Task[None]] = []
+
+    async def work() -> str:
+        left.append(asyncio.create_task(deaf(2)))
+        await asyncio.sleep(0)
+        return "done"
+
+    assert asyncio.run(to_the_end(work())) == "done"
+    assert left[0].cancelled()
