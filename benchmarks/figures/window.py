@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from benchmarks.figure import Figure, Terms, at_most
@@ -21,7 +21,7 @@ TURNS: Final = 400
 CHARACTERS: Final = 1_000
 """Of a turn's text and its reply together, 250 tokens at four characters each."""
 TIMES: Final = 50
-BLUEPRINT: Final = {
+BLUEPRINT: Final[Mapping[str, object]] = {
     "blueprint": "long",
     "version": 1,
     "layers": {"rules": {"text": "Be brief.", "keep": "always"}},
