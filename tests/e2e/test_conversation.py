@@ -78,6 +78,7 @@ async def test_tokens_equal_the_recorded_reply_over_random_disconnects(
     assert watcher.text == history["turns"][0]["reply"] == "".join(words)
 
 
+@pytest.mark.promise("P19")
 async def test_the_key_is_sent_to_the_provider_and_recorded_nowhere(
     up: Up, provider: OpenAIServer
 ) -> None:

@@ -90,6 +90,7 @@ async def recorded_reply(service: Service, session: str) -> str:
     return str(turn["reply"])
 
 
+@pytest.mark.promise("P6")
 async def test_a_worker_stopped_too_long_is_replaced_and_heard_only_of_its_cost(
     working: Roles,
 ) -> None:
@@ -115,6 +116,7 @@ async def test_a_worker_stopped_too_long_is_replaced_and_heard_only_of_its_cost(
     assert await recorded_reply(working.service, turn.session) == "An answer."
 
 
+@pytest.mark.promise("P6", "P8")
 async def test_a_worker_killed_mid_stream_is_replaced_and_one_answer_recorded(
     working: Roles,
 ) -> None:
@@ -144,6 +146,7 @@ async def asked_once(service: Service, session: str, text: str) -> httpx.Respons
     return await service.http.post(url, json={"text": text}, headers={"Idempotency-Key": "key"})
 
 
+@pytest.mark.promise("P4")
 async def test_a_gateway_killed_after_its_append_is_asked_again_with_the_same_key(
     working: Roles,
 ) -> None:
@@ -181,6 +184,7 @@ async def test_nats_killed_and_started_again_loses_no_turn(working: Roles) -> No
     assert await recorded_reply(working.service, turn.session) in {"Never heard.", "An answer."}
 
 
+@pytest.mark.promise("P9", "P10")
 async def test_after_all_this_rows_and_states_had_again_from_the_log_equal_the_live_ones(
     working: Roles,
 ) -> None:

@@ -43,6 +43,7 @@ async def handed_back(service: Service, session: str) -> None:
     assert len(await service.of_kind(session, TurnCompleted)) == 1
 
 
+@pytest.mark.promise("P20")
 async def test_everything_finishes_what_it_can_in_time_and_hands_back_the_rest(
     host: Machine, provider: OpenAIServer
 ) -> None:
@@ -59,6 +60,7 @@ async def test_everything_finishes_what_it_can_in_time_and_hands_back_the_rest(
         assert (only.attempt, only.outcome) == (1, "answered")
 
 
+@pytest.mark.promise("P20")
 async def test_each_role_ends_while_a_turn_streams_and_nothing_is_lost(separate: Roles) -> None:
     service = separate.service
     worker = await separate.start_worker()

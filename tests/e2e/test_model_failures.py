@@ -77,6 +77,7 @@ CASES = {
 }
 
 
+@pytest.mark.promise("P7")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_a_failing_provider_never_leaves_half_an_answer(
     up: Up, provider: OpenAIServer, case: Case

@@ -51,6 +51,7 @@ def port_of(url: str) -> int:
     return urlsplit(url).port or 0
 
 
+@pytest.mark.promise("P1", "P2")
 async def test_every_acknowledgement_waits_for_fsync(tmp_path: Path) -> None:
     async with await NatsServer.start(NatsConfig(tmp_path, monitor=True)) as server:
         assert server.monitor_url is not None

@@ -52,6 +52,7 @@ async def replied(store: Store, session: str) -> list[bool]:
     return [turn.reply_in is not None for turn in found]
 
 
+@pytest.mark.promise("P13")
 async def test_junk_stops_its_session_and_no_other(store: Store, log: MemoryLog) -> None:
     bad, good = Story(log, "bad"), Story(log, "good")
     await bad.tell(opened(), submitted(1, "one"))

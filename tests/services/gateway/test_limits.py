@@ -32,6 +32,7 @@ def length(body: bytes) -> dict[str, str]:
     return JSON | {"Content-Length": str(len(body))}
 
 
+@pytest.mark.promise("P14")
 async def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_not(bare: Stand) -> None:
     async with bare.another_gateway(body_limit=LIMIT) as stand:
         for size, status in ((LIMIT - 1, 201), (LIMIT, 201), (LIMIT + 1, 413)):

@@ -69,6 +69,7 @@ async def test_a_faulty_blueprint_is_listed_apart_and_opens_no_session(
         assert "broken/blueprint.yaml:2" in lines
 
 
+@pytest.mark.promise("P2")
 async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
     assert await idle.get("/healthz") == {"alive": True}
     ready = await idle.get("/readyz")

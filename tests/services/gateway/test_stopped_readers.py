@@ -58,6 +58,7 @@ async def long_session(stage: Stage) -> None:
         await stage.complete(attempt)
 
 
+@pytest.mark.promise("P14")
 @pytest.mark.parametrize("path", ["/v1/sessions/s/events", "/v1/events"])
 async def test_a_reader_of_events_who_stops_is_cut_and_comes_back_without_a_gap(
     stage: Stage, path: str
@@ -82,6 +83,7 @@ async def some(events: AsyncIterator[Heard], count: int) -> list[Heard]:
     return [await anext(events) for _ in range(count)]
 
 
+@pytest.mark.promise("P8", "P14")
 async def test_a_reader_of_a_reply_who_stops_gets_it_whole_when_they_come_back(
     stage: Stage,
 ) -> None:

@@ -124,6 +124,7 @@ async def test_two_projectors_of_one_database_fold_every_event_once(
     assert await running.rows() == await running.rebuilt()
 
 
+@pytest.mark.promise("P13")
 async def test_poison_raises_an_alarm_and_everyone_else_goes_on(
     store: Store, log: MemoryLog
 ) -> None:

@@ -67,6 +67,7 @@ async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
     assert live == await running.rebuilt()
 
 
+@pytest.mark.promise("P11")
 async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
     store: Store,
 ) -> None:
@@ -154,6 +155,7 @@ async def test_rebuild_tells_how_far_it_is(store: Store) -> None:
     assert all(goal == end for _, goal in steps)
 
 
+@pytest.mark.promise("P11")
 @pytest.mark.parametrize("statement", range(4, 64, 6))
 async def test_rebuild_that_crashes_at_any_point_leaves_what_readers_see_and_can_be_repeated(
     store: Store, statement: int
