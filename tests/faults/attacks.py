@@ -147,7 +147,6 @@ LOST_BY_ROLE: Mapping[str, Callable[[Role], Attack]] = {
 ROLES: tuple[Role, ...] = ("gateway", "projector", "worker")
 ATTACKS: Mapping[str, Attack] = {
     **{f"{role} {what}": attack(role) for what, attack in LOST_BY_ROLE.items() for role in ROLES},
-    "everything killed": everything_killed,
     "nats killed": nats_killed,
     "nats restarted": nats_restarted,
     "nats hangs": nats_hangs,

@@ -119,8 +119,15 @@ class Site:
 
     def die_at(self, role: Role, point: str) -> None:
         """Have a process of a role die at the next passing of a point."""
+        self._set(role, signal.SIGKILL, point)
+
+    def stop_at(self, role: Role, point: str) -> None:
+        """Have a process of a role stop there, for as long as nobody tells it to go on."""
+        self._set(role, signal.SIGSTOP, point)
+
+    def _set(self, role: Role, number: signal.Signals, point: str) -> None:
         half = self.folder / f"{role}.half"
-        half.write_text(point)
+        half.write_text(f"{number.name} {point}")
         half.replace(self._point_of(role))
 
     def spared(self, role: Role) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,6 +9,7 @@ import pytest_asyncio
 
 from tests.faults.attacks import ATTACKS, Attack, everything_killed
 from tests.faults.evidence import nothing_is_wrong
+from tests.faults.extent import ROUNDS, rows
 from tests.faults.history import History
 from tests.faults.load import load
 from tests.faults.site import Site, site
@@ -17,8 +17,20 @@ from tests.parts.processes import free_port
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
 
-ROUNDS = int(os.environ.get("ROUNDS", "3"))
-"""How often everything is killed."""
+SUITE = (
+    "gateway killed",
+    "gateway told nothing any more",
+    "projector told nothing any more",
+    "worker told nothing any more",
+    "worker not heard any more",
+    "answers lost and gateway killed",
+    "nats killed",
+    "nats hangs",
+    "store full",
+    "durable deleted",
+    "tokens forgotten",
+    "worker's clock an hour ahead",
+)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -30,7 +42,7 @@ async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Si
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P6", "P7", "P8", "P9", "P10", "P12")
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+@pytest.mark.parametrize("attack", rows(ATTACKS, SUITE).values(), ids=rows(ATTACKS, SUITE))
 async def test_an_attack_breaks_no_promise(
     attacked: Site, history: History, attack: Attack
 ) -> None:

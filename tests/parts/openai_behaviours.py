@@ -72,12 +72,14 @@ class Echo:
     """An answer made of what was asked last, so that nobody's reply can pass for another's."""
 
     pace: float = 0.0
+    gates: Mapping[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
 
     def answer(self, body: Mapping[str, object]) -> Answer:
         """Give the answer to a request."""
         messages = cast("Sequence[Mapping[str, str]]", body["messages"])
         words = echoed(messages[-1]["content"]).split(" ")
-        return Answer((*(word + " " for word in words[:-1]), words[-1]), pace=self.pace)
+        tokens = (*(word + " " for word in words[:-1]), words[-1])
+        return Answer(tokens, pace=self.pace, gates=self.gates)
 
 
 def echoed(text: str) -> str:

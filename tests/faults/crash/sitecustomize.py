@@ -1,9 +1,9 @@
 """Crash points, for processes that have this folder on their path; the product knows nothing of it.
 
-`CRASH_AT` names a file. A process that comes to the point written there takes the file away and
-kills itself, as abruptly as the kernel can; of several processes that share a file, one does. So a
-point is set while processes run, and is met once. `CLOCK_AHEAD` names a file with the seconds by
-which the clock of the process is ahead.
+`CRASH_AT` names a file with a signal and a point. A process that comes to the point takes the file
+away and sends itself the signal, SIGKILL or SIGSTOP; of several processes that share a file, one
+does. So a point is set while processes run, and is met once. `CLOCK_AHEAD` names a file with the
+seconds by which the clock of the process is ahead.
 
 Points are `before-` or `after-` and what is passed: `append:<event>`, `token:<n>` of an attempt,
 `close` of an attempt's tokens, `blob`, `ack`, `nak`, and `commit` to the database.
@@ -31,15 +31,16 @@ Named = Callable[..., Iterable[str]]
 
 
 def come_to(point: str) -> None:
-    """Die here, if this is the point."""
+    """Die here, or stop, if this is the point."""
     file = Path(os.environ[CRASH_AT])
     try:
-        if file.read_text() != point:
+        number, _, wanted = file.read_text().partition(" ")
+        if wanted != point:
             return
         file.unlink()
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.Signals[number])
 
 
 def guarded(holder: Any, name: str, named: Named) -> None:  # noqa: ANN401 - a class or a module

@@ -1,0 +1,50 @@
+"""The points at which processes die, as data: who, where, and how often the model is tried then.
+
+The points themselves are those of `crash/sitecustomize.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.faults.site import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Who dies, and where; several points are met one after another."""
+
+    role: Role
+    points: tuple[str, ...]
+    attempts: int = 1
+    """How often the model is tried until the turn is settled."""
+
+    def __str__(self) -> str:
+        return " ".join((self.role, *self.points))
+
+
+POINTS = (
+    Crash("gateway", ("before-append:session-opened",)),
+    Crash("gateway", ("after-append:session-opened",)),
+    Crash("gateway", ("before-append:turn-submitted",)),
+    Crash("gateway", ("after-append:turn-submitted",)),
+    Crash("worker", ("before-append:attempt-started",)),
+    Crash("worker", ("after-append:attempt-started",), 2),
+    Crash("worker", ("before-blob",), 2),
+    Crash("worker", ("before-append:prompts-snapshotted",), 2),
+    Crash("worker", ("after-append:prompts-snapshotted",), 2),
+    Crash("worker", ("before-append:context-assembled",), 2),
+    Crash("worker", ("after-append:context-assembled",), 2),
+    Crash("worker", ("before-token:1",), 2),
+    Crash("worker", ("after-token:3",), 2),
+    Crash("worker", ("before-close",), 2),
+    Crash("worker", ("after-close",)),
+    Crash("worker", ("before-append:turn-completed",)),
+    Crash("worker", ("after-append:turn-completed",)),
+    Crash("worker", ("before-ack",)),
+    Crash("worker", ("after-ack",)),
+    Crash("worker", ("after-token:3", "after-append:attempt-started"), 3),
+    Crash("worker", ("after-close", "before-append:turn-completed")),
+    Crash("projector", ("before-commit",)),
+    Crash("projector", ("after-commit",)),
+)

@@ -1,0 +1,112 @@
+"""Clients that come all at once, say everything twice, or leave: one effect, one order."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from tests.faults.client import Client
+from tests.faults.evidence import nothing_is_wrong
+from tests.faults.history import History, Try
+from tests.faults.site import Site
+from tests.parts.openai_behaviours import Echo
+from turnlog.events.call import AttemptEnded
+from turnlog.events.turn import TurnCancelled
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+
+CROWD = 500
+
+
+async def submitted_once(client: Client, key: str, text: str) -> Try:
+    path = f"/v1/sessions/{client.session}/turns"
+    return await client.once("submit", path, {"text": text}, key, text)
+
+
+@pytest.mark.promise("P3", "P5")
+@pytest.mark.parametrize("count", [2, 50])
+@pytest.mark.parametrize(("blueprint", "winners"), [("rejecting", 1), ("assistant", None)])
+async def test_of_commands_at_once_each_wins_or_is_told_that_it_lost(
+    attacked: Site,
+    client: Client,
+    history: History,
+    count: int,
+    blueprint: str,
+    winners: int | None,
+) -> None:
+    gate = asyncio.Event()
+    attacked.provider.will(Echo(gates={0: gate}))
+    await client.open(blueprint)
+    tries = await asyncio.gather(
+        *(submitted_once(client, f"{client.name}-{n}", f"Number {n}") for n in range(count))
+    )
+    gate.set()
+    accepted = [tried for tried in tries if tried.accepted]
+    assert len(accepted) == (winners or count)
+    assert {tried.status for tried in tries if not tried.accepted} <= {409}
+    assert sorted(tried.body["turn"] for tried in accepted) == list(range(1, len(accepted) + 1))
+    await nothing_is_wrong(attacked, history)
+
+
+@pytest.mark.promise("P4")
+async def test_a_command_is_known_again_after_every_process_was_started_anew(
+    attacked: Site, client: Client, history: History
+) -> None:
+    await client.open()
+    first = await submitted_once(client, "again", "Once")
+    await client.watch(first.body["turn"])
+    await attacked.kill(*attacked.all("gateway", "projector", "worker"))
+    await attacked.start_missing()
+    second = await submitted_once(client, "again", "Once")
+    assert (second.status, dict(second.body)) == (first.status, dict(first.body))
+    other = await attacked.service.http.post(
+        f"/v1/sessions/{client.session}/turns",
+        json={"text": "Twice"},
+        headers={"Idempotency-Key": "again"},
+    )
+    assert (other.status_code, other.json()["code"]) == (409, "key-reused")
+    await nothing_is_wrong(attacked, history)
+
+
+@pytest.mark.promise("P7")
+async def test_the_provider_is_left_as_soon_as_a_turn_is_cancelled(
+    attacked: Site, client: Client, history: History
+) -> None:
+    asked = len(attacked.provider.exchanges)
+    attacked.provider.will(Echo(gates={1: asyncio.Event()}))
+    await client.open()
+    turn = await client.submit()
+    exchange = await attacked.provider.exchange(asked + 1)
+    await attacked.service.worker_of(client.session)
+    began = time.monotonic()
+    answer = await attacked.service.http.post(f"/v1/sessions/{client.session}/cancel")
+    assert answer.is_success
+    await exchange.left.wait()
+    print(f"the provider was left {time.monotonic() - began:.2f} s after the cancel")
+    assert (await client.watch(turn)).end == "cancelled"
+    await attacked.service.until(client.session, TurnCancelled)
+    await attacked.service.until(
+        client.session, AttemptEnded, such=lambda ended: ended.outcome == "cancelled"
+    )
+    await nothing_is_wrong(attacked, history)
+
+
+@pytest.mark.promise("P8", "P14")
+async def test_five_hundred_watchers_come_back_at_once_and_all_hear_the_same(
+    attacked: Site, client: Client, history: History
+) -> None:
+    gate, asked = asyncio.Event(), len(attacked.provider.exchanges)
+    attacked.provider.will(Echo(gates={1: gate}))
+    await client.open("persistent")
+    turn = await client.submit()
+    await attacked.provider.exchange(asked + 1)
+    async with asyncio.TaskGroup() as tasks:
+        watching = [tasks.create_task(client.watch(turn)) for _ in range(CROWD)]
+        await attacked.kill(attacked.one("gateway"))
+        await attacked.start_missing()
+        gate.set()
+    assert {task.result().end for task in watching} == {"done"}
+    assert len({task.result().text for task in watching}) == 1
+    await nothing_is_wrong(attacked, history)

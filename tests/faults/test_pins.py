@@ -1,0 +1,74 @@
+"""Files that are edited while a session runs: it goes on as it began, a new one begins anew."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.faults.client import Client
+from tests.faults.history import History
+from tests.faults.site import Site, site
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+
+STRUCTURE = """\
+blueprint: edited
+version: {version}
+layers:
+  persona: {{file: persona.md, keep: always}}
+  rules: {{text: "Rules of version {version}.", keep: always}}
+calls:
+  reply:
+    messages:
+      - system: [persona, rules]
+      - history: recent
+      - user: [input]
+    budget: window
+history:
+  recent: {{}}
+budget:
+  window: {{tokens: 8000, ladder: [{{drop_oldest_pairs: {{history: recent}}}}]}}
+profiles:
+  chat: {{default: true, call: reply}}
+"""
+
+
+def write(folder: Path, version: int) -> None:
+    (folder / "edited").mkdir(parents=True, exist_ok=True)
+    (folder / "edited/blueprint.yaml").write_text(STRUCTURE.format(version=version))
+    (folder / "edited/persona.md").write_text(f"Persona of version {version}.\n")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def attacked(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    write(folder / "blueprints", 1)
+    settings = {"TURNLOG_BLUEPRINTS": str(folder / "blueprints")}
+    async with site(folder, settings) as running:
+        yield running
+
+
+async def system_prompt(at: Site, client: Client) -> str:
+    await client.watch(await client.submit())
+    return str(at.provider.exchanges[-1].body["messages"][0]["content"])  # type: ignore[index]
+
+
+@pytest.mark.promise("P18")
+async def test_a_session_keeps_the_prompts_it_began_with_also_in_processes_started_anew(
+    attacked: Site, history: History
+) -> None:
+    old, new = (Client(attacked.service.http, history) for _ in range(2))
+    await old.open("edited")
+    first = await system_prompt(attacked, old)
+    assert "Persona of version 1." in first
+    assert "Rules of version 1." in first
+    write(attacked.folder / "blueprints", 2)
+    await attacked.kill(*attacked.all("gateway", "worker"))
+    await attacked.start_missing()
+    assert await system_prompt(attacked, old) == first
+    await new.open("edited")
+    said = await system_prompt(attacked, new)
+    assert said == first.replace("version 1", "version 2")

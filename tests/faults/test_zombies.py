@@ -1,0 +1,88 @@
+"""A worker that is stopped at a point, replaced, and goes on: heard of its cost, and of no more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from nats.aio.msg import Msg
+
+from tests.faults.client import Client
+from tests.faults.evidence import nothing_is_wrong
+from tests.faults.extent import rows
+from tests.faults.history import History
+from tests.faults.site import ACK_WAIT, Site
+from tests.parts.processes import ended
+from turnlog.events.call import AttemptEnded
+from turnlog.events.ids import SESSIONS
+from turnlog.events.nats.workers import WORKERS
+from turnlog.events.turn import TurnCompleted, TurnSubmitted
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+
+POINTS = {
+    "after-append:attempt-started": False,
+    "before-append:context-assembled": False,
+    "after-token:3": True,
+    "before-close": True,
+    "after-close": True,
+    "before-append:turn-completed": True,
+}
+"""Where it stops, and whether it can know then what it took."""
+SUITE = ("before-append:context-assembled", "after-token:3", "before-append:turn-completed")
+
+
+@asynccontextmanager
+async def words_about_deliveries(at: Site) -> AsyncGenerator[list[Msg]]:
+    """Listen to all that workers say of what they hold."""
+    heard: list[Msg] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(message)
+
+    nc = at.service.nats.connection.nc
+    listening = await nc.subscribe(f"$JS.ACK.{SESSIONS}.{WORKERS}.>", cb=hear)
+    try:
+        yield heard
+    finally:
+        await listening.unsubscribe()
+
+
+def of_first_delivery(words: list[Msg], place: int) -> list[bytes]:
+    """Give what was said of the first delivery of a turn's event."""
+    return [said.data for said in words if said.subject.split(".")[4:6] == ["1", str(place)]]
+
+
+async def submitted_at(at: Site, session: str) -> int:
+    events = await at.service.events(session)
+    return next(e.stream_sequence for e in events if isinstance(e.event, TurnSubmitted))
+
+
+@pytest.mark.promise("P6", "P7", "P8")
+@pytest.mark.parametrize(("point", "known"), rows(POINTS, SUITE).items(), ids=rows(POINTS, SUITE))
+async def test_a_zombie_is_heard_of_its_cost_and_of_nothing_else(
+    attacked: Site, client: Client, history: History, point: str, *, known: bool
+) -> None:
+    attacked.stop_at("worker", point)
+    await client.open()
+    turn = await client.submit()
+    zombie = await attacked.service.worker_of(client.session)
+    await client.watch(turn)
+    await attacked.service.until(client.session, TurnCompleted)
+    place = await submitted_at(attacked, client.session)
+    await asyncio.sleep(2 * ACK_WAIT)
+    async with words_about_deliveries(attacked) as words:
+        os.kill(zombie, signal.SIGCONT)
+        (process,) = (one for one in attacked.all("worker") if one.pid == zombie)
+        assert await ended(process) == 0
+        await attacked.service.nats.connection.nc.flush()
+        assert of_first_delivery(words, place) == []
+    await attacked.start_missing()
+    await nothing_is_wrong(attacked, history)
+    ended_of = await attacked.service.of_kind(client.session, AttemptEnded)
+    own = [each for each in ended_of if each.attempt == 1][-1]
+    assert (own.usage.known != "unknown") == known
