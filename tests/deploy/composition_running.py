@@ -103,7 +103,7 @@ def free_ports(count: int) -> list[int]:
 
 def host(folder: Path, repository: Path, database: str) -> Host:
     """Prepare a machine whose Postgres is at `database`."""
-    nats, monitor, http = free_ports(3)
+    nats, monitor, http, worker, projector = free_ports(5)
     store = folder / "log"
     for made in (store, folder / "home"):
         made.mkdir()
@@ -114,6 +114,8 @@ def host(folder: Path, repository: Path, database: str) -> Host:
         "0.0.0.0:8700": f"127.0.0.1:{http}",
         "127.0.0.1:8222": f"127.0.0.1:{monitor}",
         "127.0.0.1:8700": f"127.0.0.1:{http}",
+        "127.0.0.1:8701": f"127.0.0.1:{worker}",
+        "127.0.0.1:8702": f"127.0.0.1:{projector}",
         "nats:4222": f"127.0.0.1:{nats}",
         "nats:8222": f"127.0.0.1:{monitor}",
         f"postgresql://turnlog:{SECRETS['POSTGRES_PASSWORD']}@postgres:5432/turnlog": database,

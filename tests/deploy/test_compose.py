@@ -114,6 +114,12 @@ def test_a_service_waits_until_those_it_speaks_to_are_healthy(service: Service) 
     assert all("healthcheck" in SERVICES[name].stanza for name in spoken_to)
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_every_role_is_asked_how_it_is_where_it_tells(role: str) -> None:
+    place = ROLES[role].environment["TURNLOG_HTTP" if role == "gateway" else "TURNLOG_HEALTH"]
+    assert f"127.0.0.1:{place.rpartition(':')[2]}/readyz" in ROLES[role].health[-1]
+
+
 def test_only_the_gateway_is_reached_from_outside_and_from_this_host_alone() -> None:
     published = {name: service.stanza.get("ports", []) for name, service in SERVICES.items()}
     assert {name: ports for name, ports in published.items() if ports} == {
