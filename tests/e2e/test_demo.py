@@ -109,7 +109,20 @@ def test_the_lesson_can_be_gone_on_with_explained_and_audited() -> None:
         assert process.wait(HANGS) == 0
 
 
-@pytest.mark.parametrize(("name", "replies"), [("assistant", 3), ("trickster", 5)])
+def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
+    with demo("game-master", "--exit") as process:
+        shown, _ = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, shown
+    assert "Her eyes go to the sea." in evened(shown)
+    assert "the prompt  trim        input" in shown
+    assert "the prompt  lower_tier  npc" in shown
+    assert "segment 1, version 2" in shown
+    assert "prompts   each reads back byte for byte as it was sent" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "replies"), [("assistant", 3), ("trickster", 5), ("game-master", 3)]
+)
 def test_a_demo_asks_a_real_model_where_there_is_one(name: str, replies: int) -> None:
     server = [sys.executable, "-m", "tests.parts.openai_server", "--reply", "I am on the wire."]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as model:

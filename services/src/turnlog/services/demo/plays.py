@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from turnlog.services.demo import araquem, assistant, trickster
+from turnlog.services.demo import araquem, assistant, game_master, trickster
 from turnlog.services.demo.stage import Stage
 
-Name = Literal["trickster", "assistant", "araquem"]
+Name = Literal["trickster", "assistant", "araquem", "game-master"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +31,7 @@ def play_named(name: Name) -> Play:
             return Play(assistant.SCRIPT, assistant.perform)
         case "araquem":
             return Play(araquem.SCRIPT, araquem.perform)
+        case "game-master":
+            return Play(game_master.SCRIPT, game_master.perform)
         case _ as never:
             assert_never(never)

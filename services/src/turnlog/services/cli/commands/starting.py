@@ -68,8 +68,8 @@ def run(role: Role) -> None:
 
 def demo(
     name: Annotated[
-        Literal["trickster", "assistant", "araquem"],
-        typer.Argument(metavar="[NAME]", help="Which one: trickster, assistant or araquem."),
+        Literal["trickster", "assistant", "araquem", "game-master"],
+        typer.Argument(metavar="[NAME]", help="trickster, assistant, araquem or game-master."),
     ] = "trickster",
     *,
     data_dir: Annotated[

@@ -1,0 +1,123 @@
+"""The demo of the game master: three turns by a lighthouse, the last one over its budget.
+
+The library is filled first, as an author does, and edited at the end: the prompts of before read
+back as they were sent. A player's long speech shows what a ladder takes, step by step.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import JsonValue
+from rich.table import Table
+
+from turnlog.events.manifest import Manifest
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.screens.history import SAID
+from turnlog.services.cli.screens.palette import QUIET
+from turnlog.services.cli.screens.prompt import prompt_screen
+from turnlog.services.cli.talk.conversation import Conversation, opened, posted
+from turnlog.services.demo.stage import Stage
+from turnlog.services.gateway.payloads.segments import SegmentsImported
+from turnlog.services.gateway.payloads.turns import Submitted
+
+SCRIPT: Final = "scripted/game-master"
+PLACE: Final[dict[str, JsonValue]] = {
+    "entry_point": "ep.lighthouse",
+    "world": "world.shoals",
+    "ruleset": "ruleset.plain",
+}
+KEEPER: Final = "npc.mara"
+SEGMENTS: Final[tuple[tuple[str, str | None, str, dict[str, JsonValue]], ...]] = (
+    ("core", None, "You tell a story with one player. Speak to them as `you`.", {}),
+    ("core", None, "Never decide what the player does, thinks or feels.", {}),
+    ("ruleset", "ruleset.plain", "What is likely happens. What is not needs a good plan.", {}),
+    ("world", "world.shoals", "The shoals move in the night; pilots grow old or rich.", {}),
+    ("entry", "ep.lighthouse", "A lighthouse stands on the last rock. Its light is out.", {}),
+    ("entry_start", "ep.lighthouse", "Begin with the sound of the sea.", {}),
+    ("npc", KEEPER, "Mara keeps the light. She is tired and polite.", {"priority": "high"}),
+    ("npc", KEEPER, "She was paid to leave it dark.", {"tier": 1}),
+    ("npc", KEEPER, "Her brother is on the ship that must not be seen.", {"tier": 2}),
+    ("npc", KEEPER, "Mara looks at the sea.", {"type": "npc_cue"}),
+)
+SPEECH: Final = (
+    "I tell her what I saw from the boat. The buoys are gone and the bell is tied up. "
+    "Whoever did that knows the channel. I think she knows them. "
+)
+
+
+async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
+    """Play it; gives its session, and what to do next."""
+    rows: JsonValue = [_row(*segment) for segment in SEGMENTS]
+    answer = await posted(stage.client, "/v1/segments/import", {"segments": rows})
+    imported = SegmentsImported.model_validate_json(answer)
+    session = (await opened(stage.client, "game-master", PLACE)).session
+    await stage.scene("A story", f"session {session} · {imported.rows} segments · {model}")
+    await _play(stage, session, "I knock at the lighthouse door.", tier=0)
+    await _play(stage, session, "I ask her why the light is dark.", tier=1)
+    await _play(stage, session, SPEECH * 8, tier=2, token_budget=225)
+    await stage.events(session)
+    reader = Reader(stage.client)
+    last = await reader.prompt(session, "3.1")
+    await stage.scene("What the model was sent", "ten delimited layers, within 225 tokens")
+    stage.console.print(prompt_screen(last))
+    await stage.scene("What was cut to fit", "each step of the ladder until it changes nothing")
+    stage.console.print(_steps(last.manifest))
+    await _edit(stage, imported)
+    await stage.proof(session)
+    return session, _next(stage, session)
+
+
+def _row(scope: str, ref: str | None, content: str, more: dict[str, JsonValue]) -> JsonValue:
+    return {"scope": scope, "content": content, **({"ref": ref} if ref else {}), **more}
+
+
+async def _play(
+    stage: Stage, session: str, text: str, tier: int, token_budget: int | None = None
+) -> None:
+    """Put a turn with what the application knows of the game."""
+    inputs: dict[str, JsonValue] = {
+        "game_state": "Night, ebb tide. The player is alone.",
+        "player": "A pilot with a bad knee.",
+        "npcs": [{"npc": KEEPER, "tier": tier}],
+    }
+    if token_budget:
+        inputs["token_budget"] = token_budget
+    stage.console.print()
+    await stage.type("you", SAID, text if len(text) < len(SPEECH) * 2 else f"{SPEECH}(...)")
+    form: JsonValue = {"text": text, "inputs": inputs}
+    submitted = await posted(stage.client, f"/v1/sessions/{session}/turns", form)
+    turn = Submitted.model_validate_json(submitted)
+    await stage.show(Conversation(stage.client, session), turn)
+
+
+def _steps(manifest: Manifest) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False)
+    for title in ("limit of", "step", "on", "tokens before", "after"):
+        table.add_column(title)
+    for step in manifest.steps:
+        numbers = (f"{step.before:,}", f"{step.after:,}")
+        table.add_row(step.section or "the prompt", step.step, step.on, *numbers)
+    return table
+
+
+async def _edit(stage: Stage, imported: SegmentsImported) -> None:
+    """Change a text that all three prompts were made of."""
+    if not imported.added:
+        return
+    await stage.scene(
+        "A segment is edited", "the next call is given it; no prompt of before changes"
+    )
+    change = {"content": "You tell a story with one player. Be brief."}
+    answer = await stage.client.patch(f"/v1/segments/{imported.added[0]}", json=change)
+    answer.raise_for_status()
+    stage.console.print(f"segment {imported.added[0]}, version {answer.json()['version']}")
+
+
+def _next(stage: Stage, session: str) -> tuple[str, ...]:
+    http, turnlog = stage.where.http, stage.where.turnlog
+    return (
+        f"curl {http}/v1/sessions/{session}/calls/3.1/assembly",
+        f"{turnlog} segments list --scope npc --url {http}",
+        f"{turnlog} prompt {session} 1.1 --url {http}",
+    )
