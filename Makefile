@@ -10,7 +10,7 @@ STAMP := .venv/installed
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench docs pins clean
+.PHONY: help install run test check bench faults soak docs pins clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,12 @@ check: install ## ruff, mypy, pyright and the import contracts
 
 bench: install ## take every figure (ARGS=--long goes further; ARGS=turn takes one family)
 	$(BIN)/python -m benchmarks $(ARGS)
+
+faults: install ## every fault there is, at every point (about half an hour)
+	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults $(ARGS)
+
+soak: install ## attack a service at random (ARGS='--minutes 60 --seed 7')
+	$(BIN)/python -m tests.faults.soak $(ARGS)
 
 docs: install ## write the generated references again
 	@for program in $(wildcard docs/generate/*.py); do $(BIN)/python $$program || exit 1; done

@@ -69,6 +69,7 @@ def test_a_sound_session_has_nothing_to_find() -> None:
     assert blobs_needed(EVENTS) == tuple(BLOBS)
 
 
+@pytest.mark.promise("P17")
 @pytest.mark.parametrize("place", range(len(EVENTS) - 1))
 def test_one_altered_byte_is_found_at_the_event_behind_it(place: int) -> None:
     event = EVENTS[place]
@@ -86,6 +87,7 @@ def test_an_altered_last_event_is_found_by_whoever_noted_it() -> None:
     assert checks(EVENTS, noted) == []
 
 
+@pytest.mark.promise("P17")
 def test_a_missing_end_is_found_by_whoever_noted_it_and_by_nobody_else() -> None:
     assert checks(EVENTS[:-3]) == []
     noted = Noted(LAST.sequence, LAST.head.hash)
