@@ -38,6 +38,18 @@ class ReadLog(MemoryLog):
         return await super().between(tenant, session, after, upto)
 
 
+@dataclass
+class LaggingLog(MemoryLog):
+    """A log whose followers have come as far as `upto` and no further."""
+
+    upto: Recorded | None = None
+
+    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+        if self.upto is not None and not leader:
+            return self.upto
+        return await super().last(tenant, session, leader=leader)
+
+
 @pytest.fixture
 def log() -> ReadLog:
     return ReadLog()
@@ -120,3 +132,20 @@ async def test_many_who_ask_at_once_read_a_session_once(house: House, log: ReadL
     states = await asyncio.gather(*(other.load_open(TENANT, "s") for _ in range(20)))
     assert log.reads.count("between") == 1
     assert len({id(state) for state in states}) == 1
+
+
+async def test_nobody_is_refused_by_what_a_follower_that_lags_still_says() -> None:
+    log = LaggingLog()
+    house = House(log)
+    await house.open()
+    submitted = await house.submit("One")
+    log.upto = submitted
+    await house.answer(submitted)
+    another_gateway = house.sessions_of("/test/another")
+    await another_gateway.act(TENANT, "s", ExcludeTurn(1), BY)
+    assert house.names()[-1] == "turn-excluded"
+    log.upto = house.events()[-1]
+    await house.sessions.act(TENANT, "s", RestoreTurn(1), BY)
+    a_third = house.sessions_of("/test/third")
+    await a_third.act(TENANT, "s", ExcludeTurn(1), BY)
+    assert house.names()[-1] == "turn-excluded"

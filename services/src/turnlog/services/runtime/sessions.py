@@ -204,7 +204,8 @@ class Sessions:
         return None if isinstance(decided, Done) else await self._appended(state, decided, asked)
 
     async def _surely(self, asked: _Asked) -> Done:
-        state = await self.load(asked.tenant, asked.session)
+        """Act on the leader's state: a refusal is proved by no append, so it must not be stale."""
+        state = await self.load(asked.tenant, asked.session, leader=True)
         for _ in range(MOST_TRIES):
             decided = await self._decided(state, asked)
             if isinstance(decided, Done):
