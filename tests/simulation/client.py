@@ -15,13 +15,24 @@ from itertools import count
 from typing import Final, Literal
 
 from fastapi import Request, Response
-from pydantic import BaseModel
 
 from tests.faults.history import History, Try
 from tests.simulation.http import Answer, Handler, asked
 from tests.simulation.kinds import CHOICES, SIGNALS
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.roles import TENANT, Gateway
+from turnlog.projections.session.commands import (
+    CancelTurn,
+    CloseSession,
+    Command,
+    ExcludeTurn,
+    RecordChoice,
+    RedactReply,
+    RestoreTurn,
+    SendSignal,
+    SubmitTurn,
+)
+from turnlog.projections.window.material import Material
 from turnlog.services.gateway import commands, turns
 from turnlog.services.gateway.caller import Caller
 from turnlog.services.gateway.payloads.asked import (
@@ -43,13 +54,15 @@ class Client:
 
     name: str
     session: str
-    lesson: bool
+    material: Material
     loop: SimulatedLoop
     gateway: Gateways
     """Picks one that is there."""
     history: History
     watch: Callable[[str, int], None]
     """Begins to watch a turn."""
+    wanted: dict[str, Command] = field(default_factory=dict[str, Command])
+    """What each key stands for."""
     keys: count[int] = field(default_factory=lambda: count(1))
     turn: int = 0
     """The latest it knows of."""
@@ -66,61 +79,72 @@ class Client:
 
     async def _step(self) -> None:
         turn = self.chance.randint(1, max(1, self.turn))
-        match self.chance.choices(_DEEDS, _IN_A_LESSON if self.lesson else _WEIGHTS)[0]:
+        match self.chance.choices(_DEEDS, _IN_A_LESSON if self.material.phases else _WEIGHTS)[0]:
             case "submit":
                 await self._submit()
             case "cancel":
                 form = CancelForm(turn=turn if self.chance.random() < 0.3 else None)
-                await self._act("cancel", form, partial(commands.cancel_turn, form=form))
+                act = partial(commands.cancel_turn, form=form)
+                await self._act("cancel", CancelTurn(form.turn), act)
             case "exclude":
-                handler = partial(commands.exclude_turn, turn=turn)
-                await self._act(f"exclude {turn}", None, handler)
+                act = partial(commands.exclude_turn, turn=turn)
+                await self._act(f"exclude {turn}", ExcludeTurn(turn), act)
             case "restore":
-                handler = partial(commands.restore_turn, turn=turn)
-                await self._act(f"restore {turn}", None, handler)
+                act = partial(commands.restore_turn, turn=turn)
+                await self._act(f"restore {turn}", RestoreTurn(turn), act)
             case "redact":
                 redact = RedactForm(turn=turn, reason="on request")
-                await self._act("redact", redact, partial(commands.redact_reply, form=redact))
+                command = RedactReply(turn, redact.reason, commands.OPERATOR, "-")
+                await self._act("redact", command, partial(commands.redact_reply, form=redact))
             case "choose":
                 await self._choose()
             case "close":
                 close = CloseForm()
-                await self._act("close", close, partial(commands.close_session, form=close))
+                act = partial(commands.close_session, form=close)
+                await self._act("close", CloseSession(close.reason), act)
 
     async def _choose(self) -> None:
+        phases = self.material.phases
+        assert phases is not None
         if self.chance.random() < 0.7:
             form = ChoiceForm(choice=self.chance.choice(CHOICES))
-            return await self._act("choice", form, partial(commands.record_choice, form=form))
+            command = RecordChoice(form.choice, phases)
+            return await self._act("choice", command, partial(commands.record_choice, form=form))
         signal = SignalForm(signal=self.chance.choice(SIGNALS))
-        return await self._act("signal", signal, partial(commands.send_signal, form=signal))
+        sent = SendSignal(signal.signal, phases)
+        return await self._act("signal", sent, partial(commands.send_signal, form=signal))
 
     async def _submit(self) -> None:
-        key = self._key()
-        form = TurnForm(text=f"{key} says " + "so " * self.chance.randint(0, 12))
+        key, blueprint = self._key(), self.material.blueprint
+        text = f"{key} says " + "so " * self.chance.randint(0, 12)
+        form = TurnForm(text=text)
+        self.wanted[key] = SubmitTurn(text, blueprint.policies, self.material.phases)
 
         def handler(gateway: Gateway) -> object:
             caller = Caller(TENANT, f"POST {self.session}/turns", key)
             return turns.submit_turn(self.session, caller, gateway.desk, form, PLAIN)
 
-        answer = await self._insist("submit", key, form.text, handler)
+        answer = await self._insist("submit", key, text, handler)
         if answer and answer.status < 300:
             self.turn = int(answer.body["turn"])
             self.watch(self.session, self.turn)
 
-    async def _act(self, what: str, form: BaseModel | None, act: Callable[..., object]) -> None:
+    async def _act(self, what: str, command: Command, act: Callable[..., object]) -> None:
         key = self._key()
+        self.wanted[key] = command
 
         def handler(gateway: Gateway) -> object:
             caller = Caller(TENANT, f"POST {self.session}/{what}", key)
             return act(self.session, asked=caller, desk=gateway.desk, response=Response())
 
-        del form
         await self._insist(what, key, None, handler)
 
     def _key(self) -> str:
         return f"{self.name}-{next(self.keys)}"
 
-    async def _insist(self, what: str, key: str, text: str | None, handler: object) -> Answer | None:
+    async def _insist(
+        self, what: str, key: str, text: str | None, handler: object
+    ) -> Answer | None:
         """Ask until there is an answer, and sometimes more often than that."""
         handle: Handler = handler  # type: ignore[assignment]
         while True:

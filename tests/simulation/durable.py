@@ -31,7 +31,9 @@ class Durable:
     server: Server
     ack_wait: float
     ready: list[Stored] = field(default_factory=list[Stored])
-    pending: dict[int, tuple[Stored, float]] = field(default_factory=dict[int, tuple[Stored, float]])
+    pending: dict[int, tuple[Stored, float]] = field(
+        default_factory=dict[int, tuple[Stored, float]]
+    )
     """By stream sequence: the message, and when it is handed to somebody else."""
     delivered: dict[int, int] = field(default_factory=dict[int, int])
     asking: list[tuple[float, Packet]] = field(default_factory=list[tuple[float, Packet]])

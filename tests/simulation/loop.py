@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from turnlog.services.runtime.tasks import stopped
 
@@ -26,10 +26,12 @@ class Stuck(Exception):
     """Nothing is left that could ever happen, or time has run away."""
 
 
-class SimulatedLoop(asyncio.AbstractEventLoop):
+class SimulatedLoop:
     """Runs everything in one thread, in an order that the chance given alone decides."""
 
     def __init__(self, chance: random.Random, until: float) -> None:
+        self.itself = cast("asyncio.AbstractEventLoop", self)
+        """The same, as asyncio knows it; of what a loop has, it has what the house calls."""
         self.chance = chance
         self.until = until
         self.outside = copy_context()
@@ -49,23 +51,23 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return BEGAN + timedelta(seconds=self._now + wrong_by)
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = asyncio.Handle(callback, args, self.itself, context)
         self._ready.append(handle)
         return handle
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any,
+        self, delay: float, callback: Callable[..., object], *args: object,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:  # fmt: skip
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[..., object], *args: Any,
+        self, when: float, callback: Callable[..., object], *args: object,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:  # fmt: skip
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle = asyncio.TimerHandle(when, callback, args, self.itself, context)
         self._made += 1
         heapq.heappush(self._timers, (when, self._made, handle))
         return handle
@@ -75,16 +77,16 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._ready += handles
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        return asyncio.Future(loop=self.itself)
 
     def create_task(
         self,
-        coro: Coroutine[Any, Any, Result],  # type: ignore[override]
+        coro: Coroutine[Any, Any, Result],
         *,
         name: str | None = None,
         context: Context | None = None,
     ) -> asyncio.Task[Result]:
-        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        task = asyncio.Task(coro, loop=self.itself, name=name, context=context)
         process = (context or copy_context()).get(PROCESS)
         if process is not None:
             process.tasks[task] = None
@@ -108,7 +110,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run until `work` is done; raises `Stuck` where it cannot be."""
-        asyncio.events._set_running_loop(self)
+        asyncio.events._set_running_loop(self.itself)
         try:
             task = self.create_task(work)
             while not task.done():

@@ -12,8 +12,10 @@ from typing import Final, get_args
 from tests.simulation.kinds import FORBIDDEN, SIGNALS
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.weather import CLEARS, Weather
+from turnlog.events.turn import Finish
 from turnlog.projections.session.phasing import TRANSITION
 from turnlog.projections.window.request import ChatMessage, Request
+from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.worker.model.exchange import (
     Finished,
     ModelRequest,
@@ -22,7 +24,6 @@ from turnlog.services.worker.model.exchange import (
     Usage,
 )
 from turnlog.services.worker.model.failures import FailureCode, ModelFailure
-from turnlog.services.runtime.prices import PriceTable
 
 WORDS: Final = ("Yes. ", "no ", "it depends, ", "of course! ", "\u00fcber\U0001f600 ", "a\n")
 CODES: Final[tuple[FailureCode, ...]] = get_args(FailureCode)
@@ -36,6 +37,8 @@ class SimulatedModel:
     weather: Weather
     asked: list[tuple[datetime, str]] = field(default_factory=list[tuple[datetime, str]])
     """When it was asked, and the digest of what it was asked."""
+    said: list[str] = field(default_factory=list[str])
+    """Texts it said to their end."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
         """See `Model.stream`."""
@@ -43,12 +46,16 @@ class SimulatedModel:
         self.asked.append((self.loop.clock(), _digest(request)))
         bad = self.loop.time() < CLEARS and chance.random() < self.weather.failing
         await asyncio.sleep(chance.random() * 2)
+        text = ""
         for _ in range(chance.randint(0 if bad else 1, 6)):
             await asyncio.sleep(chance.random() * (4 if chance.random() < 0.2 else 0.5))
-            yield TextDelta(FORBIDDEN if chance.random() < 0.03 else chance.choice(WORDS))
+            piece = FORBIDDEN if chance.random() < 0.03 else chance.choice(WORDS)
+            text += piece
+            yield TextDelta(piece)
         if bad:
             await asyncio.sleep(chance.choice((0.0, 0.0, 90.0)))
             raise ModelFailure(chance.choice(CODES), retry_after=chance.choice((None, 3.0)))
+        self.said.append(text)
         yield _end(chance, request)
 
     async def prices(self) -> PriceTable:
@@ -58,7 +65,7 @@ class SimulatedModel:
 
 def _end(chance: random.Random, request: ModelRequest) -> Finished:
     usage = Usage(40, 20) if chance.random() < 0.7 else None
-    finish = "length" if chance.random() < 0.1 else "stop"
+    finish: Finish = "length" if chance.random() < 0.1 else "stop"
     signal = chance.choice((*SIGNALS, "nonsense"))
     asks = bool(request.tools) and chance.random() < 0.4
     tools = (ToolCall("t1", TRANSITION, f'{{"signal": "{signal}"}}'),) if asks else ()

@@ -38,7 +38,7 @@ def wrong_words(
     """Give what was said by somebody who knew that it was not theirs to say."""
     turns = {place: turn for events in log.values() for place, turn in _turns(events, stored)}
     for each in said:
-        turn = turns[each.by[0]]
+        turn = turns.get(each.by[0], Turn("a turn that is no longer there"))
         if each.word == "ack":
             if turn.settled_at is None or turn.settled_at > each.at:
                 yield f"{turn.name} was acknowledged before it was settled"

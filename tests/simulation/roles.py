@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import count
 from typing import Any, Final, cast
 
-from faststream.nats import NatsMessage
+from faststream.nats.message import NatsMessage
 from nats import errors
 
 from tests.parts.house import NoOlderCommands
@@ -56,7 +56,8 @@ class Making:
 
     take: Take = app.take
     over: Over = lambda jetstream: jetstream
-    completing: Callable[[Answering], Answering] = lambda answering: answering
+    asking: Callable[[Sessions], Sessions] = lambda sessions: sessions
+    among: Callable[[Answering], Answering] = lambda answering: answering
 
 
 @dataclass(eq=False)
@@ -89,22 +90,18 @@ def role(name: str, server: Server, making: Making, wrong_by: float) -> Role:
     return Role(process, wire, on, sessions, BlueprintStore(on.blobs))
 
 
-def desk(made: Role) -> Desk:
-    """Give what the gateway's handlers work with; there are no read models."""
-    return Desk(
-        settings=GatewaySettings.model_construct(tenant=TENANT, keep_alive=15.0),
-        log=made.on.log,
-        tokens=made.on.tokens,
-        sessions=made.sessions,
-        shelves=cast("Any", None),
-        gathering=gathering(made),
-        blueprints=made.blueprints,
-        library=Library(()),
-        store=cast("Any", None),
-        bell=cast("Any", None),
-        tracing=tracing("simulated", None),
-        durability=cast("Any", None),
-    )
+def desk(made: Role, sessions: Sessions) -> Desk:
+    """Give what the gateway's handlers work with; read models and the library are left out."""
+    parts: dict[str, Any] = {each.name: None for each in fields(Desk)}
+    parts |= {
+        "settings": GatewaySettings.model_construct(tenant=TENANT, keep_alive=15.0),
+        "log": made.on.log,
+        "tokens": made.on.tokens,
+        "sessions": sessions,
+        "blueprints": made.blueprints,
+        "stopping": asyncio.Event(),
+    }
+    return Desk(**parts)
 
 
 def gathering(made: Role) -> Gathering:
@@ -132,7 +129,9 @@ class Worker:
                 raw = await self.role.wire.request(PULL, timeout=PULL_SECONDS)
                 place = raw.metadata
                 HOLDING.set((place.sequence.stream, place.num_delivered))
-                await self.take(NatsMessage(raw, raw.data, correlation_id="", message_id=""), self.answering)
+                await self.take(
+                    NatsMessage(raw, raw.data, correlation_id="", message_id=""), self.answering
+                )
             HOLDING.set(None)
 
 
@@ -155,7 +154,7 @@ def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> 
         tracing=tracing("simulated", None),
         ack_wait=server.ack_wait,
     )
-    return Worker(made, model, making.completing(answering), making.take)
+    return Worker(made, model, making.among(answering), making.take)
 
 
 @dataclass(eq=False)
@@ -169,7 +168,7 @@ class Gateway:
 def gateway(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> Gateway:
     """Make a gateway."""
     made = role(name, server, making, wrong_by)
-    return Gateway(made, desk(made))
+    return Gateway(made, desk(made, making.asking(made.sessions)))
 
 
 def loop_of(made: Role) -> SimulatedLoop:

@@ -1,4 +1,4 @@
-"""The simulated server: it stores by compare-and-set, answers gets, republishes and hands out turns.
+"""The simulated server: it stores by compare-and-set, answers gets, and hands out turns.
 
 It does what `nats-server` was seen to do, as far as the house can tell the difference: an
 expectation guards a batch, a direct get may come from a replica that lags, what is republished may
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 
 from tests.simulation.acks import Acks
 from tests.simulation.durable import PULL, Durable
-from tests.simulation.loop import SimulatedLoop
+from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.stream import Stored, Stream, key_of
 from tests.simulation.weather import Weather
 from tests.simulation.wire import ACKS, Holding, Packet, Wire
@@ -32,6 +32,8 @@ WRONG_LAST, INCOMPLETE, NO_MESSAGE = 10071, 10176, 10037
 STREAMS: Final = {"session": SESSIONS, "tokens": TOKENS, "blob": BLOBS, "snapshot": SNAPSHOTS}
 LIVELY: Final = frozenset({SESSIONS, TOKENS})
 LONGEST_LAG: Final = 3.0
+DANGER: Final = {SESSIONS: 1.0, TOKENS: 5.0, BLOBS: 0.0, SNAPSHOTS: 0.0}
+"""How dangerous it is to send something there: little time lies between a reply and its record."""
 
 
 @dataclass(eq=False)
@@ -42,6 +44,8 @@ class Server:
     weather: Weather
     ack_wait: float
     wires: list[Wire] = field(default_factory=list[Wire])
+    spite: Callable[[Process], None] = lambda _: None
+    """Called with a process that is to be killed now."""
     acks: Acks = field(default_factory=Acks)
     _batches: dict[str, list[Packet]] = field(default_factory=dict[str, list[Packet]])
     _down_until: float = 0.0
@@ -153,7 +157,7 @@ class Server:
             batch = self._batches.setdefault(name, [])
             batch.append(packet)
             if COMMIT not in headers:
-                return
+                return None
             del self._batches[name]
             if len(batch) != int(headers[NUMBER]):
                 return self._denied(packet, INCOMPLETE)
@@ -162,7 +166,12 @@ class Server:
         if expected is not None and int(expected) != (found.sequence if found else 0):
             return self._denied(packet, WRONG_LAST)
         stored = [self._stored(stream, each) for each in batch]
-        return self.answer(packet, {"seq": stored[-1].sequence}, headers=_headers(stream, stored[-1]))
+        # A token's end has a reply; the others are too many to die of
+        if packet.reply and packet.wire.happens(self.weather.spite * DANGER[stream.name]):
+            self.spite(packet.wire.process)
+        return self.answer(
+            packet, {"seq": stored[-1].sequence}, headers=_headers(stream, stored[-1])
+        )
 
     def _stored(self, stream: Stream, packet: Packet) -> Stored:
         stored = stream.store(packet.subject, self.loop.clock(), packet.data, packet.holding)

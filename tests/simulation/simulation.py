@@ -21,21 +21,20 @@ from structlog.typing import EventDict
 from tests.faults.history import History
 from tests.simulation.client import Client
 from tests.simulation.kinds import LESSON, dialogue, lesson
-from tests.simulation.loop import SimulatedLoop, Stuck
+from tests.simulation.loop import Process, SimulatedLoop, Stuck
 from tests.simulation.roles import TENANT, Gateway, Making, Role, Worker, gateway, worker
 from tests.simulation.server import Server
 from tests.simulation.watcher import Watcher
-from tests.simulation.weather import CLEARS, ENDS, weather
+from tests.simulation.weather import CLEARS, ENDS, Weather, weather
 from turnlog.events.codec import read
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.blueprint.schema import reach
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
-from turnlog.services.runtime.sessions import By
 from turnlog.projections.window.material import Material
-from turnlog.projections.window.request import canonical
+from turnlog.services.runtime.sessions import By
 
 ACK_WAIT: Final = 10.0
 AS_IT_IS: Final = Making()
@@ -47,17 +46,21 @@ class Simulation:
 
     seed: int
     making: Making = AS_IT_IS
+    under: Weather | None = None
+    """A weather of its own; without one the seed makes it."""
     history: History = field(default_factory=History)
     watchers: list[Watcher] = field(default_factory=list[Watcher])
     gateways: list[Gateway] = field(default_factory=list[Gateway])
     workers: list[Worker] = field(default_factory=list[Worker])
-    blueprints: dict[str, Blueprint] = field(default_factory=dict[str, Blueprint])
+    clients: list[Client] = field(default_factory=list[Client])
+    materials: dict[str, Material] = field(default_factory=dict[str, Material])
+    """What each session is made from."""
     complaints: list[str] = field(default_factory=list[str])
     """What broke without anybody being told."""
 
     def __post_init__(self) -> None:
-        self.chance = random.Random(self.seed)
-        self.weather = weather(self.chance)
+        self.chance = random.Random(self.seed)  # noqa: S311 - it guards nothing
+        self.weather = self.under or weather(self.chance)
         self.loop = SimulatedLoop(self.chance, ENDS)
         self.server = Server(self.loop, self.weather, ACK_WAIT)
         self._made = 0
@@ -77,18 +80,23 @@ class Simulation:
             self.complaints += self.loop.complaints
             self._wind_up()
 
+    @property
+    def roles(self) -> list[Role]:
+        """Every process there ever was."""
+        gateways = [each.role for each in self.gateways]
+        return [*gateways, *(each.role for each in self.workers)]
+
     def _wind_up(self) -> None:
-        roles = [each.role for each in (*self.gateways, *self.workers)]
-        for role in roles:
+        for role in self.roles:
             role.wire.closed = True
             role.process.revive()
-        tasks = (task for role in roles for task in tuple(role.process.tasks))
+        tasks = (task for role in self.roles for task in tuple(role.process.tasks))
         self.loop.wind_up([*tasks, *self._watching])
 
     @property
     def log(self) -> dict[str, list[Recorded]]:
         """Every session's events as they are stored."""
-        found: dict[str, list[Recorded]] = {session: [] for session in self.blueprints}
+        found: dict[str, list[Recorded]] = {session: [] for session in self.materials}
         for recorded in self._newly_read():
             found[recorded.session].append(recorded)
         return found
@@ -99,12 +107,13 @@ class Simulation:
         for _ in range(self.chance.randint(1, 3)):
             self._worker()
         sessions = [await self._open(f"s{n}") for n in range(self.chance.randint(1, 3))]
+        self.server.spite = self._kill_it
         self._spoil()
         async with asyncio.TaskGroup() as clients:
             for session in sessions:
-                for number in range(self.chance.choice((1, 1, 2))):
-                    client = self._client(session, number)
-                    clients.create_task(client.run(self.chance.randint(2, 8)))
+                for number in range(self.chance.choice((1, 2, 3))):
+                    self.clients.append(self._client(session, number))
+                    clients.create_task(self.clients[-1].run(self.chance.randint(2, 9)))
         await self._settled()
         for task in self._watching:
             await task
@@ -125,14 +134,16 @@ class Simulation:
         made.begin()
 
     async def _open(self, session: str) -> str:
-        teaching = self.chance.random() < 0.4
-        blueprint = lesson(self.chance) if teaching else dialogue(self.chance)
-        self.blueprints[session] = blueprint
+        if self.chance.random() < 0.4:
+            material = Material(lesson(self.chance), LESSON)
+        else:
+            material = Material(dialogue(self.chance))
+        self.materials[session] = material
         role = self.gateways[0].role
         self._newly_read()
         while session not in self._states:
             with suppress(Unavailable, Refused):
-                await role.process.spawn(_opened(role, session, blueprint, teaching))
+                await role.process.spawn(_opened(role, session, material))
             self._newly_read()
         return session
 
@@ -140,7 +151,7 @@ class Simulation:
         return Client(
             f"{session}c{number}",
             session,
-            self.blueprints[session].phases is not None,
+            self.materials[session],
             self.loop,
             self._some_gateway,
             self.history,
@@ -171,16 +182,16 @@ class Simulation:
                 self.loop.call_later(self.chance.random() * CLEARS, fault)
 
     def _some_role(self) -> Role:
-        alive = [each.role for each in (*self.gateways[-2:], *self.workers)]
-        return self.chance.choice([role for role in alive if role.process.alive])
+        return self.chance.choice([role for role in self.roles if role.process.alive])
 
     def _kill(self) -> None:
-        role = self._some_role()
-        role.process.kill()
-        again = self._worker if role.process.name.startswith("worker") else self._gateway_again
+        self._kill_it(self._some_role().process)
+
+    def _kill_it(self, process: Process) -> None:
+        process.kill()
+        again = self._worker if process.name.startswith("worker") else self._gateway_again
         self.loop.call_later(self.chance.random() * 5, again)
-        if again == self._gateway_again:
-            self.gateways.sort(key=lambda each: each.role.process.alive)
+        self.gateways.sort(key=lambda each: each.role.process.alive)
 
     def _gateway_again(self) -> None:
         self.gateways.append(self._gateway())
@@ -196,7 +207,7 @@ class Simulation:
 
     async def _settled(self) -> None:
         """Wait until the weather is clear and no turn is open."""
-        while self.loop.time() < CLEARS or self.open:
+        while self.loop.time() < CLEARS or self.open:  # noqa: ASYNC110 - the log is looked at
             await asyncio.sleep(ACK_WAIT / 2)
 
     @property
@@ -216,13 +227,14 @@ class Simulation:
 
 def _told(logger: object, name: str, log: EventDict) -> EventDict:
     del logger, name
-    told = "".join(traceback.format_exception(sys.exception())) if log.get("exc_info") else ""
-    return log | {"told": told}
+    if log.get("exc_info"):
+        log["told"] = "".join(traceback.format_exception(sys.exception()))
+    return log
 
 
-async def _opened(role: Role, session: str, blueprint: Blueprint, teaching: bool) -> None:  # noqa: FBT001
-    ref = await role.blueprints.pin(TENANT, blueprint)
-    cartridge = await role.blueprints.pin_cartridge(TENANT, LESSON) if teaching else None
-    material = Material(blueprint, LESSON) if teaching else Material(blueprint)
+async def _opened(role: Role, session: str, material: Material) -> None:
+    blueprint, store = material.blueprint, role.blueprints
+    ref = await store.pin(TENANT, blueprint)
+    cartridge = await store.pin_cartridge(TENANT, material.cartridge) if material.phases else None
     command = OpenSession(ref, "one", reach(blueprint), {}, cartridge, material.phases)
     await role.sessions.act(TENANT, session, command, By("tester"))

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from tests.faults.checker import Evidence, check
-from tests.faults.history import History
+from tests.faults.checker import Evidence, Finding, check
+from tests.faults.history import History, Try
 from tests.faults.settling import settled
-from tests.simulation import owning
+from tests.simulation import linear, owning
 from tests.simulation.loop import BEGAN
-from tests.simulation.roles import TENANT
 from tests.simulation.simulation import ACK_WAIT, Simulation
 from tests.simulation.stream import Stream
 from tests.simulation.weather import CLEARS
@@ -43,26 +42,34 @@ def faults(done: Simulation) -> list[str]:
         found += [f"watcher of {watcher.session} {watcher.turn}: {r}" for r in watcher.refused]
     found += _unequal_answers(done.history)
     for session, events in log.items():
-        blueprint = done.blueprints[session]
+        blueprint = done.materials[session].blueprint
         deadline = timedelta(seconds=blueprint.policies.deadline_seconds)
         for what in (*_late(events, deadline), *_attempts(events), *_heard(session, done, events)):
             found.append(f"{session}: {what}")
     found += _unlike(done, log)
     found += _unrecorded_requests(done, log)
+    found += _invented(done, log)
+    wanted = {key: command for client in done.clients for key, command in client.wanted.items()}
+    for session, events in log.items():
+        tries = [each for each in done.history.tries if each.session == session]
+        found += linear.untrue(tries, wanted, events, done.server.sessions)
     found += owning.wrong_words(done.server.acks.said, done.server.sessions, log)
     return found
 
 
-def _checked(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Sequence[object]:
+def _checked(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Sequence[Finding]:
     keys = {each.envelope.commandkey for events in log.values() for each in events}
-    tries = [
-        each
-        for each in done.history.tries
-        if each.key in keys or str(each.body["what"]).split()[0] in NEVER_EMPTY
-    ]
+    tries = [each for each in done.history.tries if each.key in keys or _has_effect(each)]
+    unsure = {each.key for each in tries if not (each.accepted or each.refused)}
+    # A try that nobody answered may arrive after a later one was refused
+    tries = [each for each in tries if not (each.refused and each.key in unsure)]
     heard = [each for each in done.history.heard if each.end == "done"]
     history = History(tries, heard)
     return check(Evidence(history, log, done.loop.clock(), blobs=_blobs(done)))
+
+
+def _has_effect(each: Try) -> bool:
+    return not each.refused and str(each.body["what"]) in NEVER_EMPTY
 
 
 def _blobs(done: Simulation) -> Mapping[Digest, str]:
@@ -73,9 +80,10 @@ def _blobs(done: Simulation) -> Mapping[Digest, str]:
 def _unequal_answers(history: History) -> Iterator[str]:
     told: dict[str, object] = {}
     for each in history.tries:
-        if each.accepted and told.setdefault(each.key, each.body) != each.body:
-            if each.body["what"] in NEVER_EMPTY:
-                yield f"{each.key} was told {told[each.key]} and {each.body}"
+        if not each.accepted or each.body["what"] not in NEVER_EMPTY:
+            continue
+        if told.setdefault(each.key, each.body) != each.body:
+            yield f"{each.key} was told {told[each.key]} and {each.body}"
 
 
 def _late(events: Sequence[Recorded], deadline: timedelta) -> Iterator[str]:
@@ -129,7 +137,7 @@ def _heard(session: str, done: Simulation, events: Sequence[Recorded]) -> Iterat
 
 def _unlike(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Iterator[str]:
     """States that a process holds and that the log does not make."""
-    for role in (each.role for each in (*done.gateways, *done.workers)):
+    for role in done.roles:
         for held in role.sessions.held.states:
             if held != fold(log[held.session][: held.head.sequence]):
                 yield f"{role.process.name} holds another {held.session} than the log makes"
@@ -150,4 +158,12 @@ def _unrecorded_requests(done: Simulation, log: Mapping[str, Sequence[Recorded]]
                 yield f"a model was asked by {worker.answering.name} what is not on the log"
 
 
-__all__ = ["TENANT", "faults"]
+def _invented(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Iterator[str]:
+    said = {text for worker in done.workers for text in worker.model.said}
+    for session, events in log.items():
+        for each in events:
+            match each.event:
+                case TurnCompleted(turn=turn, text=Plain(text=text)) if text not in said:
+                    yield f"{session}: no model ever said the reply of turn {turn}"
+                case _:
+                    pass

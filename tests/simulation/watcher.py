@@ -42,20 +42,20 @@ class Watcher:
             )
             async with aclosing(flow) as frames:
                 async for frame in frames:
-                    self._take(frame)
-                    if self.end or self.loop.chance.random() < 0.05:
+                    if self._ends(frame) or self.loop.chance.random() < 0.05:
                         break
         return Heard(self.session, self.turn, self.text, self.end)
 
-    def _take(self, frame: Frame | Answer) -> None:
+    def _ends(self, frame: Frame | Answer) -> bool:
         if isinstance(frame, Answer):
             if frame.status < 500:
                 self.refused.append(f"{self.cursor}: {frame.status} {frame.body}")
                 self.end = "refused"
-            return
+            return True
         self.cursor, name, data = frame
         if name == "token":
             self.text += data["text"]
         elif name == "attempt-reset":
             self.text = ""
         self.end = name if name in ENDS else None
+        return self.end is not None

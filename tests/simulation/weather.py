@@ -36,8 +36,17 @@ class Weather:
     """Processes stopped for a while."""
     cuts: int
     """Connections that are down for a while."""
+    spite: float
+    """That a process is killed in the very moment in which something it sent is stored."""
     restarts: int
     """Restarts of the server, by which it forgets TOKENS."""
+
+
+PERILOUS: Final = Weather(
+    latency=0.01, lost=0.02, unheard=0.2, lag=0.3, failing=0.1,
+    kills=1, stops=12, cuts=2, spite=0.1, restarts=0,
+)  # fmt: skip
+"""A weather in which replies are lost between their last word and their record."""
 
 
 def weather(chance: random.Random) -> Weather:
@@ -53,10 +62,11 @@ def weather(chance: random.Random) -> Weather:
         latency=chance.choice((0.001, 0.01, 0.05)),
         lost=sometimes(0.05),
         unheard=sometimes(0.2),
-        lag=chance.choice((0.0, 0.3)),
+        lag=chance.choice((0.0, 0.3, 0.6)),
         failing=chance.choice((0.0, 0.2, 0.5)),
-        kills=times(4),
-        stops=times(4),
-        cuts=times(4),
-        restarts=times(2),
+        kills=times(5),
+        stops=times(5),
+        cuts=times(5),
+        spite=sometimes(0.05),
+        restarts=times(3),
     )

@@ -102,9 +102,7 @@ class Wire:
         self._inboxes += 1
         return f"_INBOX.{self.process.name}.{self._inboxes}"
 
-    async def subscribe(
-        self, subject: str, cb: Callable[[Msg], Awaitable[None]]
-    ) -> Listener:
+    async def subscribe(self, subject: str, cb: Callable[[Msg], Awaitable[None]]) -> Listener:
         self.listeners[subject] = Listener(subject, cb, self)
         return self.listeners[subject]
 
@@ -124,8 +122,8 @@ class Wire:
         answer = self._answers[inbox] = self.loop.create_future()
         try:
             self._send(subject, payload, inbox, headers, self.weather.lost)
-            message = await asyncio.wait_for(answer, timeout)
-        except asyncio.TimeoutError:
+            message: Msg = await asyncio.wait_for(answer, timeout)
+        except TimeoutError:
             raise errors.TimeoutError from None
         finally:
             self._answers.pop(inbox, None)
@@ -154,7 +152,9 @@ class Wire:
         self.loop.call_at(self._out_at, self._sent, context=self.loop.outside)
 
     def _sent(self) -> None:
-        self.server.receive(self._out.popleft())
+        packet = self._out.popleft()
+        if self.process.alive:  # what a killed process had not sent yet is lost with it
+            self.server.receive(packet)
 
     def deliver(self, message: Msg) -> None:
         """Let the server send something."""

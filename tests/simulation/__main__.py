@@ -1,0 +1,58 @@
+"""Run seeds from a terminal: `python -m tests.simulation --seeds 10000`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.simulation.judging import all_judged
+from tests.simulation.simulation import Simulation
+from tests.simulation.verdict import faults
+from turnlog.events.kinds import name_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Simulate the protocol, seed by seed.")
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them")
+    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
+    parser.add_argument("--events", action="store_true", help="show one seed's log and history")
+    given = parser.parse_args()
+    if given.events:
+        return show(given.first)
+    failed = events = 0
+    for number, each in enumerate(
+        all_judged(range(given.first, given.first + given.seeds), given.jobs), 1
+    ):
+        events += each.events
+        failed += bool(each.faults)
+        if each.faults:
+            print(each, flush=True)
+        if number % 500 == 0:
+            print(f"{number} seeds, {events} events, {failed} failed", flush=True)
+    print(f"{given.seeds} seeds, {events} events, {failed} failed")
+    return 1 if failed else 0
+
+
+def show(seed: int) -> int:
+    """Show what happened in a seed, and what is wrong with it."""
+    simulation = Simulation(seed)
+    simulation.run()
+    found = faults(simulation)
+    print(simulation.weather)
+    for session, events in simulation.log.items():
+        for each in events:
+            stored = simulation.server.sessions.messages[each.stream_sequence - 1]
+            turn, attempt = (getattr(each.event, name, "") for name in ("turn", "attempt"))
+            name, by = name_of(each.envelope.type), each.envelope.source
+            print(
+                f"{stored.at:%H:%M:%S.%f} {session} {each.sequence:3} {name} {turn} {attempt} {by}"
+            )
+    for tried in simulation.history.tries:
+        print(tried)
+    print(*found, sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

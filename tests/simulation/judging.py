@@ -1,0 +1,48 @@
+"""Many simulations, by as many processes as there are processors; each gives what was found.
+
+A seed that fails is told as the command that runs exactly this one again.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from os import cpu_count
+
+from tests.simulation.simulation import Simulation
+from tests.simulation.verdict import faults
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of a seed."""
+
+    seed: int
+    events: int
+    faults: tuple[str, ...]
+
+    def __str__(self) -> str:
+        again = f"{sys.executable} -m tests.simulation --from {self.seed} --seeds 1 --events"
+        return "\n  ".join((f"seed {self.seed} fails: {again}", *self.faults))
+
+
+def judged(seed: int) -> Judged:
+    """Run a seed; what the simulation itself breaks at is a fault too."""
+    simulation = Simulation(seed)
+    try:
+        simulation.run()
+        found = faults(simulation)
+    except Exception:  # noqa: BLE001 - the other seeds go on
+        found = [traceback.format_exc()]
+    return Judged(seed, len(simulation.server.sessions.messages), tuple(found))
+
+
+def all_judged(seeds: Sequence[int], jobs: int | None = None) -> Iterator[Judged]:
+    """Run seeds side by side; gives them in order."""
+    spawning = get_context("spawn")
+    with ProcessPoolExecutor(jobs or cpu_count(), spawning) as pool:
+        yield from pool.map(judged, seeds, chunksize=10)

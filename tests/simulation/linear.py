@@ -1,0 +1,48 @@
+"""Whether every answer was true at some moment between its asking and its telling.
+
+What was accepted and recorded is proved by the log. What was refused, or accepted with nothing
+left to do, is proved by no event: it has to follow from the state as it stood at some moment while
+the client was waiting. A gateway that decides on what a lagging replica says is found by this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from tests.faults.history import Try
+from tests.simulation.loop import BEGAN
+from tests.simulation.stream import Stream
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Refused
+from turnlog.projections.session.commands import Command
+from turnlog.projections.session.decide import decide
+from turnlog.projections.session.evolve import evolve
+from turnlog.projections.session.state import SessionState
+
+
+def untrue(
+    tries: Sequence[Try], wanted: Mapping[str, Command], events: Sequence[Recorded], stored: Stream
+) -> Iterator[str]:
+    """Give the answers to a session's commands that were true at no moment."""
+    states: list[SessionState | None] = [None]
+    for event in events:
+        states.append(evolve(states[-1], event))
+    times = [stored.messages[event.stream_sequence - 1].at for event in events]
+    recorded = {event.envelope.commandkey for event in events}
+    for each in tries:
+        if each.refused or (each.accepted and each.key not in recorded):
+            first = sum(at <= BEGAN + timedelta(seconds=each.asked_at) for at in times)
+            last = sum(at <= BEGAN + timedelta(seconds=each.told_at) for at in times)
+            told = each.body["code"] if each.refused else None
+            command = wanted[each.key]
+            if told not in {_answer(state, command) for state in states[first : last + 1]}:
+                yield f"{each.key} ({each.body['what']}) was told {told}, which was true at no time"
+
+
+def _answer(state: SessionState | None, command: Command) -> str | None:
+    """Say what a command leads to: the code of a refusal, nothing, or events."""
+    try:
+        return "events" if decide(state, command, BEGAN) else None
+    except Refused as refused:
+        return refused.code

@@ -1,0 +1,162 @@
+"""Faults of the protocol, planted by composition: each is a small mistake somebody could make.
+
+The product is untouched. What a process is made of is wrapped, so that one of its parts does the
+wrong thing; whether a simulation notices is what the tests ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, cast
+
+from faststream.nats.message import NatsMessage
+
+from tests.simulation.roles import Making
+from turnlog.events.call import AttemptStarted
+from turnlog.events.codec import Batch, Command, Draft, read, write
+from turnlog.events.content import digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.log.outcomes import Conflicted, Outcome, Unreachable
+from turnlog.events.log.ports import Stamped
+from turnlog.events.nats.jetstream_log import JetStreamLog
+from turnlog.events.nats.opening import JetStream
+from turnlog.events.nats.tokens import JetStreamTokens
+from turnlog.events.tokens import AttemptClosed, Token
+from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.worker import app
+from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.delivery import Delivery, Later, Silent, Verdict
+
+
+@dataclass
+class Instead:
+    """Stands for something, and does what it does not define itself as that would."""
+
+    real: Any
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the real one has
+        return getattr(self.real, name)
+
+
+def on_log(kind: type[Instead]) -> Making:
+    """Plant a log in every process."""
+    return Making(over=lambda on: replace(on, log=cast("JetStreamLog", kind(on.log))))
+
+
+def _on_tokens(on: JetStream) -> JetStream:
+    return replace(on, tokens=cast("JetStreamTokens", Credulous(on.tokens)))
+
+
+class FencedNaks(Instead):
+    """A worker that hands back what it was fenced off from."""
+
+    async def answer(self, delivery: Delivery) -> Verdict:
+        verdict = await self.real.answer(delivery)
+        return Later(0) if isinstance(verdict, Silent) else verdict
+
+
+class Blind(Instead):
+    """A log on which claims are put wherever the session has come to."""
+
+    async def append(self, batch: Batch) -> Outcome:
+        outcome: Outcome = await self.real.append(batch)
+        claims = any(isinstance(each.event, AttemptStarted) for each in _read(batch))
+        if not claims or not isinstance(outcome, Conflicted):
+            return outcome
+        return await self.append(await _behind_whatever_is_there(self.real, batch))
+
+
+class Impatient(Instead):
+    """A log that says the same thing once more, as a new event, when it got no certain answer."""
+
+    async def append(self, batch: Batch) -> Outcome:
+        outcome: Outcome = await replace(self.real, patience=0.0).append(batch)
+        if not (isinstance(outcome, Unreachable) and outcome.ambiguous):
+            return outcome
+        return await self.append(await _behind_whatever_is_there(self.real, batch))
+
+
+class Trusting(Instead):
+    """A log that takes any replica's word for the leader's."""
+
+    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+        del leader
+        found: Recorded | None = await self.real.last(tenant, session)
+        return found
+
+
+class Credulous(Instead):
+    """Tokens that fit together whatever is missing: no gap, and whatever digest there should be."""
+
+    async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
+        held: Sequence[Stamped] = await self.real.recorded(tenant, session, turn)
+        texts: dict[int, str] = {}
+        return [replace(each, event=_fitted(each.event, texts)) for each in held]
+
+
+def _fitted(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - any token event
+    text = texts.get(event.attempt, "")
+    match event:
+        case Token():
+            texts[event.attempt] = text + event.text
+            return event.model_copy(update={"offset": len(text)})
+        case AttemptClosed():
+            return event.model_copy(update={"length": len(text), "digest": digest_of(text)})
+        case _:
+            return event
+
+
+class Forgetful(Instead):
+    """Sessions that do not record under which key a command came."""
+
+    async def act(self, *wanted: Any, **named: Any) -> Any:  # noqa: ANN401
+        return await self.real.act(*wanted[:4], **named)
+
+
+async def ack_first(message: NatsMessage, answering: Answering) -> None:
+    """Acknowledge a turn before it is answered."""
+    await message.ack()
+    await app.take(message, answering)
+
+
+def _forgetful(sessions: Sessions) -> Sessions:
+    return cast("Sessions", Forgetful(sessions))
+
+
+PLANTED: Final = {
+    "a fenced worker that naks": Making(among=lambda real: cast("Answering", FencedNaks(real))),
+    "a claim without compare-and-set": on_log(Blind),
+    "a retry that builds a new event after an ambiguous answer": on_log(Impatient),
+    "a read-back that trusts a stale replica": on_log(Trusting),
+    "a recovery from tokens that ignores gaps and digests": Making(over=_on_tokens),
+    "an acknowledgement before the end is recorded": Making(take=ack_first),
+    "a command whose key is not recorded": Making(asking=_forgetful),
+}
+
+
+def _read(batch: Batch) -> list[Recorded]:
+    return [read(message.payload, 0) for message in batch.messages]
+
+
+async def _behind_whatever_is_there(log: JetStreamLog, batch: Batch) -> Batch:
+    last = await log.last(batch.tenant, batch.session, leader=True)
+    drafts = [_draft(each) for each in _read(batch)]
+    return write(batch.tenant, batch.session, last.head if last else None, drafts)
+
+
+def _draft(recorded: Recorded) -> Draft:
+    of = recorded.envelope
+    return Draft(
+        event=cast("KnownEvent", recorded.event),
+        id=f"{of.id}-again",
+        at=datetime.fromisoformat(of.time),
+        source=of.source,
+        actor=of.actor,
+        causation=of.causationid,
+        command=Command(of.commandkey, of.commandhash)
+        if of.commandkey and of.commandhash
+        else None,
+    )

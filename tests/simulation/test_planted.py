@@ -1,0 +1,32 @@
+"""The simulation is worth its time: each planted fault of the protocol is found by few seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.planted import PLANTED
+from tests.simulation.simulation import Simulation
+from tests.simulation.verdict import faults
+from tests.simulation.weather import PERILOUS
+
+ENOUGH = 150
+"""Seeds within which each of them is found."""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_fault_is_found(planted: str) -> None:
+    assert any(_found(planted, seed) for seed in range(ENOUGH))
+
+
+def _found(planted: str, seed: int) -> bool:
+    simulation = Simulation(seed, PLANTED[planted], PERILOUS)
+    simulation.run()
+    return bool(faults(simulation))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_nothing_is_found_in_the_same_weather_where_nothing_is_planted(seed: int) -> None:
+    simulation = Simulation(seed, under=PERILOUS)
+    simulation.run()
+    assert faults(simulation) == []

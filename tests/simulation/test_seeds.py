@@ -1,0 +1,51 @@
+"""P3 to P9 and P14 under simulated time: every seed of bad weather ends with nothing lost."""
+
+from __future__ import annotations
+
+import os
+from itertools import chain
+
+import pytest
+
+from tests.simulation.judging import Judged, all_judged
+from tests.simulation.simulation import Simulation
+from tests.simulation.wire import HOLDING
+
+SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "1000"))
+"""More of them under `make simulate`."""
+
+
+@pytest.mark.timeout(1800)
+def test_whatever_goes_wrong_nothing_is_lost_doubled_or_said_by_a_superseded_worker() -> None:
+    failed = [str(each) for each in all_judged(range(SEEDS)) if each.faults]
+    assert not failed, "\n".join(failed)
+
+
+@pytest.mark.parametrize("seed", [3, 17, 40])
+def test_a_seed_decides_every_byte_of_the_log(seed: int) -> None:
+    first, again = Simulation(seed), Simulation(seed)
+    first.run()
+    again.run()
+    stored = [each.data for each in first.server.sessions.messages]
+    assert stored
+    assert stored == [each.data for each in again.server.sessions.messages]
+    assert first.history == again.history
+
+
+def test_seeds_together_see_every_kind_of_event_of_a_turn() -> None:
+    runs = [Simulation(seed) for seed in range(25)]
+    for run in runs:
+        run.run()
+    logs = chain.from_iterable(run.log.values() for run in runs)
+    kinds = {type(each.event).__name__ for each in chain.from_iterable(logs)}
+    assert kinds >= {
+        *("TurnSubmitted", "TurnQueued", "TurnReleased", "AttemptStarted", "AttemptEnded"),
+        *("ContextAssembled", "TurnCompleted", "TurnFailed", "TurnCancelled", "ReplyRedacted"),
+        *("ChoiceRecorded", "PhaseEntered", "ToolCalled", "ToolReturned", "CallCompleted"),
+    }
+    assert HOLDING.get() is None
+
+
+def test_a_failing_seed_is_told_as_the_command_that_runs_it_again() -> None:
+    told = str(Judged(7, 12, ("turn 1 of s0 was acknowledged before it was settled",)))
+    assert "-m tests.simulation --from 7 --seeds 1" in told
