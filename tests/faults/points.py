@@ -1,4 +1,4 @@
-"""The points at which processes die, as data: who, where, and how often the model is tried then.
+"""The points at which processes die, as data: who, where, and how often the model may be tried then.
 
 The points themselves are those of `crash/sitecustomize.py`.
 """
@@ -17,7 +17,7 @@ class Crash:
     role: Role
     points: tuple[str, ...]
     attempts: int = 1
-    """How often the model is tried until the turn is settled."""
+    """How often a model may be tried for the first turn."""
 
     def __str__(self) -> str:
         return " ".join((self.role, *self.points))
@@ -38,13 +38,13 @@ POINTS = (
     Crash("worker", ("before-token:1",), 2),
     Crash("worker", ("after-token:3",), 2),
     Crash("worker", ("before-close",), 2),
-    Crash("worker", ("after-close",)),
-    Crash("worker", ("before-append:turn-completed",)),
+    Crash("worker", ("after-close",), 2),
+    Crash("worker", ("before-append:turn-completed",), 2),
     Crash("worker", ("after-append:turn-completed",)),
     Crash("worker", ("before-ack",)),
     Crash("worker", ("after-ack",)),
     Crash("worker", ("after-token:3", "after-append:attempt-started"), 3),
-    Crash("worker", ("after-close", "before-append:turn-completed")),
+    Crash("worker", ("after-close", "before-append:turn-completed"), 3),
     Crash("projector", ("before-commit",)),
     Crash("projector", ("after-commit",)),
 )

@@ -148,6 +148,15 @@ class Site:
                         return process
                 await asyncio.sleep(LOOK_EVERY)
 
+    async def halted(self, role: Role) -> Process:
+        """Wait until a process of a role has stopped itself."""
+        async with asyncio.timeout(WITHIN):
+            while True:
+                for process in self.all(role):
+                    if _is_stopped(process.pid):
+                        return process
+                await asyncio.sleep(LOOK_EVERY)
+
     async def kill(self, *processes: Process) -> None:
         """Kill processes at once."""
         for process in processes:
@@ -165,6 +174,11 @@ class Site:
 
     def _point_of(self, role: Role) -> Path:
         return self.folder / f"{role}.point"
+
+
+def _is_stopped(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] == "T"
 
 
 @asynccontextmanager
