@@ -1,4 +1,4 @@
-"""The points at which processes die, as data: who, where, and how often the model may be tried then.
+"""The points at which processes die, as data: who, where, how often a model may be tried then.
 
 The points themselves are those of `crash/sitecustomize.py`.
 """
