@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -11,7 +12,7 @@ import pytest_asyncio
 from tests.parts.library import Library
 from turnlog.events.codec import Command
 from turnlog.events.content import digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Corrupt, Refused, Unavailable
 from turnlog.events.log.library import MemoryLibrary
 from turnlog.events.log.memory import MemoryBlobs
@@ -20,6 +21,8 @@ from turnlog.events.nats.opening import opened
 from turnlog.projections.library.authored import Authored
 from turnlog.projections.library.commands import AddSegment, EditSegment
 from turnlog.projections.library.picked import Gathered, Wanted
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
 
 CORE, WORLD = Wanted("core", required=True), Wanted("world", "w")
 
@@ -34,6 +37,27 @@ class Fickle(MemoryLibrary):
         if self.away:
             raise Unavailable("nats", "gone for a test")
         return await super().last(tenant, family, leader=leader)
+
+
+class Counting(MemoryLibrary):
+    """A log that counts the events it gives."""
+
+    read = 0
+
+    async def between(
+        self, tenant: str, family: str, after: Head | None, upto: Recorded
+    ) -> Sequence[Recorded]:
+        """Give events, and count them; others get their turn meanwhile."""
+        await asyncio.sleep(0)
+        events = await super().between(tenant, family, after, upto)
+        self.read += len(events)
+        return events
+
+
+@pytest_asyncio.fixture
+async def own_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    async with await NatsServer.start(NatsConfig(tmp_path / "nats")) as server:
+        yield server
 
 
 @pytest_asyncio.fixture(params=["memory", "jetstream"])
@@ -121,6 +145,35 @@ async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> 
     given = await gathered(library, CORE)
     assert given.stale
     assert [each.text for each in given.segments[CORE]] == ["Be kind."]
+
+
+async def test_many_calls_that_find_more_read_it_once() -> None:
+    log = Counting()
+    writing = Library(log)
+    for number in range(20):
+        await writing.add("world", f"Mist {number}.", "w")
+    log.read = 0
+    starting = writing.beside("another")
+    given = await asyncio.gather(*(gathered(starting, WORLD) for _ in range(30)))
+    assert {len(each.segments[WORLD]) for each in given} == {20}
+    assert log.read == 20
+
+
+async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_nothing_worse(
+    own_server: NatsServer,
+) -> None:
+    async with opened(own_server.url, Terms()) as on:
+        library = Library(on.library, on.blobs)
+        await library.add("core", "Be kind.")
+        await gathered(library, CORE)
+        await on.connection.nc.jetstream().delete_stream("LIBRARY")
+        given = await gathered(library, CORE, WORLD)
+        assert given.stale
+        assert [each.text for each in given.segments[CORE]] == ["Be kind."]
+        with pytest.raises(Refused, match="segments-unavailable"):
+            await gathered(library.beside("another"), CORE)
+        with pytest.raises(Unavailable):
+            await library.add("core", "Be stern.")
 
 
 async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_the_rest() -> None:

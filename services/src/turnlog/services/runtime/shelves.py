@@ -56,6 +56,7 @@ class Shelves:
     """What events say wrote them."""
     _held: dict[str, Shelf] = field(default_factory=dict[str, Shelf])
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    _reading: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
 
     def held(self, tenant: str) -> Shelf | None:
         """Give what is known of a tenant's segments without asking anybody."""
@@ -72,7 +73,15 @@ class Shelves:
             raise Corrupt("LIBRARY", f"holds another history of {tenant}'s segments than it did")
         if last is None or came_to == held.sequence:
             return held
-        return self._folded(await self.log.between(tenant, SEGMENTS, held.head, last), held)
+        return await self._read_on(tenant, last)
+
+    async def _read_on(self, tenant: str, last: Recorded) -> Shelf:
+        # Many calls may find at once that there is more; one of them reads it
+        async with self._reading.setdefault(tenant, asyncio.Lock()):
+            held = self._held.get(tenant) or Shelf(tenant)
+            if held.sequence >= last.sequence:
+                return held
+            return self._folded(await self.log.between(tenant, SEGMENTS, held.head, last), held)
 
     async def act(
         self, tenant: str, command: LibraryCommand, by: By, key: codec.Command | None = None
