@@ -9,7 +9,13 @@ from typing import Any, Final
 from turnlog.services.gateway.app import description, routed
 
 DOCUMENT: Final[Mapping[str, Any]] = description(routed())
-PLACES: Final = {"session": "nobody", "turn": "1", "call": "1.1", "blueprint": "clerk"}
+PLACES: Final = {
+    "session": "nobody",
+    "turn": "1",
+    "call": "1.1",
+    "blueprint": "clerk",
+    "segment": "1",
+}
 """What stands in a path where nothing else is said; no such session is open."""
 TAKEN: Final = {"blueprint": "assistant"}
 """Values of fields that are looked at before it is known whether there is such a session."""
