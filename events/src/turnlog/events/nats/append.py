@@ -78,8 +78,8 @@ async def _stands(connection: Connection, stream: str, batch: Batch) -> Found | 
     if first is not None and (there := await _same(connection, stream, batch, first)):
         return AlreadyThere(there)
     head = await last_at_leader(connection, stream, batch.subjects)
-    if first is None and (head.stream_sequence if head else 0) == behind:
-        return None
+    if first is None and (head.stream_sequence if head else 0) >= behind:
+        return None  # Perhaps not yet: whatever stands behind came between the two looks.
     return Conflicted(read(head.payload, head.stream_sequence).sequence if head else 0)
 
 
