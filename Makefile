@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 ARGS ?=
+SEEDS ?= 10000
 
 MEMBERS := events projections services
 PROJECTS := pyproject.toml $(MEMBERS:%=%/pyproject.toml)
@@ -10,7 +11,7 @@ STAMP := .venv/installed
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check bench faults soak docs pins clean
+.PHONY: help install run test simulate check bench faults soak docs pins clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +37,9 @@ run: install ## start everything and play the demo (ARGS=--exit ends after the s
 # --dist loadfile: the tests of one file share what the file starts.
 test: install ## run the whole suite (ARGS=tests/events for a part of it)
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+simulate: install ## the protocol under simulated time, seed by seed (SEEDS=10000)
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
 check: install ## ruff, mypy, pyright and the import contracts
 	$(BIN)/ruff check

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from faststream.nats.message import NatsMessage
 
 from tests.simulation.roles import Making
+from tests.simulation.weather import CALM, DEADLY, SLEEPY
 from turnlog.events.call import AttemptStarted
 from turnlog.events.codec import Batch, Command, Draft, read, write
 from turnlog.events.content import digest_of
@@ -127,14 +128,18 @@ def _forgetful(sessions: Sessions) -> Sessions:
 
 
 PLANTED: Final = {
-    "a fenced worker that naks": Making(among=lambda real: cast("Answering", FencedNaks(real))),
-    "a claim without compare-and-set": on_log(Blind),
-    "a retry that builds a new event after an ambiguous answer": on_log(Impatient),
-    "a read-back that trusts a stale replica": on_log(Trusting),
-    "a recovery from tokens that ignores gaps and digests": Making(over=_on_tokens),
-    "an acknowledgement before the end is recorded": Making(take=ack_first),
-    "a command whose key is not recorded": Making(asking=_forgetful),
+    "a fenced worker that naks": (
+        Making(among=lambda real: cast("Answering", FencedNaks(real))),
+        SLEEPY,
+    ),
+    "a claim without compare-and-set": (on_log(Blind), SLEEPY),
+    "a retry that builds a new event after an ambiguous answer": (on_log(Impatient), DEADLY),
+    "a read-back that trusts a stale replica": (on_log(Trusting), DEADLY),
+    "a recovery from tokens that ignores gaps and digests": (Making(over=_on_tokens), DEADLY),
+    "an acknowledgement before the end is recorded": (Making(take=ack_first), DEADLY),
+    "a command whose key is not recorded": (Making(asking=_forgetful), CALM),
 }
+"""What is planted, and a weather in which it shows."""
 
 
 def _read(batch: Batch) -> list[Recorded]:

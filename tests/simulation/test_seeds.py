@@ -16,6 +16,7 @@ SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "1000"))
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.promise("P3", "P4", "P5", "P6", "P7", "P8", "P9")
 def test_whatever_goes_wrong_nothing_is_lost_doubled_or_said_by_a_superseded_worker() -> None:
     failed = [str(each) for each in all_judged(range(SEEDS)) if each.faults]
     assert not failed, "\n".join(failed)

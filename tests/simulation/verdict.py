@@ -60,12 +60,18 @@ def faults(done: Simulation) -> list[str]:
 def _checked(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Sequence[Finding]:
     keys = {each.envelope.commandkey for events in log.values() for each in events}
     tries = [each for each in done.history.tries if each.key in keys or _has_effect(each)]
-    unsure = {each.key for each in tries if not (each.accepted or each.refused)}
-    # A try that nobody answered may arrive after a later one was refused
-    tries = [each for each in tries if not (each.refused and each.key in unsure)]
+    unsure = {each.key for each in tries if not _answered(each)}
+    # A try that nobody answered may arrive after a later one was told that it came to nothing
+    tries = [
+        each for each in tries if _has_effect(each) or not _answered(each) or each.key not in unsure
+    ]
     heard = [each for each in done.history.heard if each.end == "done"]
     history = History(tries, heard)
     return check(Evidence(history, log, done.loop.clock(), blobs=_blobs(done)))
+
+
+def _answered(each: Try) -> bool:
+    return each.accepted or each.refused
 
 
 def _has_effect(each: Try) -> bool:

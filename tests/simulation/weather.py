@@ -7,7 +7,7 @@ seen alone. From `CLEARS` on nothing goes wrong any more, so that everything mus
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 CLEARS: Final = 90.0
@@ -42,11 +42,13 @@ class Weather:
     """Restarts of the server, by which it forgets TOKENS."""
 
 
-PERILOUS: Final = Weather(
-    latency=0.01, lost=0.02, unheard=0.2, lag=0.3, failing=0.1,
-    kills=1, stops=12, cuts=2, spite=0.1, restarts=0,
-)  # fmt: skip
-"""A weather in which replies are lost between their last word and their record."""
+CALM: Final = Weather(
+    latency=0.01, lost=0, unheard=0, lag=0, failing=0, kills=0, stops=0, cuts=0, spite=0, restarts=0
+)
+DEADLY: Final = replace(CALM, lost=0.02, unheard=0.2, lag=0.3, stops=3, cuts=2, spite=0.1)
+"""Replies are lost between their last word and their record."""
+SLEEPY: Final = replace(CALM, stops=30)
+"""Workers are stopped, and go on when somebody else has their turn."""
 
 
 def weather(chance: random.Random) -> Weather:
