@@ -164,13 +164,14 @@ async def bank(
         running = Bank(host, provider, [])
         for _ in range(gateways):
             port = free_port()
-            process = await host.start("run", "gateway", told={"TURNLOG_HTTP": f"127.0.0.1:{port}"})
-            running.processes.append(process)
+            told = {"TURNLOG_HTTP": f"127.0.0.1:{port}"}
+            running.processes.append(await host.start("run", "gateway", told=told))
             service = await open_.enter_async_context(serviced(f"http://127.0.0.1:{port}", url))
-            await service.ready(process)
             running.services.append(service)
         running.processes += [await host.start("run", "worker") for _ in range(workers)]
         try:
+            for service, process in zip(running.services, running.processes, strict=False):
+                await service.ready(process)
             yield running
         finally:
             codes = [await ended(process) for process in running.processes]

@@ -10,7 +10,7 @@ import pytest
 from tests.araquem.bank import NOWHERE, POLICY, RISK, Bank, said
 from tests.parts.processes import LOOK_EVERY
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
 
 def spoken(prompt: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, said, session_of
 from tests.parts.openai_behaviours import Refusal
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
 
 def about(resolved: TurnResolved) -> tuple[object, bool, str]:

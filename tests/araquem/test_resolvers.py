@@ -16,7 +16,7 @@ from turnlog.events.call import AttemptEnded
 from turnlog.events.reference import TurnResolved
 from turnlog.events.turn import TurnFailed
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
 FOUND: dict[str, Any] = {
     "intent": "fiis_precos",

@@ -12,7 +12,7 @@ from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, Town, bank, said, tow
 from tests.parts.openai_server import OpenAIServer
 from turnlog.events.call import AttemptStarted
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
 AT_LEAST = 5
 """Conversations; more until both workers have had some of their turns."""

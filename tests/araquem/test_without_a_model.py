@@ -11,7 +11,7 @@ from tests.araquem.bank import PRICE, PRICE_ANSWER, RISK, RISK_ANSWER, Bank, ban
 from tests.parts.openai_server import OpenAIServer
 from turnlog.events.call import AttemptEnded
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -67,6 +67,19 @@ def test_the_other_demo_plays_a_conversation_and_proves_it(tmp_path: Path) -> No
     plain_and_well(shown, tmp_path / "data")
 
 
+def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: Path) -> None:
+    with demo("araquem", "--exit", "--data-dir", str(tmp_path / "data")) as process:
+        shown, _ = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, shown
+    said = evened(shown)
+    assert "you What does it own? reply LOGT11 is Turnlog Warehouses, which owns" in said
+    assert "you Sing me a song. reply (nothing: unroutable)" in said
+    for line in ("ticker LOGT11, inherited", "the resolver: rate_limited", "in turn 3"):
+        assert line in said
+    assert "verified · 1 session, 32 events, 3 prompts" in shown
+    plain_and_well(shown, tmp_path / "data")
+
+
 def evened(shown: str) -> str:
     """Give a screen as one line, without its strokes."""
     return " ".join(re.sub("[▌ ]+", " ", shown).split())

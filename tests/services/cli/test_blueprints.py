@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def faults(turnlog: Turnlog, folder: Path) -> list[tuple[str, int, str]]:
     return found
 
 
-@pytest.mark.parametrize("pattern", ["assistant", "trickster"])
+@pytest.mark.parametrize("pattern", ["assistant", "trickster", "araquem"])
 def test_a_blueprint_that_was_just_begun_passes_the_check(
     turnlog: Turnlog, tmp_path: Path, pattern: str
 ) -> None:
@@ -94,12 +95,25 @@ def test_checks_and_sources_must_be_registered(turnlog: Turnlog, tutor: Path) ->
     assert len(fixes) == 2
 
 
+def test_a_memory_policy_and_a_resolver_are_checked_too(turnlog: Turnlog, tmp_path: Path) -> None:
+    folder = tmp_path / "araquem"
+    shutil.copytree(SHIPPED / "araquem", folder)
+    changed(folder / "blueprint.yaml", "source: finance_demo", "source: finance")
+    changed(folder / "policies/context.yaml", "ttl_seconds", "ttl_second")
+    assert faults(turnlog, folder) == [
+        ("araquem/blueprint.yaml", 9, "write `finance_demo`"),
+        ("araquem/policies/context.yaml", 5, "write `ttl_seconds`"),
+    ]
+    (folder / "policies/context.yaml").unlink()
+    assert len(faults(turnlog, folder)) == 2
+
+
 def test_the_schema_for_editors_is_what_blueprints_are_read_by() -> None:
     generator = runpy.run_path(str(DOCS / "generate/blueprint_schema.py"))
     assert generator["reference"]() == SCHEMA.read_text(), "it is stale: run `make docs`"
 
 
-@pytest.mark.parametrize("name", ["assistant", "trickster"])
+@pytest.mark.parametrize("name", ["assistant", "trickster", "araquem"])
 def test_shipped_blueprints_are_valid_by_the_schema(name: str) -> None:
     assert list(validator().iter_errors(written(name))) == []
 

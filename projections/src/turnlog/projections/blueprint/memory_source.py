@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import JsonValue, ValidationError
 
 from turnlog.projections.blueprint.document import document
-from turnlog.projections.blueprint.faults import FaultyBlueprint, Remark, located
+from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark, located
 from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.wording import remarks_on
 
@@ -33,14 +33,19 @@ class ReadPolicy:
 
 def read_policy(text: str, file: str) -> ReadPolicy:
     """Read what an operator wrote; the defaults where anything in it is wrong."""
+    if faults := faults_in(text, file):
+        return instead(*map(str, faults))
+    return ReadPolicy(_merged(document(text, file).value))
+
+
+def faults_in(text: str, file: str) -> tuple[Fault, ...]:
+    """Name everything that is wrong with what an operator wrote."""
     try:
         written = document(text, file)
     except FaultyBlueprint as faulty:
-        return instead(*map(str, faulty.faults))
-    found = [located(file, written.lines, remark) for remark in _remarks(written.value)]
-    if faults := [*written.faults, *found]:
-        return instead(*map(str, faults))
-    return ReadPolicy(_merged(written.value))
+        return faulty.faults
+    found = (located(file, written.lines, remark) for remark in _remarks(written.value))
+    return (*written.faults, *found)
 
 
 def instead(*faults: str) -> ReadPolicy:

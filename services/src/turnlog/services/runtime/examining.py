@@ -12,16 +12,23 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.events.errors import Refused, TurnlogError
+from turnlog.projections.blueprint.asking import RegisteredResolver
 from turnlog.projections.blueprint.cartridge import read_cartridge_source
 from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark
 from turnlog.projections.blueprint.faults import Path as Place
 from turnlog.projections.blueprint.ladder import Registered
 from turnlog.projections.blueprint.layer import SourceLayer
+from turnlog.projections.blueprint.memory_source import faults_in
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
 from turnlog.services.runtime.library import read_folder
-from turnlog.services.runtime.plugins import check_named, source_named, step_named
+from turnlog.services.runtime.plugins import (
+    check_named,
+    resolver_named,
+    source_named,
+    step_named,
+)
 from turnlog.services.runtime.prompt_files import data_text
 
 _SLOT: Final = re.compile(r"\{[^}]*\}")
@@ -36,7 +43,11 @@ def examine(folder: Path) -> tuple[Fault, ...]:
     file = f"{folder.name}/{BLUEPRINT_FILE}"
     source = read_source((folder / BLUEPRINT_FILE).read_bytes().decode(), file)
     remarks = (*_plugins(blueprint), *_none(folder, blueprint))
-    return (*map(source.fault, remarks), *_cartridges(folder, blueprint))
+    return (
+        *map(source.fault, remarks),
+        *_cartridges(folder, blueprint),
+        *_memory(folder, blueprint),
+    )
 
 
 def cartridges_in(folder: Path, blueprint: Blueprint) -> tuple[str, ...]:
@@ -65,10 +76,24 @@ def _cartridges(folder: Path, blueprint: Blueprint) -> Iterator[Fault]:
             yield Fault(file, 1, "", str(error), fix)
 
 
+def _memory(folder: Path, blueprint: Blueprint) -> Iterator[Fault]:
+    """Name what a session would only warn of."""
+    spec = blueprint.policies.memory
+    if spec is None:
+        return
+    file = f"{folder.name}/{spec.file}"
+    try:
+        yield from faults_in(data_text(folder, spec.file, "policies.memory"), file)
+    except Refused as refused:
+        yield Fault(file, 1, "", refused.detail, "add it, or nothing is remembered")
+
+
 def _plugins(blueprint: Blueprint) -> Iterator[Remark]:
     for name, layer in blueprint.layers.items():
         if isinstance(layer, SourceLayer):
             yield from _loads(source_named, layer.source, ("layers", name, "source"))
+    if isinstance(blueprint.resolver, RegisteredResolver):
+        yield from _loads(resolver_named, blueprint.resolver.source, ("resolver", "source"))
     for name, budget in blueprint.budget.items():
         for step in budget.steps:
             if isinstance(step.rung, Registered):
