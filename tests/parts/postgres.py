@@ -1,5 +1,7 @@
 """One Postgres for all tests of a pytest process, and a database of its own for each that asks.
 
+A test that stops or kills its server has one to itself, which also listens on a port.
+
 The server comes from a wheel and is reached through a socket file, so there is no port to be
 taken. Postgres refuses to run as root: there it runs as `nobody`, from a copy of its programs
 that `nobody` can reach, and the machine is not changed for it.
@@ -10,17 +12,22 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
+
+from tests.parts.processes import free_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +37,35 @@ class PostgresServer:
     folder: Path
     programs: Path
     user: str | None
+    port: int | None = None
+    """On loopback, for those who reach it through a proxy."""
 
     def start(self) -> None:
+        listens = f"'127.0.0.1' -c port={self.port}" if self.port else "''"
         # No test cuts the power: without fsync the suite does not wait for a disk.
-        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off"
+        options = f"-k {self.folder} -c listen_addresses={listens} -c fsync=off"
         self._run("pg_ctl", "start", "--wait", "--log", str(self.folder / "log"), "-o", options)
 
     def stop(self) -> None:
         self._run("pg_ctl", "stop", "--wait", "--mode", "fast")
 
+    def kill(self) -> None:
+        """Kill it at once, and wait until nothing of it is left."""
+        pid = int((self.folder / "data/postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        os.kill(pid, signal.SIGKILL)
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+        while any(Path(f"/proc/{each}/fd").exists() for each in (pid, *children)):
+            time.sleep(0.01)
+
     def initialise(self) -> None:
         self._run("initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
 
     def url(self, database: str) -> str:
+        if self.port:
+            return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
         return f"postgresql+asyncpg://postgres@/{database}?host={self.folder}"
 
     async def execute(self, statement: str) -> None:
@@ -87,6 +110,18 @@ async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
     await postgres_server.execute(f"CREATE DATABASE {database}")
     yield postgres_server.url(database)
     await postgres_server.execute(f"DROP DATABASE {database} WITH (FORCE)")
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    with tempfile.TemporaryDirectory(prefix="turnlog-") as name:
+        server = replace(_unstarted(Path(name)), port=free_port())
+        server.initialise()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 def _unstarted(folder: Path) -> PostgresServer:

@@ -71,11 +71,18 @@ async def _kept(
 ) -> Sequence[Poison]:
     owners = {event.owner for event in events}
     # A savepoint: what is refused must not end the transaction that the checkpoint moves in.
-    async with connection.begin_nested():
+    savepoint = await connection.begin_nested()
+    try:
         tails = await _tails(connection, build, owners)
         halted = await quarantine.halted_among(connection, build, owners)
         folded = fold(events, tails, halted, refused)
         await write(connection, build, folded.changes)
+    except Exception as error:
+        # Anything else ends the transaction, and SQLite has done so itself when its disk is full.
+        if refuses(error):
+            await savepoint.rollback()
+        raise
+    await savepoint.commit()
     return folded.poisons
 
 

@@ -8,7 +8,7 @@ meanwhile, and the rest is looked at seldom; nothing is left uncollected.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,7 +17,7 @@ _SELDOM: Final = (100_000, 50, 100)
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
+def seldom_collected() -> Generator[None]:
     """Let the collector of this process look seldom while the body runs."""
     before = gc.get_threshold()
     gc.freeze()

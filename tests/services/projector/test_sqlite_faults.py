@@ -1,0 +1,88 @@
+"""SQLite that is locked or full: the projector waits and says so, and loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from tests.projections.store.histories import Story, completed, opened, submitted
+from tests.services.projector.running import LONG, Running
+from turnlog.events.log.memory import MemoryLog
+from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.schema import prepare
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
+    await prepare(opened)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def locker(tmp_path: Path) -> AsyncIterator[Store]:
+    """Another process at the same database."""
+    opened = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
+    yield opened
+    await opened.close()
+
+
+async def waits(said: list[EventDict], why: str) -> None:
+    """Wait until the projector says that it waits, and why."""
+    async with asyncio.timeout(LONG):
+        while not any(line["event"] == "projector-waits" for line in said):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert why in next(line for line in said if line["event"] == "projector-waits")["detail"]
+
+
+async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
+    store: Store, locker: Store
+) -> None:
+    log = MemoryLog()
+    story, running = Story(log), Running(log, store)
+    await story.tell(opened())
+    with capture_logs() as said:
+        async with running.beside() as task:
+            await running.caught_up(story)
+            async with locker.writing() as connection:
+                await connection.execute(text("UPDATE projections SET version = version"))
+                await story.tell(submitted(1, "one"), completed(1, "first"))
+                await waits(said, "locked")
+                assert not task.done()
+            await running.caught_up(story)
+    assert await running.rows() == await running.rebuilt()
+
+
+async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_there_is_room(
+    store: Store,
+) -> None:
+    log = MemoryLog()
+    story, running = Story(log), Running(log, store)
+    await story.tell(opened())
+    pages = [0]
+
+    def limit(connection: DBAPIConnection, *_: object) -> None:
+        connection.cursor().execute(f"PRAGMA max_page_count = {pages[0]}")
+
+    async with store.reading() as connection:
+        pages[0] = int(await connection.scalar(text("PRAGMA page_count")) or 0) + 4
+    event.listen(store.engine.sync_engine, "checkout", limit)
+    with capture_logs() as said:
+        async with running.beside() as task:
+            await running.caught_up(story)
+            for turn in range(1, 400):
+                await story.tell(submitted(turn, "a turn"), completed(turn, "and its reply"))
+            await waits(said, "full")
+            assert not task.done()
+            pages[0] = 1_000_000
+            await running.caught_up(story)
+    assert len((await running.rows())["turns"]) == 399
+    assert await running.rows() == await running.rebuilt()
