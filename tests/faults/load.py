@@ -11,10 +11,14 @@ import itertools
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from tests.faults.client import Client
 from tests.faults.history import History
 from tests.faults.site import Site
+
+SESSION: Final = 5
+"""Turns a client has in a session, since much happens to the first one only."""
 
 
 @dataclass
@@ -26,11 +30,11 @@ class Load:
     went_on: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def talk(self, client: Client) -> None:
-        """Open a session and talk until it is over."""
-        await client.open()
+        """Talk until it is over, in one session after another."""
         while not self.over.is_set():
-            turn = await client.submit()
-            await client.watch(turn)
+            if client.answered % SESSION == 0:
+                await client.open()
+            await client.watch(await client.submit())
             async with self.went_on:
                 self.went_on.notify_all()
 
