@@ -38,16 +38,17 @@ def choose(shelf: Shelf, wanted: Wanted, locales: Sequence[str], session: str) -
     two languages; segments without a locale stand in where none has.
     """
     numbers = shelf.places.get((wanted.scope, wanted.ref), ())
-    live = [shelf.segments[number] for number in numbers if shelf.segments[number].active]
-    choices = [Choice(segment, _version(segment, session)) for segment in live]
+    segments = (shelf.segments[number] for number in numbers)
+    choices = [each for segment in segments if (each := _chosen(segment, session))]
     omitted = {each.segment.id: fault for each in choices if (fault := _fault(each))}
     usable = [each for each in choices if each.segment.id not in omitted]
     return Chosen(_in_one_locale(usable, locales), tuple(omitted.values()))
 
 
-def _version(segment: Segment, session: str) -> Version:
-    names = tuple(segment.on)
-    return segment.on[names[_pick(session, names)]]
+def _chosen(segment: Segment, session: str) -> Choice | None:
+    on = segment.on
+    names = tuple(on)
+    return Choice(segment, on[names[_pick(session, names)]]) if names else None
 
 
 def _pick(session: str, variants: Sequence[str]) -> int:

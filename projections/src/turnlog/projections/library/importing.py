@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 from turnlog.events.errors import Refused
 from turnlog.events.library import (
@@ -25,8 +26,9 @@ from turnlog.events.library import (
 from turnlog.projections.library.authored import FIRST, Authored, flaws
 from turnlog.projections.library.shelf import Segment, Shelf, begun, saying
 
-TOGETHER = 1_000
-"""Segments in one event, which keeps it well below what an event may have."""
+TOGETHER: Final = 50
+"""Segments in one event: whoever looks whether there is anything new reads the last one whole."""
+Item = TypeVar("Item")
 Same = tuple[str, str | None, str | None, SegmentText]
 """What makes two segments without a number the same one."""
 
@@ -123,17 +125,23 @@ class _Deciding:
 
     def events(self) -> Iterator[LibraryEvent]:
         """Give what the rows lead to."""
-        for start in range(0, len(self.added), TOGETHER):
-            yield SegmentsAdded(segments=tuple(self.added[start : start + TOGETHER]))
-        for start in range(0, len(self.edited), TOGETHER):
-            yield SegmentsEdited(versions=tuple(self.edited[start : start + TOGETHER]))
+        for added in _together(self.added):
+            yield SegmentsAdded(segments=added)
+        for edited in _together(self.edited):
+            yield SegmentsEdited(versions=edited)
         switched: defaultdict[tuple[bool, str], list[int]] = defaultdict(list)
         for (number, variant), on in self.wanted.items():
             if (variant not in self.touched[number].off) != on:
                 switched[on, variant].append(number)
         for (on, variant), numbers in switched.items():
             kind = SegmentsActivated if on else SegmentsDeactivated
-            yield kind(segments=tuple(numbers), variant=variant)
+            for some in _together(numbers):
+                yield kind(segments=some, variant=variant)
+
+
+def _together(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
+    for start in range(0, len(items), TOGETHER):
+        yield tuple(items[start : start + TOGETHER])
 
 
 def _place(segment: Segment) -> tuple[str, str | None, str | None]:

@@ -64,8 +64,11 @@ class Segments:
         self, tenant: str, chosen: Iterable[Chosen]
     ) -> Mapping[Digest, str | Exception]:
         digests = {each.version.text.digest for some in chosen for each in some.choices}
-        reading = (self._text(tenant, digest) for digest in digests)
-        return dict(zip(digests, await asyncio.gather(*reading), strict=True))
+        held = {digest: self.texts.stored.get((tenant, digest)) for digest in digests}
+        missing = [digest for digest, text in held.items() if text is None]
+        read = await asyncio.gather(*(self._text(tenant, digest) for digest in missing))
+        found = {digest: text for digest, text in held.items() if text is not None}
+        return {**found, **dict(zip(missing, read, strict=True))}
 
     async def _text(self, tenant: str, digest: Digest) -> str | Exception:
         try:
