@@ -56,7 +56,7 @@ def _front_door(blueprint: Blueprint) -> Remarks:
     if blueprint.front_door is None:
         return
     key = blueprint.session.key if blueprint.session else ()
-    if {*key} != ASKED_BY or len(key) != len(ASKED_BY):
+    if sorted(key) != sorted(ASKED_BY):
         fix = f"write `session: {{key: [{', '.join(sorted(ASKED_BY))}]}}`"
         yield Remark(("front_door",), "its sessions are found by client and conversation", fix)
     for place, specs in (("attributes", blueprint.attributes), ("inputs", blueprint.inputs)):

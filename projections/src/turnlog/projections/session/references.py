@@ -59,11 +59,13 @@ def meant(spec: ReferencesSpec | None, last: Reference | None, asked: Asked) -> 
     for name, rule in spec.inherit.items():
         if name in own:
             continue
-        reasons.append(reason := _reason(spec, name, rule, last, asked))
-        if reason == "inherited" and last is not None:
+        reasons.append(_reason(spec, name, rule, last, asked))
+        if reasons[-1] == "inherited" and last is not None:
             found[name] = last.identifiers[name]
     used = "inherited" in reasons
-    return Meant(found, used, "inherited" if used else next(iter(reasons), "in-text"))
+    if not reasons:
+        return Meant(found, used, "in-text")
+    return Meant(found, used, "inherited" if used else reasons[0])
 
 
 def _reason(

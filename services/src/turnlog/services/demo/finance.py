@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from turnlog.services.runtime.resolver import Question
 
-Words = Mapping[str, JsonValue]
+Words = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)

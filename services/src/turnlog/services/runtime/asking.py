@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from http import HTTPStatus
 from typing import Final, assert_never
 from urllib.parse import urlsplit
 
@@ -84,7 +85,7 @@ async def _addressed(url: str, question: Question) -> object:
 
 
 def _refused(answer: httpx.Response, host: str) -> ResolverFailure:
-    busy = answer.status_code == httpx.codes.TOO_MANY_REQUESTS
+    busy = answer.status_code == HTTPStatus.TOO_MANY_REQUESTS
     detail = f"{host} answered {answer.status_code}"
     return ResolverFailure("resolver_failed", detail, retryable=answer.is_server_error or busy)
 

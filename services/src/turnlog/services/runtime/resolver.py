@@ -51,7 +51,7 @@ class Question:
 class Resolver(Protocol):
     """Answers a question; what it gives has the fields of `Outcome`."""
 
-    async def __call__(self, question: Question) -> Mapping[str, JsonValue]:
+    async def __call__(self, question: Question) -> dict[str, JsonValue]:
         """Answer it; any exception is a failure."""
         ...
 
@@ -78,7 +78,7 @@ class Outcome(BaseModel):
 def outcome_of(said: object, name: str) -> Outcome:
     """Check what a resolver answered; raises `ResolverFailure` `resolver_malformed`."""
     try:
-        outcome = Outcome.model_validate(dict(said) if isinstance(said, Mapping) else said)
+        outcome = Outcome.model_validate(said)
         checked_json(outcome.model_dump(), "outcome")
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
