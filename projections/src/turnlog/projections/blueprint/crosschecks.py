@@ -27,10 +27,10 @@ from turnlog.projections.blueprint.layer import (
     TextLayer,
     WhenAttribute,
 )
+from turnlog.projections.blueprint.parameters import PARAMETERS
 from turnlog.projections.blueprint.phases import BY_PHASE
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import (
-    PARAMETERS,
     Blueprint,
     CallSpec,
     HistoryMessages,

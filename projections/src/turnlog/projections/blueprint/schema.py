@@ -6,7 +6,7 @@ A word that is not in here is refused, with the nearest one named; nothing is ev
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag, field_validator
 
@@ -25,26 +25,6 @@ from turnlog.projections.blueprint.memory import MemorySpec, ReaderName
 from turnlog.projections.blueprint.phases import PhasesSpec
 from turnlog.projections.blueprint.safety import SafetySpec
 from turnlog.projections.blueprint.strict import Name, Strict
-
-PARAMETERS: Final = frozenset(
-    {
-        "frequency_penalty",
-        "max_completion_tokens",
-        "max_tokens",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "reasoning_effort",
-        "response_format",
-        "seed",
-        "stop",
-        "temperature",
-        "tool_choice",
-        "top_p",
-    }
-)
-"""What a call may set of a model. Keys, addresses and headers go by the same door at litellm, so
-nothing else is let through, and no secret comes to stand in a pinned blueprint."""
-
 
 Type = Literal["id", "text", "locale", "int", "bool", "list", "map"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from turnlog.projections.blueprint.schema import PARAMETERS
+from turnlog.projections.blueprint.parameters import PARAMETERS
 from turnlog.services.worker.model.failures import ModelFailure
 
 
