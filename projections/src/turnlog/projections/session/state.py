@@ -46,6 +46,10 @@ class Said:
     at: str
     """When it was recorded, RFC 3339."""
 
+    def __hash__(self) -> int:
+        # A window looks up hundreds of these, and no two of a log share a place and a field.
+        return hash((self.place, self.field))
+
 
 @dataclass(frozen=True, slots=True)
 class Brought:

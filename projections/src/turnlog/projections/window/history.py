@@ -13,7 +13,7 @@ from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
 from turnlog.projections.window.call import Texts
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
-from turnlog.projections.window.request import ChatMessage
+from turnlog.projections.window.request import ChatMessage, spelt
 
 OUT_OF_REACH: Final = "out of reach"
 """Why a turn is left out that is older than any window looks."""
@@ -125,5 +125,5 @@ def messages_of(ref: TurnRef, texts: Texts) -> tuple[ChatMessage, ...]:
 
 def run_digest(messages: Iterable[ChatMessage]) -> str:
     """Digest of a run of history: role and digest of each message, one a line."""
-    lines = (f"{message.role} {digest_of(message.content)}\n" for message in messages)
+    lines = (f"{message.role} {spelt(message).digest}\n" for message in messages)
     return digest_of("".join(lines))

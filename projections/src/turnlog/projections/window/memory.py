@@ -80,7 +80,9 @@ def forgotten(recall: Recall, turns: Sequence[TurnRef]) -> dict[int, str]:
 
 def messages_in(ref: TurnRef) -> tuple[Said, ...]:
     """Give where a turn's messages stand; one that says nothing is none."""
-    return tuple(said for said in (ref.text, ref.reply) if said and said.characters)
+    text, reply = ref.text, ref.reply
+    asked = (text,) if text and text.characters else ()
+    return (*asked, reply) if reply and reply.characters else asked
 
 
 def _over(recall: Recall, said: Sequence[Said], messages: int, characters: int) -> str | None:

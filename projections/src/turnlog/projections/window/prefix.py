@@ -22,7 +22,7 @@ from turnlog.events.manifest import (
 )
 from turnlog.projections.session.state import TurnRef
 from turnlog.projections.window.call import Earlier
-from turnlog.projections.window.history import said_in
+from turnlog.projections.window.memory import messages_in
 
 Turns = Mapping[int, TurnRef]
 
@@ -120,7 +120,7 @@ def _said(ref: TurnRef | None, since: int | None) -> Iterator[Mark]:
     if ref is None:
         yield Mark(None, opens=True, digest=None)
         return
-    for said in said_in([ref]):
+    for said in messages_in(ref):
         known = since is None or said.sequence <= since
         role: Place = "user" if said is ref.text else "assistant"
         yield Mark(role, opens=True, digest=said.digest if known else None)

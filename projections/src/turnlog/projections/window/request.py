@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
 
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.manifest import Role
+
+SHORT: Final = 4_000
+REMEMBERED: Final = 4_096
+"""Of short messages, as many are remembered: each is said again in every later call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +27,16 @@ class ChatMessage:
 
     role: Role
     content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spelt:
+    """What digests are made from."""
+
+    form: str
+    """The message in canonical form."""
+    digest: Digest
+    """Digest of its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +59,24 @@ class Request:
 
     @property
     def digest(self) -> Digest:
-        """SHA-256 of the canonical form: JSON, keys sorted, no blanks, UTF-8."""
-        return digest_of(canonical(self.wire()))
+        """SHA-256 of the canonical form of `wire`: JSON, keys sorted, no blanks, UTF-8."""
+        said = ",".join(spelt(message).form for message in self.messages)
+        model, parameters = canonical(self.model), canonical(self.parameters)
+        rest = f'"model":{model},"parameters":{parameters},"tools":{canonical([*self.tools])}'
+        return digest_of(f'{{"messages":[{said}],{rest}}}')
+
+
+def spelt(message: ChatMessage) -> Spelt:
+    """Give the one form of a message, and the digest of its content."""
+    short = len(message.content) <= SHORT
+    return (_remembered if short else _spelt)(message.role, message.content)
+
+
+def _spelt(role: Role, content: str) -> Spelt:
+    return Spelt(canonical({"role": role, "content": content}), digest_of(content))
+
+
+_remembered: Final = lru_cache(REMEMBERED)(_spelt)
 
 
 def canonical(value: JsonValue) -> str:

@@ -92,11 +92,19 @@ class TextReader:
         return held
 
     async def _said(self, tenant: str, wanted: Iterable[Said]) -> Mapping[Said, str]:
-        found = {said: self.said.get((tenant, said.place, said.field)) for said in wanted}
-        missing = sorted({said.place for said, text in found.items() if text is None})
+        found: dict[Said, str] = {}
+        missing: list[Said] = []
+        for said in wanted:
+            text = self.said.get((tenant, said.place, said.field))
+            if text is None:
+                missing.append(said)
+            else:
+                found[said] = text
         if missing:
-            self.note(await self.log.at(tenant, missing))
-        return {said: self._held(tenant, said) for said in found}
+            places = sorted({said.place for said in missing})
+            self.note(await self.log.at(tenant, places))
+            found |= {said: self._held(tenant, said) for said in missing}
+        return found
 
     def _held(self, tenant: str, said: Said) -> str:
         text = self.said.get((tenant, said.place, said.field))

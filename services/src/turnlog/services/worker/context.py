@@ -138,7 +138,7 @@ class Contexts:
             recorded = opened.context.digest if opened.context else None
             named = replace(attempt, call=_call_id(opened, recorded, assembled))
             prepared = Prepared(named, assembled.request, assembled.manifest)
-            if recorded == assembled.request.digest:
+            if recorded == assembled.manifest.digest:
                 return None
             return FixContext(
                 named,
@@ -175,5 +175,5 @@ class Contexts:
 
 
 def _call_id(opened: OpenTurn, recorded: str | None, assembled: Assembled) -> str:
-    same = recorded is None or recorded == assembled.request.digest
+    same = recorded is None or recorded == assembled.manifest.digest
     return f"{opened.turn}.{max(1, opened.calls) if same else opened.calls + 1}"
