@@ -45,10 +45,11 @@ class SimulatedModel:
         chance = self.loop.chance
         self.asked.append((self.loop.clock(), _digest(request)))
         bad = self.loop.time() < CLEARS and chance.random() < self.weather.failing
-        await asyncio.sleep(chance.random() * 2)
+        await asyncio.sleep(chance.random() * 2 * self.weather.pace)
         text = ""
         for _ in range(chance.randint(0 if bad else 1, 6)):
-            await asyncio.sleep(chance.random() * (4 if chance.random() < 0.2 else 0.5))
+            slow = 4 if chance.random() < 0.2 else 0.5
+            await asyncio.sleep(chance.random() * slow * self.weather.pace)
             piece = FORBIDDEN if chance.random() < 0.03 else chance.choice(WORDS)
             text += piece
             yield TextDelta(piece)

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from faststream.nats.message import NatsMessage
 
 from tests.simulation.roles import Making
-from tests.simulation.weather import CALM, DEADLY, SLEEPY
+from tests.simulation.weather import CALM, DEADLY, DOUBTFUL, SLEEPY
 from turnlog.events.call import AttemptStarted
 from turnlog.events.codec import Batch, Command, Draft, read, write
 from turnlog.events.content import digest_of
@@ -133,7 +133,7 @@ PLANTED: Final = {
         SLEEPY,
     ),
     "a claim without compare-and-set": (on_log(Blind), SLEEPY),
-    "a retry that builds a new event after an ambiguous answer": (on_log(Impatient), DEADLY),
+    "a retry that builds a new event after an ambiguous answer": (on_log(Impatient), DOUBTFUL),
     "a read-back that trusts a stale replica": (on_log(Trusting), DEADLY),
     "a recovery from tokens that ignores gaps and digests": (Making(over=_on_tokens), DEADLY),
     "an acknowledgement before the end is recorded": (Making(take=ack_first), DEADLY),

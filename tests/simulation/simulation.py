@@ -197,7 +197,9 @@ class Simulation:
         self.gateways.append(self._gateway())
 
     def _stop(self) -> None:
-        self._some_role().process.stop_for(self.chance.random() * 4 * ACK_WAIT)
+        self._some_role().process.stop_for(
+            self.chance.random() * self.chance.choice((2, 4)) * ACK_WAIT
+        )
 
     def _cut(self) -> None:
         self._some_role().wire.cut(self.chance.random() * 1.5 * ACK_WAIT)

@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.planted import PLANTED
 from tests.simulation.simulation import Simulation
 from tests.simulation.verdict import faults
-from tests.simulation.weather import CALM, DEADLY, SLEEPY, Weather
+from tests.simulation.weather import CALM, DEADLY, DOUBTFUL, SLEEPY, Weather
 
 ENOUGH = 150
 """Seeds within which each of them is found."""
@@ -26,7 +26,7 @@ def _found(planted: str, seed: int) -> bool:
     return bool(faults(simulation))
 
 
-@pytest.mark.parametrize("sky", [CALM, DEADLY, SLEEPY])
+@pytest.mark.parametrize("sky", [CALM, DEADLY, DOUBTFUL, SLEEPY])
 def test_nothing_is_found_in_the_same_weather_where_nothing_is_planted(sky: Weather) -> None:
     for seed in range(20):
         simulation = Simulation(seed, under=sky)

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from tests.faults.checker import Evidence, Finding, check
-from tests.faults.history import History, Try
+from tests.faults.history import History
 from tests.faults.settling import settled
 from tests.simulation import linear, owning
+from tests.simulation.judgeable import NEVER_EMPTY, judgeable
 from tests.simulation.loop import BEGAN
 from tests.simulation.simulation import ACK_WAIT, Simulation
 from tests.simulation.stream import Stream
@@ -28,8 +29,6 @@ from turnlog.projections.session.evolve import fold
 
 CLOCKS: Final = 4.0
 """Seconds that two clocks may differ by."""
-NEVER_EMPTY: Final = frozenset({"submit", "redact", "cancel", "choice", "signal"})
-"""Commands that are refused or have an effect."""
 
 
 def faults(done: Simulation) -> list[str]:
@@ -59,23 +58,10 @@ def faults(done: Simulation) -> list[str]:
 
 def _checked(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Sequence[Finding]:
     keys = {each.envelope.commandkey for events in log.values() for each in events}
-    tries = [each for each in done.history.tries if each.key in keys or _has_effect(each)]
-    unsure = {each.key for each in tries if not _answered(each)}
-    # A try that nobody answered may arrive after a later one was told that it came to nothing
-    tries = [
-        each for each in tries if _has_effect(each) or not _answered(each) or each.key not in unsure
-    ]
+    tries = judgeable(done.history.tries, keys)
     heard = [each for each in done.history.heard if each.end == "done"]
     history = History(tries, heard)
     return check(Evidence(history, log, done.loop.clock(), blobs=_blobs(done)))
-
-
-def _answered(each: Try) -> bool:
-    return each.accepted or each.refused
-
-
-def _has_effect(each: Try) -> bool:
-    return not each.refused and str(each.body["what"]) in NEVER_EMPTY
 
 
 def _blobs(done: Simulation) -> Mapping[Digest, str]:

@@ -30,6 +30,8 @@ class Weather:
     """That a replica answers which is behind its leader."""
     failing: float
     """That a model fails at a request."""
+    pace: float
+    """How slow models speak."""
     kills: int
     """Processes killed."""
     stops: int
@@ -43,11 +45,23 @@ class Weather:
 
 
 CALM: Final = Weather(
-    latency=0.01, lost=0, unheard=0, lag=0, failing=0, kills=0, stops=0, cuts=0, spite=0, restarts=0
+    latency=0.01,
+    lost=0,
+    unheard=0,
+    lag=0,
+    failing=0,
+    pace=1,
+    kills=0,
+    stops=0,
+    cuts=0,
+    spite=0,
+    restarts=0,
 )
 DEADLY: Final = replace(CALM, lost=0.02, unheard=0.2, lag=0.3, stops=3, cuts=2, spite=0.1)
 """Replies are lost between their last word and their record."""
-SLEEPY: Final = replace(CALM, stops=30)
+DOUBTFUL: Final = replace(CALM, lost=0.2)
+"""Nobody knows what came of what was sent."""
+SLEEPY: Final = replace(CALM, pace=4.0, stops=20)
 """Workers are stopped, and go on when somebody else has their turn."""
 
 
@@ -66,6 +80,7 @@ def weather(chance: random.Random) -> Weather:
         unheard=sometimes(0.2),
         lag=chance.choice((0.0, 0.3, 0.6)),
         failing=chance.choice((0.0, 0.2, 0.5)),
+        pace=chance.choice((1.0, 1.0, 4.0)),
         kills=times(5),
         stops=times(5),
         cuts=times(5),
