@@ -1,0 +1,105 @@
+"""How many replies at fifty tokens a second one worker says at once before they come late."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from benchmarks.figure import Figure, Terms
+from benchmarks.parts.speaker import Speech, speaking_apart
+from turnlog.events.nats.layout import Terms as Layout
+from turnlog.events.nats.opening import JetStream, opened
+from turnlog.events.nats.tokens import JetStreamTokens
+from turnlog.events.tokens import Token, TokenEvent
+from turnlog.projections.session.commands import Attempt
+from turnlog.projections.window.material import Material
+from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
+from turnlog.services.worker.attempt import Speaking
+from turnlog.services.worker.model.exchange import ModelRequest
+from turnlog.services.worker.model.litellm_library import load
+from turnlog.services.worker.model.litellm_model import LitellmModel
+
+MODEL: Final = "openai/bench"
+MESSAGES: Final = ({"role": "user", "content": "What time is it?"},)
+SPEECH: Final = Speech(tokens=100, pace=0.02)
+STEP: Final = 5
+MOST: Final = 200
+LATE: Final = 100.0
+"""Milliseconds from the model that half the tokens may take."""
+
+Say = Callable[[], Awaitable[list[float]]]
+"""Says one reply; gives how late each token was, in milliseconds."""
+
+
+async def measure(terms: Terms) -> Sequence[Figure]:
+    """Let more and more replies be said at once in one process, with and without all of ours."""
+    async with AsyncExitStack() as stack:
+        os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(speaking_apart(SPEECH))
+        os.environ["OPENAI_API_KEY"] = "none"
+        server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
+        on = await stack.enter_async_context(opened(server.url, Layout(replicas=1)))
+        await _bare()
+        ours = await _carried(lambda: _ours(on))
+        bare = await _carried(_bare)
+    what = (
+        f"most replies of {1 / SPEECH.pace:.0f} tokens/s in one process, in steps of {STEP}, of "
+        f"which half the tokens are published within {LATE:.0f} ms of leaving the model"
+    )
+    return (
+        Figure("streams of one worker", f"{what}; a worker's attempts", "streams", (ours,)),
+        Figure("streams of bare litellm", f"{what}; heard, not published", "streams", (bare,)),
+    )
+
+
+async def _carried(say: Say) -> float:
+    carried = 0
+    for number in range(STEP, MOST + 1, STEP):
+        said = await asyncio.gather(*(say() for _ in range(number)))
+        if statistics.median(late for each in said for late in each) > LATE:
+            break
+        carried = number
+    return carried
+
+
+async def _bare() -> list[float]:
+    late: list[float] = []
+    asked = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
+    stream = await load().acompletion(**asked, stream=True)
+    while (chunk := await anext(stream, None)) is not None:
+        choices = getattr(chunk, "choices", None)
+        late += _late(choices[0].delta.content or "") if choices else []
+    return late
+
+
+def _late(text: str) -> list[float]:
+    now = time.monotonic_ns()
+    return [(now - int(clock)) / 1e6 for clock in text.split()]
+
+
+@dataclass(frozen=True)
+class Heard(JetStreamTokens):
+    """Publishes tokens, and notes how late each was."""
+
+    late: list[float] = field(default_factory=list[float])
+
+    async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
+        """See `TokenStream.publish`."""
+        await super().publish(tenant, session, turn, event)
+        if isinstance(event, Token):
+            self.late.extend(_late(event.text))
+
+
+async def _ours(on: JetStream) -> list[float]:
+    heard = Heard(on.connection)
+    attempt, material = Attempt(1, "1.1", 1), Material(Library().get("assistant"))
+    speaking = Speaking("bench", "session", attempt, heard, material)
+    await speaking.listen(attempt, ModelRequest(MODEL, MESSAGES), LitellmModel())
+    return heard.late
