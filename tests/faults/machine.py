@@ -1,0 +1,170 @@
+"""A machine that uses and attacks a service in any order, beside a small model of what must be.
+
+The model knows what was accepted: the text of each turn, whose reply is withheld, which turns are
+left out. Rules are what clients do and what happens to processes; after each example everything
+is settled, the checker looks at the log and the rows, and the history must be the model's.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.faults.asking import Asking, Wish
+from tests.faults.attacks import ATTACKS
+from tests.faults.checker import check
+from tests.faults.evidence import collected
+from tests.faults.history import Heard, History
+from tests.faults.stage import Stage
+from tests.simulation.judgeable import judgeable
+
+DONE_TO_IT = (
+    "gateway killed",
+    "projector killed",
+    "worker killed",
+    "nats killed",
+    "tokens forgotten",
+    "worker stopped for twice ack_wait",
+    "gateway told nothing any more",
+    "worker not heard any more",
+)
+MOST_SESSIONS = 3
+
+
+@dataclass
+class Expected:
+    """What must be true of a session."""
+
+    texts: dict[int, str] = field(default_factory=dict[int, str])
+    withheld: set[int] = field(default_factory=set[int])
+    left_out: set[int] = field(default_factory=set[int])
+
+
+def machine_on(stage: Stage) -> type[RuleBasedStateMachine]:
+    """Make the machine for a site that runs."""
+
+    class Machine(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.history = History()
+            self.asking = Asking(stage.at, self.history)
+            self.model: dict[str, Expected] = {}
+            self.unanswered: list[Wish] = []
+            self.settled: list[Wish] = []
+            self.watching: list[Future[Heard]] = []
+
+        @rule(teaching=st.booleans())
+        @precondition(lambda self: len(self.model) < MOST_SESSIONS)
+        def open(self, teaching: bool) -> None:  # noqa: FBT001 - hypothesis names it
+            wish = self.asking.opening("trickster" if teaching else "assistant")
+            stage.do(self.asking.insist(wish))
+            self.model[wish.session] = Expected()
+
+        @rule(data=st.data())
+        @precondition(lambda self: self.model)
+        def submit(self, data: st.DataObject) -> None:
+            self._once(self.asking.submitting(self._session(data)))
+
+        @rule(data=st.data())
+        @precondition(lambda self: self.unanswered)
+        def send_again_what_was_not_answered(self, data: st.DataObject) -> None:
+            wish = data.draw(st.sampled_from(self.unanswered), "wish")
+            self.unanswered.remove(wish)
+            self._once(wish)
+
+        @rule(data=st.data())
+        @precondition(lambda self: self.settled)
+        def send_again_what_was_answered(self, data: st.DataObject) -> None:
+            self._once(data.draw(st.sampled_from(self.settled), "wish"))
+
+        @rule(data=st.data(), what=st.sampled_from(("redact", "exclude", "restore", "cancel")))
+        @precondition(lambda self: any(each.texts for each in self.model.values()))
+        def mark(self, data: st.DataObject, what: str) -> None:
+            talked = sorted(name for name, each in self.model.items() if each.texts)
+            session = data.draw(st.sampled_from(talked), "session")
+            turn = data.draw(st.sampled_from(sorted(self.model[session].texts)), "turn")
+            wish = self.asking.marking(what, session, turn)
+            tried = stage.do(self.asking.insist(wish))
+            if tried.accepted and what == "redact":
+                self.model[session].withheld.add(turn)
+            elif tried.accepted and what in {"exclude", "restore"}:
+                left_out = self.model[session].left_out
+                (left_out.add if what == "exclude" else left_out.discard)(turn)
+
+        @rule(data=st.data(), choice=st.sampled_from(("share", "read", "neither")))
+        @precondition(lambda self: self.model)
+        def choose(self, data: st.DataObject, choice: str) -> None:
+            self._once(self.asking.choosing(self._session(data), choice))
+
+        @rule(data=st.data(), slowly=st.booleans())
+        @precondition(lambda self: any(each.texts for each in self.model.values()))
+        def watch(self, data: st.DataObject, slowly: bool) -> None:  # noqa: FBT001
+            talked = sorted(name for name, each in self.model.items() if each.texts)
+            session = data.draw(st.sampled_from(talked), "session")
+            turn = data.draw(st.sampled_from(sorted(self.model[session].texts)), "turn")
+            self.watching.append(stage.begin(self.asking.watch(session, turn, slowly=slowly)))
+
+        @rule(what=st.sampled_from(DONE_TO_IT))
+        @precondition(lambda self: self.model)
+        def attack(self, what: str) -> None:
+            stage.do(stage.at.start_missing())
+            stage.do(self._inflict(what))
+
+        async def _inflict(self, what: str) -> None:
+            await ATTACKS[what](stage.at)
+
+        @rule()
+        def start_what_was_killed(self) -> None:
+            stage.do(stage.at.start_missing())
+
+        @invariant()
+        def the_provider_is_there(self) -> None:
+            assert stage.loop.is_running()
+
+        def teardown(self) -> None:
+            stage.do(stage.at.start_missing())
+            for wish in self.unanswered:
+                self._learn(wish, stage.do(self.asking.insist(wish)))
+            for watched in self.watching:
+                watched.result()
+            if self.model:
+                stage.do(self._judge())
+
+        async def _judge(self) -> None:
+            evidence = await collected(stage.at, self.history)
+            events = [each for session in evidence.log.values() for each in session]
+            tries = judgeable(self.history.tries, {e.envelope.commandkey for e in events})
+            heard = [each for each in self.history.heard if each.end != "redact"]
+            evidence.history.tries[:], evidence.history.heard[:] = tries, heard
+            assert check(evidence) == ()
+            for session, expected in self.model.items():
+                await self._compare(session, expected)
+
+        async def _compare(self, session: str, expected: Expected) -> None:
+            told = await stage.at.service.get(f"/v1/sessions/{session}/history")
+            turns: dict[int, dict[str, Any]] = {each["turn"]: each for each in told["turns"]}
+            said = {turn: each["text"] for turn, each in turns.items() if each["text"]}
+            assert said == expected.texts
+            assert {t for t, each in turns.items() if each["redacted"]} >= expected.withheld
+            assert {t for t, each in turns.items() if each["excluded"]} == expected.left_out
+
+        def _session(self, data: st.DataObject) -> str:
+            return data.draw(st.sampled_from(sorted(self.model)), "session")
+
+        def _once(self, wish: Wish) -> None:
+            self._learn(wish, stage.do(self.asking.once(wish)))
+
+        def _learn(self, wish: Wish, tried: Any) -> None:  # noqa: ANN401 - a Try
+            if not (tried.accepted or tried.refused):
+                self.unanswered.append(wish)
+                return
+            if wish not in self.settled:
+                self.settled.append(wish)
+            if tried.accepted and wish.text is not None:
+                self.model[wish.session].texts[int(tried.body["turn"])] = wish.text
+
+    return Machine

@@ -1,0 +1,66 @@
+"""A site beside a test that is not asynchronous: it lives on a loop of its own, in a thread.
+
+Hypothesis runs its rules one after another and without a loop; the site's provider and watchers
+must go on in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Generator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.faults.site import Site, site
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A site, and the loop it lives on."""
+
+    at: Site
+    loop: asyncio.AbstractEventLoop
+
+    def do(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do something on the site's loop, and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Begin something there, and go on."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+
+@contextmanager
+def staged(folder: Path) -> Generator[Stage]:
+    """Run a site while the body runs."""
+    came: Future[Stage] = Future()
+    over = asyncio.Event()
+
+    async def hold() -> None:
+        async with site(folder) as at:
+            came.set_result(Stage(at, asyncio.get_running_loop()))
+            await over.wait()
+
+    ended: Future[None] = Future()
+
+    def live() -> None:
+        try:
+            asyncio.run(hold())
+        except BaseException as raised:  # noqa: BLE001 - raised where the test is
+            (ended if came.done() else came).set_exception(raised)
+        else:
+            ended.set_result(None)
+
+    threading.Thread(target=live, name="site", daemon=True).start()
+    stage = came.result()
+    try:
+        yield stage
+    finally:
+        stage.loop.call_soon_threadsafe(over.set)
+        ended.result()

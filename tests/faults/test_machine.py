@@ -1,0 +1,35 @@
+"""The whole service used and attacked in any order, held against a small model of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.faults.extent import ALL
+from tests.faults.machine import machine_on
+from tests.faults.stage import staged
+
+EXAMPLES = 100 if ALL else 3
+STEPS = 40 if ALL else 15
+
+
+@pytest.mark.promise("P1", "P3", "P4", "P6", "P7", "P8", "P9", "P10")
+@pytest.mark.timeout(7200 if ALL else 900)
+def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_path: Path) -> None:
+    with staged(tmp_path) as stage:
+        run_state_machine_as_test(
+            machine_on(stage),
+            settings=settings(
+                max_examples=EXAMPLES,
+                stateful_step_count=STEPS,
+                deadline=None,
+                database=None,
+                derandomize=not ALL,
+                # A failing example is told as it ran: running it again, smaller, is another run
+                phases=(Phase.explicit, Phase.generate),
+                suppress_health_check=tuple(HealthCheck),
+            ),
+        )
