@@ -16,7 +16,7 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.events.turn import TurnSubmitted
+from turnlog.events.turn import Fallback, TurnCompleted, TurnSubmitted
 from turnlog.projections.origins import Cause, cause
 
 _NOTE: Final = "when reply_redacted"
@@ -49,6 +49,8 @@ def _direct(recorded: Recorded, turn: int) -> str:
             return f"{event.tool} was {event.outcome}" + (
                 f": {event.detail}" if event.detail else ""
             )
+        case TurnCompleted(fallback=Fallback() as instead) as event if event.turn == turn:
+            return f"it was answered without the model: {instead.code}"
         case PhaseEntered() as event if event.turn == turn:
             forced = ", since the phase had reached its most exchanges" if event.forced else ""
             return f"{event.before} → {event.phase} by {event.signal}{forced}"
