@@ -30,6 +30,8 @@ from turnlog.services.runtime.resolver import (
 
 MOST_BYTES: Final = 400_000
 """What a resolver's answer may have; it stands in one event."""
+PLAIN: Final = {"Accept-Encoding": "identity"}
+"""What is packed could unfold without end."""
 
 
 def name_of(spec: ResolverSpec) -> str:
@@ -74,7 +76,7 @@ async def _addressed(url: str, question: Question) -> object:
     try:
         async with (
             httpx.AsyncClient(timeout=None, trust_env=False) as client,  # noqa: S113 - `asked` ends it
-            client.stream("POST", url, json=question.wire()) as answer,
+            client.stream("POST", url, json=question.wire(), headers=PLAIN) as answer,
         ):
             if not answer.is_success:
                 raise _refused(answer, host)
@@ -92,7 +94,7 @@ def _refused(answer: httpx.Response, host: str) -> ResolverFailure:
 
 async def _body(answer: httpx.Response, host: str) -> bytes:
     body = bytearray()
-    async for piece in answer.aiter_bytes():
+    async for piece in answer.aiter_raw():
         body += piece
         if len(body) > MOST_BYTES:
             raise malformed(f"{host} answered more than {MOST_BYTES} bytes")
