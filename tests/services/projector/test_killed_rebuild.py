@@ -60,6 +60,7 @@ async def rebuilding(*arguments: str) -> tuple[int, str]:
     return process.returncode, said.decode()
 
 
+@pytest.mark.promise("P11")
 @pytest.mark.timeout(300)
 async def test_rebuild_killed_at_ten_points_leaves_the_live_rows_and_can_be_repeated(
     store: Store, database_url: str, nats_url: str, fresh_tenant: str

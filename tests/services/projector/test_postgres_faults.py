@@ -18,6 +18,8 @@ from turnlog.projections.store import checkpoints
 from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.schema import prepare
 
+pytestmark = pytest.mark.promise("P10")
+
 DATABASE = "turnlog"
 
 

@@ -18,6 +18,8 @@ from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.store.engine import Store, open_store
 from turnlog.projections.store.schema import prepare
 
+pytestmark = pytest.mark.promise("P10")
+
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:

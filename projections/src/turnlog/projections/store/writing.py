@@ -54,11 +54,8 @@ def _row(
     places: tuple[str, ...], keys: tuple[str, ...], build: int, change: Change
 ) -> tuple[Value, ...]:
     values = {**change.values, **dict(zip(keys, (build, *change.key), strict=True))}
-    return tuple([_stored(values.get(place)) for place in places])
-
-
-def _stored(value: Value) -> Value:
-    return storable(value) if isinstance(value, str) else value
+    found = [values.get(place) for place in places]
+    return tuple([storable(value) if isinstance(value, str) else value for value in found])
 
 
 # There are a few dozen statements, and building one takes longer than running it.
