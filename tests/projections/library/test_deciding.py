@@ -97,7 +97,7 @@ async def test_importing_again_changes_nothing() -> None:
     library = Library()
     rows = (RULES, CUE, CUE, dataclasses.replace(RULES, id=40, locale="lt", active=False))
     first = await library.take_in(*rows)
-    assert first.carried.added == (41, 42, 43, 40)
+    assert first.carried.added == (40, 41, 42, 43)
     again = await library.take_in(*rows)
     assert again.carried.added == again.carried.edited == ()
     assert again.shelf.segments == first.shelf.segments

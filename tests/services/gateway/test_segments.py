@@ -80,7 +80,7 @@ async def test_a_request_under_a_key_is_carried_out_once_and_answered_alike(idle
 async def test_an_import_is_whole_or_not_at_all_and_once_is_enough(idle: Stand) -> None:
     rows = [CUE, {"scope": "core", "content": "Be kind.", "id": 40}]
     answer = await idle.http.post("/v1/segments/import", json={"segments": rows})
-    assert answer.json() == {"added": [41, 40], "edited": [], "rows": 2, "sequence": 1}
+    assert answer.json() == {"added": [40, 41], "edited": [], "rows": 2, "sequence": 1}
     again = await idle.http.post("/v1/segments/import", json={"segments": rows})
     assert again.json() == {"added": [], "edited": [], "rows": 2, "sequence": 1}
     bad = [*rows, {"scope": "core", "content": "x", "id": 7}, CUE | {"priority": "urgent"}]

@@ -38,6 +38,8 @@ def imported(shelf: Shelf, rows: Sequence[Authored]) -> tuple[LibraryEvent, ...]
     deciding = _Deciding(shelf, max((*shelf.segments, *(row.id or 0 for row in rows)), default=0))
     for number, row in enumerate(rows):
         _check(number, row)
+    # Those with a number first: what is left over is for those without
+    for number, row in sorted(enumerate(rows), key=lambda numbered: numbered[1].id is None):
         deciding.take(number, row)
     return tuple(deciding.events())
 

@@ -1,0 +1,140 @@
+"""Whatever is imported into whatever library: all of it is there, or nothing changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnlog.events.codec import Draft, read, write_library
+from turnlog.events.errors import Refused
+from turnlog.events.library import SEGMENTS, LibraryEvent
+from turnlog.events.testing import AT, an_id
+from turnlog.projections.library.authored import Authored
+from turnlog.projections.library.choosing import choose
+from turnlog.projections.library.commands import EditSegment, ImportSegments, LibraryCommand
+from turnlog.projections.library.decide import decide
+from turnlog.projections.library.picked import Wanted
+from turnlog.projections.library.shelf import Segment, Shelf, fold
+
+NUMBERS = st.integers(1, 5)
+VARIANTS = st.sampled_from("ab")
+CONTENTS = st.sampled_from(["x", "y", "z"])
+FLAGS = st.booleans()
+LOCALES = st.sampled_from([None, "en", "lt"])
+
+
+def numbered(number: int) -> st.SearchStrategy[Authored]:
+    # A number is of one place: otherwise nearly every import would be refused
+    return st.builds(
+        Authored,
+        scope=st.just("npc"),
+        ref=st.just(f"npc.{number % 2}"),
+        content=CONTENTS,
+        tier=st.integers(0, 1),
+        variant=VARIANTS,
+        active=FLAGS,
+        id=st.just(number),
+    )
+
+
+UNNUMBERED = st.builds(
+    Authored,
+    scope=st.just("npc"),
+    ref=st.sampled_from(["npc.0", "npc.1"]),
+    content=CONTENTS,
+    locale=LOCALES,
+    active=FLAGS,
+)
+ROWS = st.lists(NUMBERS.flatmap(numbered) | UNNUMBERED, max_size=8).map(tuple)
+EDITS = st.builds(
+    EditSegment, NUMBERS, st.none() | VARIANTS, st.none() | CONTENTS, active=st.none() | FLAGS
+)
+COMMANDS = st.lists(ROWS.map(ImportSegments) | EDITS, max_size=6)
+
+
+def recorded(shelf: Shelf, events: tuple[LibraryEvent, ...]) -> Shelf:
+    """Record events, and fold what was stored."""
+    if not events:
+        return shelf
+    drafts = [Draft(event, an_id(1), AT, "/test", "ann") for event in events]
+    batch = write_library("t", SEGMENTS, shelf.head, drafts)
+    stored = enumerate((message.payload for message in batch.messages), shelf.sequence + 1)
+    return fold([read(payload, place) for place, payload in stored], shelf)
+
+
+def lived(commands: list[LibraryCommand]) -> Shelf:
+    """Give the library these commands lead to; what is refused leads nowhere."""
+    shelf = Shelf("t")
+    for command in commands:
+        try:
+            shelf = recorded(shelf, decide(shelf, command))
+        except Refused:
+            continue
+    return shelf
+
+
+def says(segment: Segment, row: Authored) -> bool:
+    said = segment.on.get(row.variant) if row.active else segment.latest.get(row.variant)
+    place = (segment.scope, segment.ref, segment.locale)
+    if said is None or place != (row.scope, row.ref, row.locale):
+        return False
+    return said.text == row.text and (row.variant in segment.on) == row.active
+
+
+@given(commands=COMMANDS, rows=ROWS)
+def test_what_was_imported_is_there_and_importing_again_changes_nothing(
+    commands: list[LibraryCommand], rows: tuple[Authored, ...]
+) -> None:
+    before = lived(commands)
+    try:
+        events = decide(before, ImportSegments(rows))
+    except Refused as refused:
+        twice = len({(row.id, row.variant) for row in rows if row.id}) < sum(
+            row.id is not None for row in rows
+        )
+        if twice or refused.code == "segment-taken":
+            return
+        raise
+    after = recorded(before, events)
+    assert decide(after, ImportSegments(rows)) == ()
+    assert all(says(after.segments[row.id], row) for row in rows if row.id)
+    for row, count in Counter(row for row in rows if row.id is None).items():
+        assert sum(says(segment, row) for segment in after.segments.values()) >= count
+
+
+@given(commands=COMMANDS)
+def test_versions_count_up_and_nothing_that_was_said_is_lost(
+    commands: list[LibraryCommand],
+) -> None:
+    shelf = Shelf("t")
+    for command in commands:
+        before = shelf
+        try:
+            shelf = recorded(before, decide(before, command))
+        except Refused:
+            continue
+        for number, segment in before.segments.items():
+            now = shelf.segments[number].versions
+            assert now[: len(segment.versions)] == segment.versions
+    for segment in shelf.segments.values():
+        numbers = [version.version for version in segment.versions]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+@given(
+    commands=COMMANDS,
+    session=st.text(max_size=8),
+    locales=st.lists(st.sampled_from(["en", "lt-LT"])),
+)
+def test_what_is_chosen_is_on_of_one_locale_and_the_same_however_it_was_folded(
+    commands: list[LibraryCommand], session: str, locales: list[str]
+) -> None:
+    shelf = lived(commands)
+    chosen = choose(shelf, Wanted("npc", "npc.1"), locales, session)
+    assert not chosen.omitted
+    assert len({each.segment.locale for each in chosen.choices}) <= 1
+    for each in chosen.choices:
+        assert each.segment.on[each.version.variant] == each.version
+    assert chosen == choose(shelf, Wanted("npc", "npc.1"), locales, session)
