@@ -44,13 +44,14 @@ class Expected:
     left_out: set[int] = field(default_factory=set[int])
 
 
-def machine_on(stage: Stage) -> type[RuleBasedStateMachine]:
-    """Make the machine for a site that runs."""
+def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine]:
+    """Make the machine for a site that runs; each example adds the history of its clients."""
 
     class Machine(RuleBasedStateMachine):
         def __init__(self) -> None:
             super().__init__()
             self.history = History()
+            lived.append(self.history)
             self.asking = Asking(stage.at, self.history)
             self.model: dict[str, Expected] = {}
             self.unanswered: list[Wish] = []

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.faults.extent import ALL
+from tests.faults.history import History
 from tests.faults.machine import machine_on
 from tests.faults.stage import staged
 
@@ -19,9 +20,10 @@ STEPS = 40 if ALL else 15
 @pytest.mark.promise("P1", "P3", "P4", "P6", "P7", "P8", "P9", "P10")
 @pytest.mark.timeout(7200 if ALL else 900)
 def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_path: Path) -> None:
+    lived: list[History] = []
     with staged(tmp_path) as stage:
         run_state_machine_as_test(
-            machine_on(stage),
+            machine_on(stage, lived),
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=STEPS,
@@ -30,6 +32,8 @@ def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_
                 derandomize=not ALL,
                 # A failing example is told as it ran: running it again, smaller, is another run
                 phases=(Phase.explicit, Phase.generate),
-                suppress_health_check=tuple(HealthCheck),
+                suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
             ),
         )
+    tries = [each for history in lived for each in history.tries]
+    assert {"open", "submit", "other"} == {each.what for each in tries if each.accepted}
