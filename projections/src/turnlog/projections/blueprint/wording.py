@@ -78,10 +78,16 @@ def _one_of(known: list[str], written: object) -> str:
 def words_at(loc: tuple[str | int, ...], kind: object = Blueprint) -> tuple[str, ...]:
     """Name the words a document may have at a place, as pydantic spells places."""
     for step in loc:
-        kind = _inside(kind, step)
+        kind = _given(_inside(kind, step))
     return (
         tuple(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else ()
     )
+
+
+def _given(kind: object) -> object:
+    """Give what a word is when it is there at all."""
+    forms = get_args(kind)
+    return next(form for form in forms if form is not NoneType) if NoneType in forms else kind
 
 
 def _inside(kind: object, step: str | int) -> object:
@@ -89,8 +95,6 @@ def _inside(kind: object, step: str | int) -> object:
         field = kind.model_fields.get(str(step))
         return field and field.annotation
     inner = get_args(kind)
-    if NoneType in inner:
-        return _inside(next(form for form in inner if form is not NoneType), step)
     if get_origin(kind) is Annotated:
         return _inside(inner[0], step)
     if get_origin(kind) is dict:
