@@ -1,4 +1,4 @@
-"""The points at which processes die, as data: who, where, how often a model may be tried then.
+"""The points at which processes die, as data: who, and where.
 
 The points themselves are those of `crash/sitecustomize.py`.
 """
@@ -16,8 +16,6 @@ class Crash:
 
     role: Role
     points: tuple[str, ...]
-    attempts: int = 1
-    """How often a model may be tried for the first turn."""
 
     def __str__(self) -> str:
         return " ".join((self.role, *self.points))
@@ -29,22 +27,22 @@ POINTS = (
     Crash("gateway", ("before-append:turn-submitted",)),
     Crash("gateway", ("after-append:turn-submitted",)),
     Crash("worker", ("before-append:attempt-started",)),
-    Crash("worker", ("after-append:attempt-started",), 2),
-    Crash("worker", ("before-blob",), 2),
-    Crash("worker", ("before-append:prompts-snapshotted",), 2),
-    Crash("worker", ("after-append:prompts-snapshotted",), 2),
-    Crash("worker", ("before-append:context-assembled",), 2),
-    Crash("worker", ("after-append:context-assembled",), 2),
-    Crash("worker", ("before-token:1",), 2),
-    Crash("worker", ("after-token:3",), 2),
-    Crash("worker", ("before-close",), 2),
-    Crash("worker", ("after-close",), 2),
-    Crash("worker", ("before-append:turn-completed",), 2),
+    Crash("worker", ("after-append:attempt-started",)),
+    Crash("worker", ("before-blob",)),
+    Crash("worker", ("before-append:prompts-snapshotted",)),
+    Crash("worker", ("after-append:prompts-snapshotted",)),
+    Crash("worker", ("before-append:context-assembled",)),
+    Crash("worker", ("after-append:context-assembled",)),
+    Crash("worker", ("before-token:1",)),
+    Crash("worker", ("after-token:3",)),
+    Crash("worker", ("before-close",)),
+    Crash("worker", ("after-close",)),
+    Crash("worker", ("before-append:turn-completed",)),
     Crash("worker", ("after-append:turn-completed",)),
     Crash("worker", ("before-ack",)),
     Crash("worker", ("after-ack",)),
-    Crash("worker", ("after-token:3", "after-append:attempt-started"), 3),
-    Crash("worker", ("after-close", "before-append:turn-completed"), 3),
+    Crash("worker", ("after-token:3", "after-append:attempt-started")),
+    Crash("worker", ("after-close", "before-append:turn-completed")),
     Crash("projector", ("before-commit",)),
     Crash("projector", ("after-commit",)),
 )

@@ -33,7 +33,7 @@ Role = Literal["gateway", "projector", "worker"]
 ROLES: tuple[Role, ...] = ("gateway", "projector", "worker", "worker")
 CRASH = Path(__file__).parent / "crash"
 KILLED = -signal.SIGKILL
-ACK_WAIT = 1.5
+ACK_WAIT = 2.0
 """Seconds; long enough for a worker on a busy machine to give a sign of life."""
 
 
