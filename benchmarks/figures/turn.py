@@ -23,8 +23,8 @@ from turnlog.events.nats.opening import jetstream_on
 
 TENANT: Final = "default"
 PLACES: Final = (10, 100, 1_000, 10_000)
-AROUND: Final = 40
-"""Turns whose median stands for a place."""
+AROUND: Final = 20
+"""Turns whose median is one run at a place."""
 WARM: Final = 5
 """Turns before those, so that what was written meanwhile is read and folded."""
 CHARACTERS: Final = 350
@@ -32,18 +32,18 @@ CHARACTERS: Final = 350
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Ask one session at each of its ages, once a run."""
-    runs = [await _run(terms, run) for run in range(terms.runs)]
-    figures = [_figure(place, tuple(run[place] for run in runs)) for place in PLACES]
-    ratios = tuple(run[PLACES[-1]] / run[PLACES[1]] for run in runs)
+    """Ask one session at each of its ages, as many times over as there are runs."""
+    async with up(terms.folder, CHARACTERS) as running, connected(running.nats) as connection:
+        found = await _places(running.http, jetstream_on(connection).log, terms.runs)
+    young, old = found[PLACES[1]], found[PLACES[-1]]
     older = Figure(
         "turn at 10,000 over at 100",
         "p50 of a turn without its model after 10,000 turns, over that after 100, of one session",
         "x",
-        ratios,
+        tuple(late / early for early, late in zip(young, old, strict=True)),
         at_most(1.1),
     )
-    return (*figures, older)
+    return (*(_figure(place, runs) for place, runs in found.items()), older)
 
 
 def _figure(place: int, runs: tuple[float, ...]) -> Figure:
@@ -57,19 +57,11 @@ def _figure(place: int, runs: tuple[float, ...]) -> Figure:
     )
 
 
-async def _run(terms: Terms, run: int) -> dict[int, float]:
-    async with (
-        up(terms.folder / str(run), CHARACTERS) as running,
-        connected(running.nats) as connection,
-    ):
-        return await _places(running.http, jetstream_on(connection).log)
-
-
-async def _places(http: str, log: Log) -> dict[int, float]:
+async def _places(http: str, log: Log, runs: int) -> dict[int, tuple[float, ...]]:
     async with calling(http) as caller:
         opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
     session, prose = str(opened["session"]), Prose()
-    found: dict[int, float] = {}
+    found: dict[int, tuple[float, ...]] = {}
     for place in PLACES:
         if found:
             await aged(log, TENANT, session, place - WARM)
@@ -77,7 +69,8 @@ async def _places(http: str, log: Log) -> dict[int, float]:
             await caught_up(caller, log, TENANT, session)
             for _ in range(WARM):
                 await _turn(caller, session, prose)
-            found[place] = await _around(caller, log, session, prose)
+            medians = [await _around(caller, log, session, prose) for _ in range(runs)]
+            found[place] = tuple(medians)
     return found
 
 
