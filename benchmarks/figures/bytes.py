@@ -31,19 +31,21 @@ PARTS: Final[Mapping[str, str]] = {
 
 async def measure(terms: Terms) -> Sequence[Figure]:
     """Have as many turns in many sessions as in one, so that as much of either is compressed."""
-    many = await _taken(terms, "many", 100, 100)
-    one = await _taken(terms, "one", 1, 10_000)
+    sessions, turns = (100, 100) if terms.long else (40, 75)
+    many = await _taken(terms, "many", sessions, turns)
+    one = await _taken(terms, "one", 1, sessions * turns)
+    in_many, in_one = f"{sessions} sessions of {turns} turns", f"one of {sessions * turns:,}"
     how = "all of them real" if terms.long else f"the first {REAL} real, the rest their like"
     measured = (
         f"files of NATS and SQLite once `turnlog up` has ended, a turn of {2 * CHARACTERS} "
         f"characters of ordinary words, {how}"
     )
     return (
-        _figure("many sessions", f"{measured}; 100 sessions of 100 turns", sum(many.values())),
-        _figure("one session", f"{measured}; one session of 10,000", sum(one.values())),
+        _figure("many sessions", f"{measured}; {in_many}", sum(many.values())),
+        _figure("one session", f"{measured}; {in_one}", sum(one.values())),
         Figure(
             "bytes a turn, one session over many",
-            "one session of 10,000 turns over 100 sessions of 100",
+            f"{in_one} over {in_many}",
             "x",
             (sum(one.values()) / sum(many.values()),),
             at_most(1.1),
