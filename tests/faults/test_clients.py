@@ -40,7 +40,7 @@ async def test_of_commands_at_once_each_wins_or_is_told_that_it_lost(
     attacked.provider.will(Echo(gates={0: gate}))
     await client.open(blueprint)
     tries = await asyncio.gather(
-        *(submitted_once(client, f"{client.name}-{n}", f"Number {n}") for n in range(count))
+        *(submitted_once(client, f"at-once-{n}", f"Number {n}") for n in range(count))
     )
     gate.set()
     accepted = [tried for tried in tries if tried.accepted]
