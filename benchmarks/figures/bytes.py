@@ -35,7 +35,9 @@ async def measure(terms: Terms) -> Sequence[Figure]:
     many = await _taken(terms, "many", sessions, turns)
     one = await _taken(terms, "one", 1, sessions * turns)
     in_many, in_one = f"{sessions} sessions of {turns} turns", f"one of {sessions * turns:,}"
-    how = "all of them real" if terms.long else f"the first {REAL} real, the rest their like"
+    # Copied manifests have the same digests, which compress as no real ones do.
+    copies = f"the first {REAL} real, the rest copies with other texts, too small by their digests"
+    how = "all of them real" if terms.long else copies
     measured = (
         f"files of NATS and SQLite once `turnlog up` has ended, a turn of {2 * CHARACTERS} "
         f"characters of ordinary words, {how}"
