@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from tests.faults.asking import Asking, Wish
 from tests.faults.attacks import ATTACKS
@@ -32,7 +38,7 @@ DONE_TO_IT = (
     "gateway told nothing any more",
     "worker not heard any more",
 )
-MOST_SESSIONS = 3
+MOST_SESSIONS = 4
 
 
 @dataclass
@@ -58,12 +64,18 @@ def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine
             self.settled: list[Wish] = []
             self.watching: list[Future[Heard]] = []
 
+        @initialize()
+        def begin(self) -> None:
+            self._open("trickster")
+            wish = self.asking.submitting(self._open("assistant"))
+            tried = stage.do(self.asking.insist(wish))
+            self._learn(wish, tried)
+            stage.do(self.asking.watch(wish.session, int(tried.body["turn"]), slowly=False))
+
         @rule(teaching=st.booleans())
         @precondition(lambda self: len(self.model) < MOST_SESSIONS)
         def open(self, teaching: bool) -> None:  # noqa: FBT001 - hypothesis names it
-            wish = self.asking.opening("trickster" if teaching else "assistant")
-            stage.do(self.asking.insist(wish))
-            self.model[wish.session] = Expected()
+            self._open("trickster" if teaching else "assistant")
 
         @rule(data=st.data())
         @precondition(lambda self: self.model)
@@ -152,6 +164,12 @@ def machine_on(stage: Stage, lived: list[History]) -> type[RuleBasedStateMachine
             assert said == expected.texts
             assert {t for t, each in turns.items() if each["redacted"]} >= expected.withheld
             assert {t for t, each in turns.items() if each["excluded"]} == expected.left_out
+
+        def _open(self, blueprint: str) -> str:
+            wish = self.asking.opening(blueprint)
+            stage.do(self.asking.insist(wish))
+            self.model[wish.session] = Expected()
+            return wish.session
 
         def _session(self, data: st.DataObject) -> str:
             return data.draw(st.sampled_from(sorted(self.model)), "session")

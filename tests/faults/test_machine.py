@@ -14,7 +14,7 @@ from tests.faults.machine import machine_on
 from tests.faults.stage import staged
 
 EXAMPLES = 100 if ALL else 3
-STEPS = 40 if ALL else 15
+STEPS = 40 if ALL else 20
 
 
 @pytest.mark.promise("P1", "P3", "P4", "P6", "P7", "P8", "P9", "P10")
@@ -24,6 +24,8 @@ def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_
     with staged(tmp_path) as stage:
         run_state_machine_as_test(
             machine_on(stage, lived),
+            # Without it the first examples, and there are few, do next to nothing
+            _min_steps=STEPS // 2,
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=STEPS,
@@ -36,4 +38,5 @@ def test_in_whatever_order_things_happen_the_service_is_what_the_model_says(tmp_
             ),
         )
     tries = [each for history in lived for each in history.tries]
-    assert {"open", "submit", "other"} == {each.what for each in tries if each.accepted}
+    assert {each.what for each in tries if each.accepted} >= {"open", "submit"}
+    assert len(tries) > 5 * EXAMPLES, "the examples did next to nothing"
