@@ -37,9 +37,13 @@ def usable(session: Given) -> list[Turn]:
 
 def messages_of(turn: Turn) -> list[ChatMessage]:
     """Give what a turn says in a window."""
-    asked = [ChatMessage("user", turn.text.text)] if isinstance(turn.text, Plain) else []
-    answer = [ChatMessage("assistant", turn.reply.text)] if isinstance(turn.reply, Plain) else []
-    return [*asked, *answer]
+    said = (("user", turn.text), ("assistant", turn.reply))
+    spoken = [(role, text.text) for role, text in said if isinstance(text, Plain)]
+    return [
+        ChatMessage("user" if role == "user" else "assistant", text)
+        for role, text in spoken
+        if text
+    ]
 
 
 def tokens(variant: Variant, text: str) -> int:
