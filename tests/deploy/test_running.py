@@ -65,9 +65,7 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
         assert await reached(store, Bell(), TENANT, session, sequence, within=REPLY_WITHIN)
         listed = (await client.get("/v1/sessions")).json()["sessions"]
         assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
-        assert await rows(store, session) == [
-            ("completed", told["settled"], "scripted/demo")
-        ]
+        assert await rows(store, session) == [("completed", told["settled"], "scripted/demo")]
     assert list(machine.home.iterdir()) == []
 
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta, Usage
 from turnlog.services.worker.model.failures import ModelFailure
-from turnlog.services.runtime.prices import PriceTable
 
 Line = str | asyncio.Event | ModelFailure | Callable[[], None]
 """A piece of text, something to wait for, a failure, or something to do."""

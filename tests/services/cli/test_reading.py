@@ -77,7 +77,6 @@ def test_what_is_not_said_yet_can_be_tried_with_another_budget_and_model(
     assert tried["cost"]["price"] == "exact"
 
 
-
 def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
     turnlog: Turnlog, played: Played
 ) -> None:
