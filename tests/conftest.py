@@ -6,15 +6,24 @@ Tests share a server and never its contents: each takes a tenant or a database o
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
+import structlog
 
 pytest_plugins = ["tests.parts.nats", "tests.parts.postgres"]
 
 # A deadline would make a property depend on how busy the machine is.
 hypothesis.settings.register_profile("turnlog", deadline=None)
 hypothesis.settings.load_profile("turnlog")
+
+
+@pytest.fixture(autouse=True)
+def logs_as_they_were() -> Iterator[None]:
+    """A command that a test runs in this process sends its log elsewhere, and then ends."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -129,8 +129,7 @@ async def test_the_prompt_of_a_call_is_shown_layer_by_layer_and_proven(
         " [...message.querySelectorAll('.passage')].map((passage) =>"
         " ['strong', '.text'].map((part) => passage.querySelector(part).textContent)))"
     )
-    between = prompt["manifest"]["between"]
-    whole = [between.join(text for _, text in message) for message in shown]
+    whole = ["\n\n".join(text for _, text in message) for message in shown]
     assert whole == [message["content"] for message in prompt["messages"]]
     layers = [[layer for layer, _ in message] for message in shown]
     assert layers == [

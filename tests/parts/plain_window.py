@@ -32,7 +32,8 @@ def plain_window(variant: Variant, session: Given) -> list[ChatMessage] | None:
 
 def usable(session: Given) -> list[Turn]:
     """Give the turns a window may show."""
-    return [t for t in history(session.events) if t.status == "completed" and not t.excluded]
+    completed = [turn for turn in history(session.events) if turn.status == "completed"]
+    return [turn for turn in completed if not turn.excluded and messages_of(turn)]
 
 
 def messages_of(turn: Turn) -> list[ChatMessage]:

@@ -45,6 +45,7 @@ USAGE: Final = frozenset(
 )
 NOT_FOUND: Final = frozenset(
     {
+        "no-front-door",
         "no-withheld-text",
         "not-there-yet",
         "unknown-blueprint",

@@ -12,7 +12,7 @@ const NAMES = [
   "session-opened", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
   "choice-recorded", "turn-completed", "turn-failed", "turn-cancelled", "turn-excluded", "turn-restored",
   "attempt-started", "context-assembled", "attempt-ended", "call-completed", "tool-called", "tool-returned",
-  "reply-redacted", "phase-entered",
+  "reply-redacted", "phase-entered", "turn-resolved", "reference-updated",
 ];
 
 export function record(session) {

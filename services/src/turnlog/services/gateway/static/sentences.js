@@ -47,6 +47,11 @@ const SENTENCES = {
     const way = data.before ? `${data.before} → ${data.phase}` : data.phase;
     return `${way}${data.signal ? ` · ${data.signal}` : ""}${data.forced ? ", forced" : ""}`;
   },
+  "turn-resolved": (data) => {
+    const which = Object.keys(data.identifiers ?? {}).length ? ` · ${listed(data.identifiers)}` : "";
+    return `turn ${data.turn} is about ${data.intent ?? data.entity ?? "nothing known"}${which}, ${data.reason}`;
+  },
+  "reference-updated": (data) => `turn ${data.turn} was about ${listed(data.identifiers)}`,
   "reply-redacted": (data) => `turn ${data.turn} by ${data.rule}: ${data.reason}`,
 };
 
@@ -54,6 +59,8 @@ export function sentence(envelope) {
   const tell = SENTENCES[nameOf(envelope.type)];
   return tell ? tell(envelope.data) : `not known to this page · ${counted(Object.keys(envelope.data).length, "field")}`;
 }
+
+const listed = (values) => Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
 
 function spent({ usage, cost, timings }) {
   const took = timings ? [seconds(timings.total)] : [];
