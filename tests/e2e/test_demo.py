@@ -74,7 +74,7 @@ def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: P
     said = evened(shown)
     assert "you What does it own? reply LOGT11 is Turnlog Warehouses, which owns" in said
     assert "you Sing me a song. reply (nothing: unroutable)" in said
-    for line in ("ticker LOGT11, inherited", "the resolver: rate_limited", "in turn 3"):
+    for line in ("· ticker LOGT11", "the resolver: rate_limited", "in turn 3"):
         assert line in said
     assert "verified · 1 session, 32 events, 3 prompts" in shown
     plain_and_well(shown, tmp_path / "data")

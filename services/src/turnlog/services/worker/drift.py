@@ -26,17 +26,20 @@ _log = structlog.get_logger("turnlog.worker")
 class Drift:
     """Counts of the latest calls, by model and by who counted."""
 
+    _told: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+    """The factor that was warned of last; one where nothing was."""
     _seen: dict[tuple[str, str], deque[tuple[int, int]]] = field(
         default_factory=dict[tuple[str, str], deque[tuple[int, int]]]
     )
 
     def note(self, model: str, manifest: Manifest, reported: int) -> None:
-        """Note what a provider counted; warns once in so many calls where it is off by too much."""
+        """Note what a provider counted; warns where that is off by too much, and once of it."""
         key = (model, manifest.counter.name)
         seen = self._seen.setdefault(key, deque(maxlen=CALLS))
         seen.append((manifest.tokens, reported))
-        factor = self.factor(*key)
-        if len(seen) == CALLS and factor and abs(factor - 1) > TOLERATED:
+        factor, told = self.factor(*key), self._told.get(key, 1)
+        if len(seen) == CALLS and factor and abs(factor - told) > TOLERATED:
+            self._told[key] = factor
             _log.warning(
                 "counter-off",
                 model=model,
@@ -44,7 +47,6 @@ class Drift:
                 provider_counts=f"{factor:.2f} times as many",
                 calls=CALLS,
             )
-            seen.clear()
 
     def factor(self, model: str, counter: str) -> float | None:
         """Give how many times our count the provider's is; none where it was never told."""
