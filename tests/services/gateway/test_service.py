@@ -79,7 +79,8 @@ async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
         "database": True,
         "read_models": True,
     }
-    assert ready["lag"] >= 0  # on a server that others write to as well
+    # On the server that tests share, others write to the log as well
+    assert ready["lag"] == 0 or not isinstance(idle.held, InMemory)
 
 
 class SilentLog(MemoryLog):
