@@ -24,7 +24,7 @@ from turnlog.events.nats.blobs import JetStreamBlobs
 from turnlog.events.nats.connection import connected
 from turnlog.events.nats.jetstream_log import JetStreamLog
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.projections.origins import Cause, cause
+from turnlog.projections.audit.origins import Cause, cause
 from turnlog.services.cli.console import answers, print_json
 from turnlog.services.cli.options import Asked
 from turnlog.services.cli.place import READY_FILE, Service, find

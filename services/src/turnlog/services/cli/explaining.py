@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import JsonValue, TypeAdapter
 
-from turnlog.projections.why import Why, why
+from turnlog.projections.audit.why import Why, why
 from turnlog.services.cli.console import answers, print_json
 from turnlog.services.cli.reader.reader import Reader, Wanted
 from turnlog.services.cli.screens.why import why_screen

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from turnlog.projections.why import Why, why_call
+from turnlog.projections.audit.why import Why, why_call
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import stamp
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.manifest import FromBlueprint, Part
-from turnlog.projections.origins import PartOrigin
+from turnlog.projections.audit.origins import PartOrigin
 from turnlog.projections.window.request import ChatMessage
 from turnlog.services.cli.screens.margin import beside
 from turnlog.services.cli.screens.origins import came_from

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from turnlog.events.kinds import KINDS
 from turnlog.events.manifest import FromEvent, FromResolved, Part, Source
-from turnlog.projections.origins import Cause, Filled, PartOrigin
+from turnlog.projections.audit.origins import Cause, Filled, PartOrigin
 from turnlog.services.cli.screens.palette import FAMILIES, QUIET, UNKNOWN
 from turnlog.services.cli.screens.prompt import source
 from turnlog.services.cli.screens.spelling import clock, counted, one_line

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.content import Content, Plain
-from turnlog.projections.why import Standing, Why, Withheld
+from turnlog.projections.audit.why import Standing, Why, Withheld
 from turnlog.services.cli.screens.bars import token_bars
 from turnlog.services.cli.screens.history import REPLY, SAID
 from turnlog.services.cli.screens.layers import traced_prompt

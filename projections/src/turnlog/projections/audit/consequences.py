@@ -17,7 +17,7 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import Fallback, TurnCompleted, TurnSubmitted
-from turnlog.projections.origins import Cause, cause
+from turnlog.projections.audit.origins import Cause, cause
 
 _NOTE: Final = "when reply_redacted"
 

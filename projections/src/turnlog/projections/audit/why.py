@@ -15,9 +15,9 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.projections.consequences import Consequence, consequences
+from turnlog.projections.audit.consequences import Consequence, consequences
+from turnlog.projections.audit.origins import Cause, PartOrigin, cause, origin
 from turnlog.projections.history import Status, Turn, history
-from turnlog.projections.origins import Cause, PartOrigin, cause, origin
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.verify import call_in, calls_in
 

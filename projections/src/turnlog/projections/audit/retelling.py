@@ -1,0 +1,189 @@
+"""Retelling: everything that `assemble` was given for each call of a session, had again.
+
+A session is folded from its first event, and just before each call that fixed a prompt the fold
+stands where it stood then. What was redacted, excluded or erased afterwards plays no part. No
+digest is looked at here: whether the prompt is the recorded one is for whoever assembles it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from pydantic import JsonValue
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.content import Digest, Plain
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt
+from turnlog.events.manifest import FromBlob, FromSegment, Manifest
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.session import SessionOpened
+from turnlog.events.turn import TurnQueued, TurnSubmitted
+from turnlog.projections.session.evolve import evolve, fold, fold_whole
+from turnlog.projections.session.state import Said, SessionState
+from turnlog.projections.window.assemble import needs, segments_wanted
+from turnlog.projections.window.call import Call, Earlier, Needs, Texts, provider_of
+from turnlog.projections.window.material import Material
+from turnlog.projections.window.pinned import Installed, Pins, pinned, pins_of
+from turnlog.projections.window.segments import recalled
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call that was made; `assemble(material, state, asked, texts)` gives its prompt again."""
+
+    recorded: Recorded
+    """The event that fixed its prompt."""
+    call: ContextAssembled
+    """The same, as what it says."""
+    state: SessionState
+    """The session at the manifest's sequence."""
+    material: Material
+    asked: Call
+    texts: Texts
+
+
+def retold(
+    events: Iterable[Recorded], blobs: Mapping[Digest, str], installed: Installed
+) -> Iterator[Made]:
+    """Give the calls of one session, whose events come in stored order from the first.
+
+    Raises `Corrupt` where something that was there then is there no more.
+    """
+    retelling = Retelling(blobs, installed)
+    for recorded in events:
+        if made := retelling.told(recorded):
+            yield made
+
+
+def blobs_named(events: Iterable[Recorded]) -> tuple[Digest, ...]:
+    """Name every blob that retelling and reading back these events will ask for."""
+    return tuple(dict.fromkeys(chain.from_iterable(_blobs(each) for each in events)))
+
+
+def _blobs(recorded: Recorded) -> Iterable[Digest]:
+    match recorded.event:
+        case SessionOpened() as opened:
+            return Pins(opened.blueprint.digest, opened.cartridge, opened.memory).digests
+        case PromptsSnapshotted(layers=layers):
+            return (file.digest for file in layers.values())
+        case ContextAssembled(manifest=manifest):
+            return _texts_of(manifest)
+        case _:
+            return ()
+
+
+def _texts_of(manifest: Manifest) -> Iterable[Digest]:
+    sources = (part.source for part in manifest.parts)
+    return (each.digest for each in sources if isinstance(each, FromBlob | FromSegment))
+
+
+def asked_again(
+    material: Material,
+    state: SessionState,
+    call: ContextAssembled,
+    inputs: Mapping[str, JsonValue],
+    blobs: Mapping[Digest, str],
+) -> Call:
+    """Ask for a call as it was asked for then, by its record."""
+    kind, model, at = call.manifest.kind, call.model, call.manifest.at
+    bare = Call(kind, model, provider_of(model), at, inputs)
+    wanted = segments_wanted(material, state, bare)
+    given = recalled(wanted, call.manifest, blobs)
+    return Call(kind, model, bare.provider, at, inputs, given)
+
+
+@dataclass(slots=True)
+class Retelling:
+    """One session, as far as it was told; the next event is added by `told`."""
+
+    blobs: Mapping[Digest, str]
+    installed: Installed
+    state: SessionState | None = None
+    known: list[Recorded] = field(default_factory=list[Recorded])
+    """The events told so far."""
+    _whole: SessionState | None = None
+    _material: tuple[Pins, Material] | None = None
+
+    def told(self, recorded: Recorded) -> Made | None:
+        """Take in an event; give the call where it fixed a prompt.
+
+        Where that raises `Corrupt`, later events can be told all the same.
+        """
+        before, self.state = self.state, evolve(self.state, recorded)
+        try:
+            match recorded.event:
+                case ContextAssembled() as call:
+                    return self._made(before, recorded, call)
+                case _:
+                    return None
+        finally:
+            self.known.append(recorded)
+
+    def _made(self, state: SessionState | None, recorded: Recorded, call: ContextAssembled) -> Made:
+        if state is None or state.head.sequence != call.manifest.sequence:
+            detail = f"it was not assembled from event {call.manifest.sequence}"
+            raise Corrupt(f"event {recorded.sequence}", detail)
+        material = self._made_from(pins_of(state))
+        asked = asked_again(material, state, call, self._inputs(state), self.blobs)
+        wanted = needs(material, state, asked)
+        if wanted.older:
+            state = self._reaching_back()
+            wanted = needs(material, state, asked)
+        return Made(recorded, call, state, material, asked, self._texts(wanted))
+
+    def _made_from(self, pins: Pins) -> Material:
+        if self._material is None or self._material[0] != pins:
+            self._material = (pins, pinned(pins, self.blobs, self.installed))
+        return self._material[1]
+
+    def _reaching_back(self) -> SessionState:
+        """Give the state so far with every turn kept."""
+        if self._whole is None:
+            self._whole = fold_whole(self.known)
+        else:
+            told = self._whole.head.sequence + 1 - self.known[0].sequence
+            self._whole = fold(self.known[told:], self._whole)
+        if self._whole is None:
+            raise Corrupt("event 1", "it does not open a session")
+        return self._whole
+
+    def _inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
+        brought = state.open.inputs if state.open else None
+        if brought is None:
+            return {}
+        said = self._at(brought.sequence).event
+        if not isinstance(said, TurnSubmitted | TurnQueued):
+            raise Corrupt(f"event {brought.sequence}", "it submits no turn")
+        return said.inputs
+
+    def _texts(self, wanted: Needs) -> Texts:
+        missing = [digest for digest in wanted.blobs if digest not in self.blobs]
+        if missing:
+            raise Corrupt(f"blob {missing[0]}", "it is not there")
+        said = {said: self._said(said) for said in wanted.said}
+        return Texts(self.blobs, said, self._earlier(wanted.earlier))
+
+    def _said(self, said: Said) -> str:
+        content = getattr(self._at(said.sequence).event, said.field, None)
+        if not isinstance(content, Plain):
+            raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
+        return content.text
+
+    def _earlier(self, place: int | None) -> Earlier | None:
+        if place is None:
+            return None
+        at = bisect_left(self.known, place, key=lambda each: each.stream_sequence)
+        said = self.known[at].event if at < len(self.known) else None
+        if not isinstance(said, ContextAssembled):
+            raise Corrupt(f"stream sequence {place}", "it is not the context of a call")
+        return Earlier(said.call, said.manifest)
+
+    def _at(self, sequence: int) -> Recorded:
+        place = sequence - self.known[0].sequence
+        if not 0 <= place < len(self.known) or self.known[place].sequence != sequence:
+            raise Corrupt(f"event {sequence}", "it is not among the events of the session")
+        return self.known[place]
