@@ -43,6 +43,7 @@ class Bank:
     host: Machine
     provider: OpenAIServer
     services: list[Service]
+    client: str = "bank"
     processes: list[Process] = field(default_factory=list[Process])
     asked: int = 0
 
@@ -69,7 +70,7 @@ class Bank:
         """Ask a question at the front door."""
         form = {"question": question, "conversation_id": conversation, "nickname": "Ada"}
         headers = {"Idempotency-Key": key} if key else {}
-        form |= {"client_id": "bank"}
+        form |= {"client_id": self.client}
         return await self.service.http.post("/v1/ask", json={**form, **other}, headers=headers)
 
     async def ask(self, question: str, conversation: str = "c", /, **other: str) -> Any:  # noqa: ANN401 - JSON
@@ -89,9 +90,13 @@ class Bank:
         finally:
             place.write_text(before)
 
+    def session(self, conversation: str) -> str:
+        """Give the id of a conversation's session."""
+        return session_of(conversation, self.client)
+
     async def get(self, conversation: str, what: str = "", **query: str) -> Any:  # noqa: ANN401 - JSON
         """Read something of a conversation's session."""
-        path = f"/v1/sessions/{session_of(conversation)}{what}"
+        path = f"/v1/sessions/{self.session(conversation)}{what}"
         return await self.service.get(path, **query)
 
     async def messages(self, conversation: str, **query: str) -> list[str]:
@@ -107,7 +112,7 @@ class Bank:
 
     async def events(self, conversation: str) -> list[Recorded]:
         """Give all events of a conversation's session."""
-        return await self.service.events(session_of(conversation))
+        return await self.service.events(self.session(conversation))
 
     async def kinds(self, conversation: str) -> list[str]:
         """Name the events of a conversation's session."""
@@ -120,8 +125,8 @@ def said(*words: str) -> Answer:
     return Answer(words)
 
 
-def session_of(conversation: str, client: str = "bank") -> str:
-    """Give the id of a conversation's session, as anybody can work it out."""
+def session_of(conversation: str, client: str) -> str:
+    """Work out the id of a conversation's session, as anybody can."""
     key = {"client_id": client, "conversation_id": conversation}
     return keyed_id(Library((SHIPPED,)).get("araquem"), key)
 
@@ -156,12 +161,17 @@ async def town(
 
 @asynccontextmanager
 async def bank(
-    place: Town, provider: OpenAIServer, *, gateways: int = 1, workers: int = 1
+    place: Town,
+    provider: OpenAIServer,
+    *,
+    gateways: int = 1,
+    workers: int = 1,
+    client: str = "bank",
 ) -> AsyncGenerator[Bank]:
     """Start so many gateways and workers; when left, all of them are ended and the log stays."""
     host, url = place.host, place.host.variables["TURNLOG_NATS_URL"]
     async with AsyncExitStack() as open_:
-        running = Bank(host, provider, [])
+        running = Bank(host, provider, [], client)
         for _ in range(gateways):
             port = free_port()
             told = {"TURNLOG_HTTP": f"127.0.0.1:{port}"}

@@ -46,11 +46,12 @@ async def test_a1_a_conversation_may_be_called_anything(a_bank: Bank, conversati
     await a_bank.ask(NOWHERE, conversation)
     opened = (await a_bank.events(conversation))[0].event
     assert isinstance(opened, SessionOpened)
-    assert opened.key == {"client_id": "bank", "conversation_id": conversation}
+    assert opened.key == {"client_id": a_bank.client, "conversation_id": conversation}
 
 
 async def test_a1_no_two_pairs_lead_to_one_session(a_bank: Bank) -> None:
-    pairs = [("a", "b:c"), ("a:b", "c"), ("b:c", "a"), ("a", "b"), ("b", "a"), ("a,b", "c")]
+    parts = [("a", "b:c"), ("a:b", "c"), ("b:c", "a"), ("a", "b"), ("b", "a"), ("a,b", "c")]
+    pairs = [(f"{a_bank.client}:{client}", conversation) for client, conversation in parts]
     for client, conversation in pairs:
         await a_bank.ask(NOWHERE, conversation, client_id=client)
     ids = {session_of(conversation, client) for client, conversation in pairs}
@@ -61,14 +62,14 @@ async def test_a1_no_two_pairs_lead_to_one_session(a_bank: Bank) -> None:
 
 
 async def test_a1_a_session_is_found_by_its_key_as_it_is_opened(a_bank: Bank) -> None:
-    key = {"client_id": "bank", "conversation_id": "found"}
+    key = {"client_id": a_bank.client, "conversation_id": "found"}
     form = {"blueprint": "araquem", "key": key}
     first = await a_bank.service.http.post("/v1/sessions", json=form)
     again = await a_bank.service.http.post("/v1/sessions", json=form)
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json() == again.json()
-    assert first.json()["session"] == session_of("found")
-    wrong = {"blueprint": "araquem", "key": {"client_id": "bank", "conversation": "c"}}
+    assert first.json()["session"] == a_bank.session("found")
+    wrong = {"blueprint": "araquem", "key": {"client_id": a_bank.client, "conversation": "c"}}
     refused = await a_bank.service.http.post("/v1/sessions", json=wrong)
     assert refused.status_code == 422
     assert (refused.json()["field"], refused.json()["fix"]) == (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, said, session_of
+from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, said
 from tests.parts.openai_behaviours import Refusal
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
 
@@ -75,7 +75,7 @@ async def test_a4_what_a_turn_would_mean_is_said_without_recording_anything(a_ba
     a_bank.provider.will(said("Calm."))
     await a_bank.ask(RISK, "a4-resolve")
     before = len(await a_bank.events("a4-resolve"))
-    url = f"/v1/sessions/{session_of('a4-resolve')}/references/resolve"
+    url = f"/v1/sessions/{a_bank.session('a4-resolve')}/references/resolve"
     form: dict[str, Any] = {"intent": "fiis_precos", "entity": "fiis"}
     inherited = (await a_bank.service.http.post(url, json=form)).json()
     form["identifiers"] = {"ticker": "SHOP11"}

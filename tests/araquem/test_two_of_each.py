@@ -1,21 +1,60 @@
-"""A7: the memory is one, whichever gateway is asked and whichever worker answers, and it stays."""
+"""Every row with two gateways and two workers, and once more after everything was restarted.
+
+A7 is what this shows by the way: the memory is one, whichever gateway is asked and whichever
+worker answers, and it stays. The rows are those of the other files, asked by another client each
+time, so that no conversation of before is there.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import pytest_asyncio
 
+from tests.araquem import test_conversations, test_front_door, test_memory, test_references
 from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, Town, bank, said, town
 from tests.parts.openai_server import OpenAIServer
 from turnlog.events.call import AttemptStarted
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
+Row = Callable[[Bank], Awaitable[None]]
+
+FRESH, RESTARTED = "fresh", "restarted"
+FILES = (test_conversations, test_front_door, test_memory, test_references)
 AT_LEAST = 5
 """Conversations; more until both workers have had some of their turns."""
+
+
+def rows() -> Iterator[tuple[str, Row]]:
+    """Give the tests of the other files that ask for nothing but a bank, case by case."""
+    for file in FILES:
+        for name, test in vars(file).items():
+            if name.startswith("test_a") and "a_bank" in inspect.signature(test).parameters:
+                for number, case in enumerate(cases(test)):
+                    yield f"{name.removeprefix('test_')}-{number}", case
+
+
+def cases(test: Callable[..., Awaitable[None]]) -> Iterator[Row]:
+    """Give a test for each of its parameters, or the test itself."""
+    marks: list[pytest.Mark] = getattr(test, "pytestmark", [])
+    found = [mark.args for mark in marks if mark.name == "parametrize"]
+    if not found:
+        yield test
+    for names, values in found:
+        for value in values:
+            given = (
+                {names: value} if isinstance(names, str) else dict(zip(names, value, strict=True))
+            )
+            yield partial(test, **given)
+
+
+ROWS = dict(rows())
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -26,44 +65,63 @@ async def place(
         yield found
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[FRESH, RESTARTED])
+async def a_bank(
+    request: pytest.FixtureRequest, place: Town, provider: OpenAIServer
+) -> AsyncIterator[Bank]:
+    if request.param == RESTARTED:
+        await place.server.restart()
+    async with bank(place, provider, gateways=2, workers=2, client=request.param) as running:
+        yield running
+
+
 async def workers_of(running: Bank, *conversations: str) -> set[str]:
     """Name the workers that claimed a turn."""
     events = [each.event for name in conversations for each in await running.events(name)]
     return {event.worker for event in events if isinstance(event, AttemptStarted)}
 
 
-async def test_a7_memory_is_shared_by_all_processes_and_outlives_them(
-    place: Town, provider: OpenAIServer
-) -> None:
-    async with bank(place, provider, gateways=2, workers=2) as first:
-        provider.will(said("Calm."), said("Cheap."))
-        await first.ask(RISK, "a7")
-        assert (await first.ask(PRICE, "a7"))["results"][0]["ticker"] == "LOGT11"
-        told = await first.messages("a7")
-        assert told == await first.messages("a7"), "both gateways tell the same"
-    await place.server.restart()
-    async with bank(place, provider, gateways=2, workers=2) as second:
-        assert await second.messages("a7") == told
-        assert await second.messages("a7") == told
-        provider.will(said("Many."))
-        third = await second.ask("What does it own?", "a7")
-        assert third["results"][0]["ticker"] == "LOGT11"
-        prompt = await second.prompt("a7", "3.1")
-        spoken = [f"{said['role']}: {said['content']}" for said in prompt["messages"][1:]]
-        assert spoken == [*told, "user: What does it own?"]
-        for call in ("1.1", "2.1"):
-            await second.prompt("a7", call)
+async def test_a7_memory_is_shared_by_all_processes_and_outlives_them(a_bank: Bank) -> None:
+    one = replace(a_bank, client="bank")
+    earlier = [] if a_bank.client == FRESH else ["Calm.", "Cheap."]
+    told = await one.messages("a7") if earlier else []
+    assert [line for line in told if line.startswith("assistant")] == [
+        f"assistant: {reply}" for reply in earlier
+    ]
+    one.provider.will(said("Calm."), said("Cheap."))
+    await one.ask(RISK, "a7")
+    assert (await one.ask(PRICE, "a7"))["results"][0]["ticker"] == "LOGT11"
+    prompt = await one.prompt("a7", f"{len(earlier) + 2}.1")
+    spoken = [f"{said['role']}: {said['content']}" for said in prompt["messages"][1:]]
+    assert spoken == [*told, f"user: {RISK}", "assistant: Calm.", f"user: {PRICE}"]
+    told = await one.messages("a7")
+    assert told == await one.messages("a7"), "both gateways tell the same"
+    assert told == [*spoken, "assistant: Cheap."]
 
 
-async def test_a7_the_first_questions_of_a_conversation_open_one_session(
-    place: Town, provider: OpenAIServer
-) -> None:
-    async with bank(place, provider, gateways=2, workers=2) as running:
-        names: list[str] = []
-        while len(names) < AT_LEAST or len(await workers_of(running, *names)) == 1:
-            names.append(f"first-{len(names)}")
-            await asyncio.gather(*(running.ask(NOWHERE, names[-1]) for _ in range(4)))
-        for name in names:
-            assert (await running.kinds(name)).count("session-opened") == 1
-            turns = (await running.get(name, "/history"))["turns"]
-            assert [turn["status"] for turn in turns] == ["completed"] * 4
+async def test_a7_the_first_questions_of_a_conversation_open_one_session(a_bank: Bank) -> None:
+    names: list[str] = []
+    while len(names) < AT_LEAST or len(await workers_of(a_bank, *names)) == 1:
+        names.append(f"first-{len(names)}")
+        await asyncio.gather(*(a_bank.ask(NOWHERE, names[-1]) for _ in range(4)))
+    for name in names:
+        assert (await a_bank.kinds(name)).count("session-opened") == 1
+        turns = (await a_bank.get(name, "/history"))["turns"]
+        assert [turn["status"] for turn in turns] == ["completed"] * 4
+
+
+@pytest.mark.parametrize("odd", test_conversations.ODD)
+async def test_a1_anything_may_be_a_client_and_a_conversation(a_bank: Bank, odd: str) -> None:
+    client = f"{odd[:900]}{a_bank.client}"
+    strange = replace(a_bank, client=client)
+    await strange.ask(NOWHERE, odd)
+    assert [turn["text"] for turn in (await strange.get(odd, "/history"))["turns"]] == [NOWHERE]
+
+
+@pytest.mark.parametrize("row", ROWS)
+async def test_a_row_holds_with_two_of_each(a_bank: Bank, row: str) -> None:
+    await ROWS[row](a_bank)
+
+
+async def test_no_row_is_left_out() -> None:
+    assert {row.partition("_")[0] for row in ROWS} == {"a1", "a2", "a3", "a4", "a5", "a6", "a8"}
