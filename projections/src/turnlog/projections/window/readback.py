@@ -8,6 +8,7 @@ that was recorded.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import assert_never
@@ -40,7 +41,8 @@ def read_back(
 ) -> tuple[ChatMessage, ...]:
     """Rebuild the messages of a call from the events up to it and the blobs it names.
 
-    Raises `Corrupt` naming the first part whose text does not match its recorded digest.
+    The events are in order and may have gaps: those that the manifest refers to will do. Raises
+    `Corrupt` naming the first part whose text does not match its recorded digest.
     """
     known = [event for event in events if event.sequence <= manifest.sequence]
     return read_parts(manifest, known, {turn.turn: turn for turn in history(known)}, blobs)
@@ -133,9 +135,8 @@ def _text(
 
 
 def _event(events: Sequence[Recorded], sequence: int) -> Recorded:
-    first = events[0].sequence if events else 1
-    at = sequence - first
-    if not 0 <= at < len(events) or events[at].sequence != sequence:
+    at = bisect_left(events, sequence, key=lambda event: event.sequence)
+    if at == len(events) or events[at].sequence != sequence:
         raise Corrupt(f"event {sequence}", "it is not among the events of the session")
     return events[at]
 
