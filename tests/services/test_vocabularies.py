@@ -14,7 +14,8 @@ from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Call, Texts
 from turnlog.projections.window.counting import ByVocabulary
 from turnlog.projections.window.material import Material
-from turnlog.services.runtime.vocabularies import Vocabularies
+from turnlog.services.runtime.installed import installed
+from turnlog.services.runtime.vocabularies import ready
 
 BLUEPRINT = """
 blueprint: counted
@@ -58,7 +59,8 @@ def blueprint() -> Blueprint:
 async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
     blueprint: Blueprint, model: str, *, exact: bool
 ) -> None:
-    known = await Vocabularies().of(blueprint)
+    await ready(blueprint)
+    known = installed().vocabularies
     session = opened_by(blueprint, {}).later(saying("What is it?"), claiming())
     material = Material(blueprint, vocabularies=known)
     call = Call("reply", model, "openai", "2026-01-01T00:00:00Z")
@@ -69,7 +71,8 @@ async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
 
 
 async def test_the_parts_of_a_message_share_what_the_whole_counts(blueprint: Blueprint) -> None:
-    known = await Vocabularies().of(blueprint)
+    await ready(blueprint)
+    known = installed().vocabularies
     counting = ByVocabulary("o200k_base", known["o200k_base"], exact=True)
     for texts in (["inter", "nation", "ally"], ["One. ", "Two, ", "three."], ["a"], []):
         shares = counting.shares(texts)

@@ -11,13 +11,12 @@ from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.schema import Blueprint, stored_form
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.material import Material, read_cartridge
+from turnlog.projections.window.material import Material
+from turnlog.projections.window.pinned import Pins, pinned, pins_of
 from turnlog.projections.window.request import canonical
-from turnlog.services.runtime.plugins import steps_of
-from turnlog.services.runtime.vocabularies import Vocabularies
-
-Pinned = tuple[str, Digest, Digest | None, Digest | None]
-"""A tenant, and what a session of its is pinned to: blueprint, cartridge, memory policy."""
+from turnlog.services.runtime.installed import installed
+from turnlog.services.runtime.plugins import check_steps
+from turnlog.services.runtime.vocabularies import ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,9 @@ class BlueprintStore:
     """Stores and loads what sessions are pinned to as blobs; the same is read once a process."""
 
     blobs: Blobs
-    vocabularies: Vocabularies = field(default_factory=Vocabularies)
-    _held: dict[Pinned, Material] = field(default_factory=dict[Pinned, Material])
+    _held: dict[tuple[str, Pins], Material] = field(
+        default_factory=dict[tuple[str, Pins], Material]
+    )
 
     async def pin(self, tenant: str, blueprint: Blueprint) -> BlueprintRef:
         """Store a blueprint and name it by digest."""
@@ -43,17 +43,15 @@ class BlueprintStore:
 
     async def load(self, state: SessionState) -> Material:
         """Give what a session is made from; raises `Corrupt` when a blob is gone."""
-        key = (state.tenant, state.blueprint.digest, state.cartridge, state.memory)
+        pins = pins_of(state)
+        key = (state.tenant, pins)
         if key not in self._held:
-            self._held[key] = await self._read(*key)
+            self._held[key] = await self._read(state.tenant, pins)
         return self._held[key]
 
-    async def _read(
-        self, tenant: str, digest: Digest, cartridge: Digest | None, memory: Digest | None
-    ) -> Material:
-        blueprint = Blueprint.model_validate_json(await self.blobs.get(tenant, digest))
-        data = (await self.blobs.get(tenant, cartridge)).decode() if cartridge else "{}"
-        policy = await self.blobs.get(tenant, memory) if memory else None
-        remembered = MemoryPolicy.model_validate_json(policy) if policy else None
-        known = await self.vocabularies.of(blueprint)
-        return Material(blueprint, read_cartridge(data), remembered, steps_of(blueprint), known)
+    async def _read(self, tenant: str, pins: Pins) -> Material:
+        blobs = {digest: (await self.blobs.get(tenant, digest)).decode() for digest in pins.digests}
+        material = pinned(pins, blobs, installed())
+        check_steps(material.blueprint)
+        await ready(material.blueprint)
+        return material

@@ -15,11 +15,11 @@ from pydantic import JsonValue
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.asking import RegisteredResolver
 from turnlog.projections.blueprint.faults import instead_of
-from turnlog.projections.blueprint.ladder import Registered
 from turnlog.projections.blueprint.layer import SourceLayer
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.window.pieces import TakeStep
+from turnlog.projections.window.pinned import steps_named
 from turnlog.services.runtime.resolver import Resolver
 
 SOURCES: Final = "turnlog.sources"
@@ -59,10 +59,10 @@ def step_named(name: str) -> TakeStep:
     return cast("TakeStep", _loaded(STEPS, name))
 
 
-def steps_of(blueprint: Blueprint) -> dict[str, TakeStep]:
-    """Load the steps that a blueprint's ladders name."""
-    rungs = (step.rung for budget in blueprint.budget.values() for step in budget.steps)
-    return {rung.name: step_named(rung.name) for rung in rungs if isinstance(rung, Registered)}
+def check_steps(blueprint: Blueprint) -> None:
+    """See that the steps which a blueprint's ladders take can be taken; raises `Refused`."""
+    for name in steps_named(blueprint):
+        step_named(name)
 
 
 def check_plugins(blueprint: Blueprint) -> None:
@@ -75,10 +75,8 @@ def check_plugins(blueprint: Blueprint) -> None:
     for rule in blueprint.policies.safety.rules:
         if isinstance(rule, CheckRule):
             _entry(CHECKS, rule.check)
-    for budget in blueprint.budget.values():
-        for step in budget.steps:
-            if isinstance(step.rung, Registered):
-                _entry(STEPS, step.rung.name)
+    for name in steps_named(blueprint):
+        _entry(STEPS, name)
 
 
 def _loaded(group: str, name: str) -> object:
@@ -86,7 +84,7 @@ def _loaded(group: str, name: str) -> object:
 
 
 def _entry(group: str, name: str) -> metadata.EntryPoint:
-    found = _registered(group)
+    found = registered(group)
     if name not in found:
         kind = group.removeprefix("turnlog.").removesuffix("s")
         detail = f"no package registers a {kind} {name[:80]!r}"
@@ -96,5 +94,6 @@ def _entry(group: str, name: str) -> metadata.EntryPoint:
 
 # Looking for packages reads the disk, and those of a process stay what they are
 @cache
-def _registered(group: str) -> Mapping[str, metadata.EntryPoint]:
+def registered(group: str) -> Mapping[str, metadata.EntryPoint]:
+    """Give what packages register in a group, by name."""
     return {entry.name: entry for entry in metadata.entry_points(group=group)}

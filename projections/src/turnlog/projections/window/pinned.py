@@ -1,0 +1,92 @@
+"""Pinned material: what a session is made from, read from the blobs it names by digest.
+
+Whatever the files say today plays no part. What packages and vocabularies bring is no blob and is
+handed in by whoever has it; where something named is not installed, that is told apart from a
+blob that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from turnlog.events.content import Digest
+from turnlog.events.errors import Corrupt
+from turnlog.projections.blueprint.budget import Tiktoken
+from turnlog.projections.blueprint.ladder import Registered
+from turnlog.projections.blueprint.memory import MemoryPolicy
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.counting import Vocabulary
+from turnlog.projections.window.material import Material, read_cartridge
+from turnlog.projections.window.pieces import TakeStep
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What names a session's material."""
+
+    blueprint: Digest
+    cartridge: Digest | None
+    memory: Digest | None
+
+    @property
+    def digests(self) -> tuple[Digest, ...]:
+        """Those there are."""
+        return tuple(filter(None, (self.blueprint, self.cartridge, self.memory)))
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """What an installation brings to any material, by name."""
+
+    registered: Mapping[str, TakeStep]
+    """The steps of packages."""
+    vocabularies: Mapping[str, Vocabulary]
+
+
+def pins_of(state: SessionState) -> Pins:
+    """Say what a session is pinned to now."""
+    return Pins(state.blueprint.digest, state.cartridge, state.memory)
+
+
+def pinned(pins: Pins, blobs: Mapping[Digest, str], installed: Installed) -> Material:
+    """Give what a session is made from; raises `Corrupt` where a blob is not there."""
+    blueprint = Blueprint.model_validate_json(_text(pins.blueprint, blobs))
+    cartridge = _text(pins.cartridge, blobs) if pins.cartridge else "{}"
+    policy = _text(pins.memory, blobs) if pins.memory else None
+    return Material(
+        blueprint,
+        read_cartridge(cartridge),
+        MemoryPolicy.model_validate_json(policy) if policy else None,
+        installed.registered,
+        installed.vocabularies,
+    )
+
+
+def _text(digest: Digest, blobs: Mapping[Digest, str]) -> str:
+    if digest not in blobs:
+        raise Corrupt(f"blob {digest}", "it is not there")
+    return blobs[digest]
+
+
+def steps_named(blueprint: Blueprint) -> Iterator[str]:
+    """Name the steps of packages that a blueprint's ladders take."""
+    rungs = (step.rung for budget in blueprint.budget.values() for step in budget.steps)
+    return (rung.name for rung in rungs if isinstance(rung, Registered))
+
+
+def vocabularies_named(blueprint: Blueprint) -> Iterator[str]:
+    """Name the vocabularies that a blueprint's budgets count by."""
+    counters = (budget.counter for budget in blueprint.budget.values())
+    return (counter.tiktoken for counter in counters if isinstance(counter, Tiktoken))
+
+
+def lacking(material: Material) -> tuple[str, ...]:
+    """Say what a material names and this installation does not have: `step shorten`."""
+    steps = set(steps_named(material.blueprint)) - set(material.registered)
+    words = set(vocabularies_named(material.blueprint)) - set(material.vocabularies)
+    return (
+        *(f"step {name}" for name in sorted(steps)),
+        *(f"vocabulary {n}" for n in sorted(words)),
+    )

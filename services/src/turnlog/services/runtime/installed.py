@@ -1,0 +1,34 @@
+"""What this installation brings to sessions: steps that packages register, and vocabularies.
+
+Nothing of it is read before somebody takes a step or counts, so a package that is broken is in
+the way of nobody who does without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from pydantic import JsonValue
+
+from turnlog.projections.window.pieces import Block, TakeStep
+from turnlog.projections.window.pinned import Installed
+from turnlog.services.runtime.plugins import STEPS, registered, step_named
+from turnlog.services.runtime.vocabularies import SHIPPED, TiktokenVocabulary
+
+
+# What is installed does not change while a process lives
+@cache
+def installed() -> Installed:
+    """Give everything there is, by name."""
+    return Installed(
+        {name: _step(name) for name in registered(STEPS)},
+        {name: TiktokenVocabulary(name) for name in SHIPPED},
+    )
+
+
+def _step(name: str) -> TakeStep:
+    def take(block: Block, told: Mapping[str, JsonValue]) -> Block:
+        return step_named(name)(block, told)
+
+    return take
