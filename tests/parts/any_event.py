@@ -12,7 +12,7 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import BlueprintRef, SessionClosed, SessionOpened
+from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
     ChoiceRecorded,
@@ -60,6 +60,13 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         attributes=st.just({}),
         reach=st.sampled_from([0, 1, 30]),
         origin=st.none(),
+    ),
+    BlueprintMoved: st.builds(
+        BlueprintMoved,
+        before=st.just(BlueprintRef(name="assistant", version=1, digest=DIGEST)),
+        blueprint=st.just(BlueprintRef(name="assistant", version=2, digest=DIGEST)),
+        attributes=st.just({}),
+        reach=st.sampled_from([0, 1, 30]),
     ),
     SessionClosed: st.builds(SessionClosed, reason=st.just("done")),
     PromptsSnapshotted: st.builds(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from turnlog.events.prompt import PromptsSnapshotted
     from turnlog.events.redaction import ReplyRedacted
     from turnlog.events.reference import ReferenceUpdated, TurnResolved
-    from turnlog.events.session import SessionClosed, SessionOpened
+    from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
     from turnlog.events.tokens import (
         AttemptAlive,
         AttemptClosed,
@@ -58,6 +58,7 @@ __all__ = [
     "AttemptReset",
     "AttemptStarted",
     "Batch",
+    "BlueprintMoved",
     "CallCompleted",
     "ChoiceRecorded",
     "Command",

@@ -17,7 +17,7 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
     ChoiceRecorded,
@@ -42,6 +42,7 @@ class Unknown:
 
 KnownEvent = (
     SessionOpened
+    | BlueprintMoved
     | SessionClosed
     | PromptsSnapshotted
     | TurnSubmitted

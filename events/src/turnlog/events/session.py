@@ -1,4 +1,4 @@
-"""Events of the session family: a session opens, and closes."""
+"""Events of the session family: a session opens, is moved to a newer blueprint, and closes."""
 
 from __future__ import annotations
 
@@ -56,6 +56,34 @@ class SessionOpened(Fact):
     """What of its turns is remembered, pinned, where the blueprint says."""
     warnings: tuple[str, ...] = ()
     """What was wrong with the blueprint's files, and what stands in for them."""
+
+
+class BlueprintMoved(Fact):
+    """The session runs by another version of its blueprint from here on.
+
+    It says in full what the session is made from now, as its opening did. Prompt files are pinned
+    anew by the next call; what was said, and every prompt so far, stays what it is.
+    """
+
+    type: ClassVar[str] = "turnlog.blueprint-moved.v1"
+    leaf: ClassVar[str] = "session"
+
+    before: BlueprintRef
+    """What it ran by until now."""
+    blueprint: BlueprintRef
+    """What it runs by from here on; of the same name."""
+    attributes: dict[str, JsonValue]
+    """Those of its opening as the new version takes them, with its defaults."""
+    reach: int
+    """Characters of history the widest window of the new version can hold; 0 is without end."""
+    cartridge: Digest | None = None
+    """The data of its task as it is pinned now."""
+    memory: Digest | None = None
+    """What of its turns is remembered, as it is pinned now."""
+    released: tuple[str, ...] = ()
+    """Providers whose prompt files are no longer pinned."""
+    warnings: tuple[str, ...] = ()
+    """What was wrong with the new version's files, and what stands in for them."""
 
 
 class SessionClosed(Fact):

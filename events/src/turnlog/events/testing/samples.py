@@ -24,7 +24,13 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import BlueprintRef, Origin, SessionClosed, SessionOpened
+from turnlog.events.session import (
+    BlueprintMoved,
+    BlueprintRef,
+    Origin,
+    SessionClosed,
+    SessionOpened,
+)
 from turnlog.events.testing.manifests import manifest
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
@@ -62,6 +68,16 @@ def _of_session() -> dict[str, KnownEvent]:
             origin=Origin(kind="fork", session="s-0", sequence=12),
             key={"client": "a/b", "conversation": "c.*.>"},
             memory=digest_of("memory"),
+            warnings=("policies/context.yaml:2: ...; the defaults stand in",),
+        ),
+        "blueprint-moved": BlueprintMoved(
+            before=BlueprintRef(name="assistant", version=3, digest=digest_of("blueprint")),
+            blueprint=BlueprintRef(name="assistant", version=4, digest=digest_of("the next one")),
+            attributes={"language": "de", "tone": "plain"},
+            reach=48_000,
+            cartridge=digest_of("the next cartridge"),
+            memory=digest_of("the next memory"),
+            released=("gemini", "openai"),
             warnings=("policies/context.yaml:2: ...; the defaults stand in",),
         ),
         "session-closed": SessionClosed(reason="done"),

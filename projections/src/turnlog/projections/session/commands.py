@@ -6,6 +6,7 @@ themselves are in `decide`.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -77,6 +78,27 @@ class CancelTurn:
     """Give up an open or waiting turn; without a number, the open one."""
 
     turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBlueprint:
+    """Let the session run by another version of its blueprint, with what that is pinned to."""
+
+    blueprint: BlueprintRef
+    reach: int
+    attributes: Values
+    """Those of its opening, as the new version takes them."""
+    profiles: Container[str]
+    """Those the new version has."""
+    leaving: PhaseGraph | None = None
+    """The state machine it has run by."""
+    phases: PhaseGraph | None = None
+    """The one it is to run by."""
+    cartridge: Digest | None = None
+    memory: Digest | None = None
+    warnings: tuple[str, ...] = ()
+    stale: bool = False
+    """Whether a prompt file says something else than what is pinned of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +261,7 @@ Command = (
     | SendSignal
     | CancelTurn
     | CloseSession
+    | MoveBlueprint
     | ExcludeTurn
     | RestoreTurn
     | RedactReply

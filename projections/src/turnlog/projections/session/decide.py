@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import assert_never
 
 from turnlog.events.errors import Refused
-from turnlog.projections.session import calling, phasing, resolving, working
+from turnlog.projections.session import calling, moving, phasing, resolving, working
 from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.commands import (
     CancelTurn,
@@ -23,6 +23,7 @@ from turnlog.projections.session.commands import (
     ExcludeTurn,
     FallBack,
     FixContext,
+    MoveBlueprint,
     OpenSession,
     RecordChoice,
     RedactReply,
@@ -52,6 +53,8 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return calling.cancel(state, command)
         case CloseSession():
             return calling.close_session(state, command)
+        case MoveBlueprint():
+            return moving.move(state, command)
         case ExcludeTurn() | RestoreTurn():
             return calling.mark(state, command)
         case RedactReply():

@@ -17,7 +17,7 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
     ChoiceRecorded,
@@ -92,12 +92,27 @@ def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
     return _remembered(state, recorded)
 
 
+def _moved(state: SessionState, event: BlueprintMoved) -> SessionState:
+    return replace(
+        state,
+        blueprint=event.blueprint,
+        attributes=event.attributes,
+        reach=UNBOUNDED if state.reach == UNBOUNDED else event.reach,
+        cartridge=event.cartridge,
+        memory=event.memory,
+        warnings=event.warnings,
+        prompts={},
+    )
+
+
 def _changed(state: SessionState, recorded: Recorded) -> SessionState:
     match recorded.event:
         case SessionOpened() | CallCompleted() | ToolCalled() | ToolReturned() | Unknown():
             return state
         case SessionClosed():
             return replace(state, closed=True)
+        case BlueprintMoved() as event:
+            return _moved(state, event)
         case PromptsSnapshotted(provider=provider, layers=layers):
             return replace(state, prompts={**state.prompts, provider: layers})
         case TurnSubmitted() as event:

@@ -17,7 +17,7 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
     ChoiceRecorded,
@@ -36,6 +36,7 @@ from turnlog.projections.store.tables import (
     ATTRIBUTES,
     COMMANDS,
     PHASES,
+    PROMPTS,
     REDACTIONS,
     SESSIONS,
     TURNS,
@@ -68,6 +69,11 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
             yield from _opened(recorded, event)
         case SessionClosed():
             yield _session(recorded, closed_at=at)
+        case BlueprintMoved() as event:
+            yield _session(recorded, **_made_from(recorded, event))
+            yield from _attributes(recorded, event)
+        case PromptsSnapshotted() as event:
+            yield from _pinned(recorded, event)
         case TurnSubmitted() | TurnQueued() as event:
             yield from _submitted(recorded, event)
         case TurnReleased(turn=turn):
@@ -94,7 +100,7 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
             yield calls.answered(recorded, event)
         case PhaseEntered() as event:
             yield _entered(recorded, event)
-        case PromptsSnapshotted() | ChoiceRecorded() | ToolCalled() | ToolReturned() | Unknown():
+        case ChoiceRecorded() | ToolCalled() | ToolReturned() | Unknown():
             return
         case TurnResolved() | ReferenceUpdated():
             return
@@ -124,16 +130,13 @@ def _turn(recorded: Recorded, turn: int, **values: Value) -> Patch:
 
 
 def _opened(recorded: Recorded, event: SessionOpened) -> Iterator[Change]:
-    owner = (recorded.tenant, recorded.session)
-    blueprint, origin = event.blueprint, event.origin
+    origin = event.origin
     opened: Values = {
+        **_made_from(recorded, event),
         "opened_position": recorded.stream_sequence,
         "opened_at": recorded.envelope.time,
-        "blueprint": blueprint.name,
-        "blueprint_version": blueprint.version,
-        "blueprint_digest": blueprint.digest,
+        "blueprint": event.blueprint.name,
         "profile": event.profile,
-        "attributes": json_of(event.attributes),
         "origin_kind": origin.kind if origin else None,
         "origin_session": origin.session if origin else None,
         "origin_sequence": origin.sequence if origin else None,
@@ -141,9 +144,36 @@ def _opened(recorded: Recorded, event: SessionOpened) -> Iterator[Change]:
         "turns": 0,
         "redacted": False,
     }
-    yield Put(SESSIONS, owner, opened)
+    yield Put(SESSIONS, (recorded.tenant, recorded.session), opened)
+    yield from _attributes(recorded, event)
+
+
+def _made_from(recorded: Recorded, event: SessionOpened | BlueprintMoved) -> Values:
+    return {
+        "blueprint_version": event.blueprint.version,
+        "blueprint_digest": event.blueprint.digest,
+        "blueprint_in": recorded.sequence,
+        "cartridge": event.cartridge,
+        "memory": event.memory,
+        "attributes": json_of(event.attributes),
+    }
+
+
+def _attributes(recorded: Recorded, event: SessionOpened | BlueprintMoved) -> Iterator[Change]:
     for name, value in event.attributes.items():
-        yield Put(ATTRIBUTES, (*owner, name), {"digest": attribute_digest(value)})
+        key = (recorded.tenant, recorded.session, name)
+        yield Put(ATTRIBUTES, key, {"digest": attribute_digest(value)})
+
+
+def _pinned(recorded: Recorded, event: PromptsSnapshotted) -> Iterator[Change]:
+    for layer, file in event.layers.items():
+        key = (recorded.tenant, recorded.session, event.provider, layer)
+        values: Values = {
+            "path": file.path,
+            "digest": file.digest,
+            "pinned_in": recorded.sequence,
+        }
+        yield Put(PROMPTS, key, values)
 
 
 def _entered(recorded: Recorded, event: PhaseEntered) -> Put:

@@ -68,6 +68,9 @@ SESSIONS: Final = _rows(
     _text("blueprint", null=False),
     _number("blueprint_version", null=False),
     _text("blueprint_digest", null=False),
+    _number("blueprint_in", null=False),
+    _text("cartridge"),
+    _text("memory"),
     _text("profile", null=False),
     _text("attributes", null=False),
     _text("origin_kind"),
@@ -83,11 +86,23 @@ SESSIONS: Final = _rows(
     _text("last_at", null=False),
     large=True,
 )
-"""One row a session. `sought` is id and title folded for searching, so that both databases find
-the same; `last_hash` lets the next event prove that it belongs behind the last one."""
+"""One row a session. `blueprint_in` is the sequence of the event that pinned what it is made from:
+its opening, or the latest move to another version; `sought` is id and title folded for
+searching, so that both databases find the same; `last_hash` lets the next event prove that it
+belongs behind the last one."""
 
 ATTRIBUTES: Final = _rows("session_attributes", {"name": Text}, _text("digest", null=False))
 """Attributes once more, for filters: the value's digest, since an index entry must be short."""
+
+PROMPTS: Final = _rows(
+    "prompts",
+    {"provider": Text, "layer": Text},
+    _text("path", null=False),
+    _text("digest", null=False),
+    _number("pinned_in", null=False),
+)
+"""One row a prompt file a session was pinned to by an event of that sequence. It is in force where
+that lies behind the session's `blueprint_in`: a move to another version lets go of all of them."""
 
 TURNS: Final = _rows(
     "turns",
@@ -204,6 +219,7 @@ QUARANTINE: Final = _rows(
 
 ROWS: Final = (
     ATTRIBUTES,
+    PROMPTS,
     TURNS,
     CALLS,
     ATTEMPTS,
@@ -224,6 +240,7 @@ Index(
     sqlite_where=PROJECTIONS.c.active,
 )
 Index("sessions_newest_first", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.opened_position)
+Index("sessions_by_blueprint", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.blueprint)
 Index(
     "sessions_by_attribute",
     ATTRIBUTES.c.build,

@@ -18,7 +18,7 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Event
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
@@ -97,6 +97,8 @@ def _line(event: Event, spoke: float) -> _Line | None:
             return _Line("note", f"the choice is {label or choice}")
         case PhaseEntered(phase=phase):
             return _Line("note", f"phase {phase} begins")
+        case BlueprintMoved(blueprint=blueprint):
+            return _Line("note", f"the session goes on by {blueprint.name} v{blueprint.version}")
         case SessionClosed(reason=reason):
             return _Line("note", f"the session closes: {reason}")
         case _:

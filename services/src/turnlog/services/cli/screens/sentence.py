@@ -13,7 +13,7 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import (
     ChoiceRecorded,
@@ -34,6 +34,8 @@ def sentence(event: Event) -> str:
     match event:
         case SessionOpened() as opened:
             return _opened(opened)
+        case BlueprintMoved() as moved:
+            return _moved(moved)
         case SessionClosed(reason=reason):
             return reason
         case PromptsSnapshotted() as pinned:
@@ -97,6 +99,13 @@ def _opened(opened: SessionOpened) -> str:
     blueprint = f"{opened.blueprint.name} v{opened.blueprint.version}"
     given = [f"{name}={value}" for name, value in opened.attributes.items() if value is not None]
     return " · ".join([blueprint, f"profile {opened.profile}", *given])
+
+
+def _moved(moved: BlueprintMoved) -> str:
+    old, new = moved.before, moved.blueprint
+    way = f"{new.name} v{old.version} → v{new.version} · {short(new.digest)}"
+    released = f" · prompts of {', '.join(moved.released)} pinned anew" if moved.released else ""
+    return f"{way}{released}"
 
 
 def _files(pinned: PromptsSnapshotted) -> str:

@@ -9,7 +9,7 @@ import { clock, day } from "/page/words.js";
 const PAGE = 200;
 // The names a stream may send; one that this page does not know yet is not listened for
 const NAMES = [
-  "session-opened", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
+  "session-opened", "blueprint-moved", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
   "choice-recorded", "turn-completed", "turn-failed", "turn-cancelled", "turn-excluded", "turn-restored",
   "attempt-started", "context-assembled", "attempt-ended", "call-completed", "tool-called", "tool-returned",
   "reply-redacted", "phase-entered", "turn-resolved", "reference-updated",

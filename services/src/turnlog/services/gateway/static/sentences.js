@@ -3,7 +3,7 @@
 import { counted, figure, money, oneLine, quoted, seconds, short } from "/page/words.js";
 
 const FAMILIES = {
-  session: "session", prompts: "prompt", turn: "turn", choice: "turn", attempt: "call", context: "call", call: "call",
+  session: "session", blueprint: "session", prompts: "prompt", turn: "turn", choice: "turn", attempt: "call", context: "call", call: "call",
   tool: "tool", reply: "redaction", phase: "phase",
 };
 
@@ -15,6 +15,11 @@ const SENTENCES = {
     const given = Object.entries(data.attributes).filter(([, value]) => value !== null);
     const attributes = given.map(([name, value]) => `${name}=${oneLine(String(value))}`);
     return [`${data.blueprint.name} v${data.blueprint.version}`, `profile ${data.profile}`, ...attributes].join(" · ");
+  },
+  "blueprint-moved": (data) => {
+    const released = data.released?.length ? ` · prompts of ${data.released.join(", ")} pinned anew` : "";
+    const { before, blueprint } = data;
+    return `${blueprint.name} v${before.version} → v${blueprint.version} · ${short(blueprint.digest)}${released}`;
   },
   "session-closed": (data) => data.reason,
   "prompts-snapshotted": (data) => {
