@@ -50,12 +50,16 @@ class Marked:
 
 def common_prefix(earlier: Earlier, parts: Iterable[Part], turns: Turns) -> Prefix:
     """Compare a prompt with an earlier one; `turns` are those the session has settled by now."""
-    before = list(_marked(earlier.manifest.parts, turns, earlier.manifest.sequence))
-    now = list(_marked(parts, turns, None))
+    before = list(marked(earlier.manifest.parts, turns, earlier.manifest.sequence))
+    return shared(earlier.call, before, list(marked(parts, turns, None)))
+
+
+def shared(call: str, before: list[Marked], now: list[Marked]) -> Prefix:
+    """Compare a prompt with that of a call, both taken apart."""
     texts = [mark for marked in before for mark in marked.marks]
     same = _same(texts, [mark for marked in now for mark in marked.marks])
     return Prefix(
-        call=earlier.call,
+        call=call,
         messages=sum(mark.opens for mark in texts[:same]),
         tokens=sum(marked.part.tokens for marked in before[: _place(before, same)]),
         ended_by=_ending(before, now, same) if same < len(texts) else None,
@@ -85,7 +89,8 @@ def _ending(before: list[Marked], now: list[Marked], text: int) -> str:
     return was if gone or place == len(now) else now[place].part.layer
 
 
-def _marked(parts: Iterable[Part], turns: Turns, since: int | None) -> Iterator[Marked]:
+def marked(parts: Iterable[Part], turns: Turns, since: int | None) -> Iterator[Marked]:
+    """Take a prompt apart; `since` is its sequence where `turns` are those of a later one."""
     message: int | None = None
     for part in sorted((part for part in parts if part.kept), key=_tools_first):
         opens = part.message is not None and part.message != message
