@@ -1,0 +1,354 @@
+"""Checks a Turnlog bundle with nothing but Python's standard library: `python3 -I verify.py`.
+
+It reads the files beside it, asks nobody and believes nothing: each event is held against the
+digest that the next one names, each blob against its own name, each prompt, read back part by
+part, against the digest recorded when it was sent, and the checkpoint against its signature.
+What was altered before anything was signed it cannot know. Needs Python 3.10 or later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256, sha512
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeGuard, cast
+
+FAILED = 5
+"""The exit code when something is not as it was recorded."""
+Json = Any
+Object = dict[str, Json]
+Message = dict[str, str]
+
+
+class Wrong(Exception):
+    """Something is not as it was recorded; says what and where."""
+
+
+def digest_of(raw: bytes) -> str:
+    return f"sha256:{sha256(raw).hexdigest()}"
+
+
+def parsed(raw: bytes, what: str) -> Object:
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        value = None
+    if not is_object(value):
+        raise Wrong(f"{what}: it is not a JSON object")
+    return value
+
+
+def canonical(value: Json) -> bytes:
+    """Spell a value in its one form: JSON, keys sorted, no blanks, UTF-8."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def is_object(value: Json) -> TypeGuard[Object]:
+    return isinstance(value, dict)
+
+
+# The record of a session: events in order, each naming the digest of the stored bytes before it.
+
+
+@dataclass
+class Session:
+    """The events of a session as far as they were found unbroken."""
+
+    events: list[Object] = field(default_factory=list[Object])
+    heads: list[str] = field(default_factory=list[str])
+    """Digest of each event's stored bytes."""
+    turns: dict[int, list[Json]] = field(default_factory=dict[int, list[Json]])
+    """Turn to what was said and what was answered, as far as they were learnt."""
+    learnt: int = 0
+
+    def read(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
+        """Take lines in; raises at the first that does not continue the one before."""
+        for place, line in enumerate(lines, 1):
+            stored, before = line.removesuffix(b"\n"), self.heads[-1] if self.heads else None
+            event = parsed(stored, f"event {place}")
+            if (event.get("tenant"), event.get("subject")) != (tenant, name):
+                raise Wrong(f"event {place}: it belongs to another session")
+            if event.get("sequence") != place:
+                raise Wrong(f"event {place}: in its place stands event {event.get('sequence')}")
+            if event.get("prevhash") != before:
+                detail = "it does not continue the stored bytes of the event before it"
+                raise Wrong(f"event {place}: {detail}")
+            self.events.append(event)
+            self.heads.append(digest_of(stored))
+
+    def told(self, upto: int) -> dict[int, list[Json]]:
+        """Give the turns as they stood at a sequence; what was taken back later, stands."""
+        if upto < self.learnt:
+            self.turns, self.learnt = {}, 0
+        for event in self.events[self.learnt : upto]:
+            learn(self.turns, str(event["type"]), event["data"])
+        self.learnt = max(self.learnt, upto)
+        return self.turns
+
+    def calls(self) -> Iterator[tuple[int, Object]]:
+        """Give the calls whose prompt was fixed, with the sequence of the event that did."""
+        for place, event in enumerate(self.events, 1):
+            if event["type"] == "turnlog.context-assembled.v1":
+                yield place, event["data"]
+
+
+def learn(turns: dict[int, list[Json]], kind: str, said: Object) -> None:
+    turn = said.get("turn")
+    if kind in {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}:
+        turns[said["turn"]] = [said.get("text"), None]
+    elif turn in turns and kind == "turnlog.turn-completed.v1":
+        turns[turn][1] = said["text"]
+    elif turn in turns and kind == "turnlog.reply-redacted.v1":
+        turns[turn][1] = said["replacement"]
+
+
+# Reading a prompt back: its manifest says of each part where its text is and what was done to it.
+
+
+def read_back(manifest: Object, session: Session, blobs: Mapping[str, bytes]) -> list[Message]:
+    """Give the messages of a call; raises where a text is not the one that was recorded."""
+    messages: list[Message] = []
+    known = session.events[: manifest["sequence"]]
+    for part in manifest["parts"]:
+        source, place = part.get("source"), part.get("message")
+        if source is None or place is None:
+            continue
+        if "view" in source:
+            messages += run_of(part, session.told(manifest["sequence"]))
+            continue
+        text = part.get("before", "") + stands(part, text_of(source, known, blobs))
+        if place == len(messages):
+            messages.append({"role": part["role"], "content": ""})
+        messages[place]["content"] += text + part.get("after", "")
+    return messages
+
+
+def proven(call: Object, session: Session, blobs: Mapping[str, bytes]) -> list[Message]:
+    """Read a call back, and hold the whole request against the digest that was recorded."""
+    manifest = call["manifest"]
+    messages = read_back(manifest, session, blobs)
+    offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
+    tools = [json.loads(source["text"]) for source in offered if "text" in source]
+    asked = {"model": call["model"], "parameters": call["parameters"]}
+    request = {**asked, "messages": messages, "tools": tools}
+    if digest_of(canonical(request)) != manifest["digest"]:
+        raise Wrong("the request reads back as another one")
+    return messages
+
+
+def stands(part: Object, text: str) -> str:
+    """Do to a text what was done to it then: its beginning kept, its lines indented."""
+    left = text[: part["cut"]["to"]] if part.get("cut") else text
+    ends = (*part.get("indented", ()), len(left))
+    done = " ".join(left[begin:end] for begin, end in pairwise((0, *ends)))
+    if part.get("digest") not in {None, digest_of(done.encode())}:
+        raise Wrong(f"part {part['layer']}: its text does not match the recorded digest")
+    return done
+
+
+def text_of(source: Object, known: Sequence[Object], blobs: Mapping[str, bytes]) -> str:
+    """Find the text of a part: in the blueprint, in a blob, or in an event."""
+    if "path" in source or "segment" in source:
+        if source["digest"] not in blobs:
+            raise Wrong(f"blob {source['digest']}: it is missing")
+        return blobs[source["digest"]].decode()
+    if "resolution" in source:
+        said = known[int(source["resolution"]) - 1]["data"]
+        return resolved(said, source["lines"], source.get("heading", ""))
+    if "field" in source:
+        value = known[int(source["sequence"]) - 1]["data"]
+        for step in source["field"].split("."):
+            value = value.get(step) if is_object(value) else None
+        return spelt(value if "." in source["field"] else plain(value))
+    return str(source["text"])
+
+
+def plain(content: Json) -> str | None:
+    return content.get("text") if is_object(content) else None
+
+
+def spelt(value: Json) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def resolved(said: Object, lines: Mapping[str, str], heading: str) -> str:
+    """Give what a resolver said, a line a value."""
+    found = json.loads(plain(said["results"]) or "null")
+    told = {**said, "identifiers": said.get("identifiers", {}), "results": found}
+    spelled = ((label, listed(told.get(what) or "")) for label, what in lines.items())
+    rows = [f"{label}: {value}" for label, value in spelled if value]
+    return "\n".join(filter(None, (heading, *rows))) if rows else ""
+
+
+def listed(value: Json) -> str:
+    if isinstance(value, list):
+        items = (listed(item) for item in cast("Sequence[Json]", value))
+        return ", ".join(filter(None, items))
+    return spelt(value)
+
+
+def run_of(part: Object, turns: Mapping[int, Sequence[Json]]) -> list[Message]:
+    """Give a run of history: of each turn what was said, then what was answered."""
+    source, messages = part["source"], list[Message]()
+    for number in range(source["first"], source["last"] + 1):
+        texts = zip(("user", "assistant"), map(plain, turns[number]), strict=True)
+        messages += [{"role": role, "content": text} for role, text in texts if text]
+    lines = [f"{each['role']} {digest_of(each['content'].encode())}\n" for each in messages]
+    if digest_of("".join(lines).encode()) != part.get("digest"):
+        where = f"turns {source['first']} to {source['last']}"
+        raise Wrong(f"{where}: their texts do not match the recorded digest")
+    return messages
+
+
+# Ed25519 after RFC 8032, section 5.1: points of the curve in extended coordinates.
+
+Point = tuple[int, int, int, int]
+PRIME = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+CURVE = -121665 * pow(121666, -1, PRIME) % PRIME
+
+
+def added(one: Point, two: Point) -> Point:
+    a = (one[1] - one[0]) * (two[1] - two[0])
+    b = (one[1] + one[0]) * (two[1] + two[0])
+    c, d = 2 * one[3] * two[3] * CURVE, 2 * one[2] * two[2]
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % PRIME, g * h % PRIME, f * g % PRIME, e * h % PRIME
+
+
+def times(scalar: int, point: Point) -> Point:
+    total: Point = (0, 1, 1, 0)
+    while scalar:
+        total = added(total, point) if scalar & 1 else total
+        point, scalar = added(point, point), scalar >> 1
+    return total
+
+
+def point_of(raw: bytes) -> Point | None:
+    """Decode a point; none where the bytes are not the one form of a point."""
+    sign, y = divmod(int.from_bytes(raw, "little"), 1 << 255)
+    square = (y * y - 1) * pow(CURVE * y * y + 1, -1, PRIME) % PRIME
+    x = pow(square, (PRIME + 3) // 8, PRIME)
+    if (x * x - square) % PRIME:
+        x = x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
+    if y >= PRIME or (x * x - square) % PRIME or (x == 0 and sign):
+        return None
+    x = x if x & 1 == sign else PRIME - x
+    return x, y, 1, x * y % PRIME
+
+
+def signed(message: bytes, signature: bytes, key: bytes) -> bool:
+    """Tell whether a key signed these very bytes."""
+    base = point_of((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
+    commitment, signer = point_of(signature[:32]), point_of(key)
+    scalar = int.from_bytes(signature[32:], "little")
+    if (len(key), len(signature)) != (32, 64) or scalar >= ORDER:
+        return False
+    if base is None or commitment is None or signer is None:
+        return False
+    said = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % ORDER
+    left, right = times(scalar, base), added(commitment, times(said, signer))
+    return not any((left[axis] * right[2] - right[axis] * left[2]) % PRIME for axis in (0, 1))
+
+
+# The bundle: a manifest that names its sessions and blobs, their files, and perhaps a checkpoint.
+
+
+@dataclass
+class Bundle:
+    """What was found in a folder so far."""
+
+    folder: Path
+    manifest: Object
+    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
+
+    def check_blobs(self) -> str:
+        named = self.manifest["blobs"]
+        for digest in named:
+            raw = (self.folder / "blobs" / digest.replace(":", "-")).read_bytes()
+            if digest_of(raw) == digest:
+                self.blobs[digest] = raw
+        if altered := [digest for digest in named if digest not in self.blobs]:
+            raise Wrong(f"blob {altered[0]}: its bytes are not those it is named by")
+        return f"{len(named)}, each of the digest it is named by"
+
+    def check_session(self, stated: Object) -> str:
+        name, session = stated["session"], Session()
+        self.sessions[name] = session
+        with (self.folder / "sessions" / f"{name}.ndjson").open("rb") as lines:
+            session.read(lines, self.manifest["tenant"], name)
+        if (len(session.heads), session.heads[-1]) != (stated["events"], stated["head"]):
+            raise Wrong(f"event {len(session.heads)}: it is not the last one that was exported")
+        prompts = [self.prompt(session, *made) for made in session.calls()]
+        return f"{stated['events']} events in one chain, {len(prompts)} prompts as they were sent"
+
+    def shown(self, name: str, call: str) -> list[Message]:
+        """Give a prompt to look at; raises where there is none, or not the one recorded."""
+        session = self.sessions[name]
+        made = [each for each in session.calls() if each[1]["call"] == call]
+        return self.prompt(session, *made[-1])
+
+    def prompt(self, session: Session, place: int, call: Object) -> list[Message]:
+        """Read the prompt of a call back; raises where it is not the one that was recorded."""
+        try:
+            return proven(call, session, self.blobs)
+        except (Wrong, *MALFORMED) as error:
+            raise Wrong(f"event {place}: the prompt of call {call.get('call')}: {error}") from None
+
+    def check_checkpoint(self, trusted: str | None) -> str:
+        said = parsed((self.folder / "checkpoint.json").read_bytes(), "checkpoint.json")
+        noted, keys = said["checkpoint"], [each["key"] for each in said["signatures"]]
+        for each in said["signatures"]:
+            raw = (b64decode(each[part], validate=True) for part in ("signature", "key"))
+            if each["algorithm"] != "ed25519" or not signed(canonical(noted), *raw):
+                raise Wrong(f"the signature is not that of {each['key']}")
+        if trusted is not None and trusted not in keys:
+            raise Wrong(f"{trusted} did not sign it")
+        for name, session in self.sessions.items():
+            head = noted["sessions"].get(name)
+            if head and session.heads[head["sequence"] - 1 :][:1] != [head["hash"]]:
+                raise Wrong(f"session {name}, event {head['sequence']}: it is not the one noted")
+        return f"of {noted['at']}, signed by {', '.join(keys)}"
+
+
+MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+
+
+def checked(what: str, check: Callable[..., str], *given: Json) -> bool:
+    try:
+        print(f"  ok    {what}: {check(*given)}")
+    except (Wrong, OSError, *MALFORMED) as error:
+        print(f"FAILED  {what}: {error if isinstance(error, Wrong) else repr(error)}")
+        return False
+    return True
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description="Checks the Turnlog bundle it lies in.")
+    options.add_argument("--key", help="the signer's public key, as you have it from the signer")
+    options.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")
+    asked = options.parse_args()
+    folder = Path(__file__).resolve().parent
+    bundle = Bundle(folder, parsed((folder / "manifest.json").read_bytes(), "manifest.json"))
+    sound = [checked("blobs", bundle.check_blobs)]
+    for stated in bundle.manifest["sessions"]:
+        sound += [checked(f"session {stated['session']}", bundle.check_session, stated)]
+    if asked.key or (folder / "checkpoint.json").exists():
+        sound += [checked("checkpoint", bundle.check_checkpoint, asked.key)]
+    print("verified" if all(sound) else "NOT VERIFIED")
+    if asked.prompt:
+        print(json.dumps(bundle.shown(*asked.prompt), indent=2, ensure_ascii=False))
+    return 0 if all(sound) else FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
