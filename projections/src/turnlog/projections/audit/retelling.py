@@ -20,7 +20,7 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import FromBlob, FromSegment, Manifest
 from turnlog.events.prompt import PromptsSnapshotted
-from turnlog.events.session import SessionOpened
+from turnlog.events.session import BlueprintMoved, SessionOpened
 from turnlog.events.turn import TurnQueued, TurnSubmitted
 from turnlog.projections.session.evolve import evolve, fold, fold_whole
 from turnlog.projections.session.state import Said, SessionState
@@ -66,8 +66,8 @@ def blobs_named(events: Iterable[Recorded]) -> tuple[Digest, ...]:
 
 def _blobs(recorded: Recorded) -> Iterable[Digest]:
     match recorded.event:
-        case SessionOpened() as opened:
-            return Pins(opened.blueprint.digest, opened.cartridge, opened.memory).digests
+        case SessionOpened() | BlueprintMoved() as made:
+            return Pins(made.blueprint.digest, made.cartridge, made.memory).digests
         case PromptsSnapshotted(layers=layers):
             return (file.digest for file in layers.values())
         case ContextAssembled(manifest=manifest):
@@ -105,6 +105,7 @@ class Retelling:
     state: SessionState | None = None
     known: list[Recorded] = field(default_factory=list[Recorded])
     """The events told so far."""
+    _before: SessionState | None = None
     _whole: SessionState | None = None
     _material: tuple[Pins, Material] | None = None
 
@@ -113,15 +114,19 @@ class Retelling:
 
         Where that raises `Corrupt`, later events can be told all the same.
         """
-        before, self.state = self.state, evolve(self.state, recorded)
+        self._before, self.state = self.state, evolve(self.state, recorded)
         try:
             match recorded.event:
                 case ContextAssembled() as call:
-                    return self._made(before, recorded, call)
+                    return self._made(self._before, recorded, call)
                 case _:
                     return None
         finally:
             self.known.append(recorded)
+
+    def instead(self, recorded: Recorded) -> None:
+        """Let the event told last have been this one, to tell a session as it might have been."""
+        self.state, self.known[-1] = evolve(self._before, recorded), recorded
 
     def _made(self, state: SessionState | None, recorded: Recorded, call: ContextAssembled) -> Made:
         if state is None or state.head.sequence != call.manifest.sequence:
@@ -131,16 +136,16 @@ class Retelling:
         asked = asked_again(material, state, call, self._inputs(state), self.blobs)
         wanted = needs(material, state, asked)
         if wanted.older:
-            state = self._reaching_back()
+            state = self.reaching_back()
             wanted = needs(material, state, asked)
-        return Made(recorded, call, state, material, asked, self._texts(wanted))
+        return Made(recorded, call, state, material, asked, self.texts(wanted))
 
     def _made_from(self, pins: Pins) -> Material:
         if self._material is None or self._material[0] != pins:
             self._material = (pins, pinned(pins, self.blobs, self.installed))
         return self._material[1]
 
-    def _reaching_back(self) -> SessionState:
+    def reaching_back(self) -> SessionState:
         """Give the state so far with every turn kept."""
         if self._whole is None:
             self._whole = fold_whole(self.known)
@@ -160,7 +165,8 @@ class Retelling:
             raise Corrupt(f"event {brought.sequence}", "it submits no turn")
         return said.inputs
 
-    def _texts(self, wanted: Needs) -> Texts:
+    def texts(self, wanted: Needs) -> Texts:
+        """Give what a call refers to, from the events told so far and the blobs."""
         missing = [digest for digest in wanted.blobs if digest not in self.blobs]
         if missing:
             raise Corrupt(f"blob {missing[0]}", "it is not there")

@@ -92,11 +92,12 @@ def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
     return _remembered(state, recorded)
 
 
-def _moved(state: SessionState, event: BlueprintMoved) -> SessionState:
+def _moved(state: SessionState, recorded: Recorded, event: BlueprintMoved) -> SessionState:
     return replace(
         state,
         blueprint=event.blueprint,
         attributes=event.attributes,
+        attributes_in=recorded.sequence,
         reach=UNBOUNDED if state.reach == UNBOUNDED else event.reach,
         cartridge=event.cartridge,
         memory=event.memory,
@@ -112,7 +113,7 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
         case SessionClosed():
             return replace(state, closed=True)
         case BlueprintMoved() as event:
-            return _moved(state, event)
+            return _moved(state, recorded, event)
         case PromptsSnapshotted(provider=provider, layers=layers):
             return replace(state, prompts={**state.prompts, provider: layers})
         case TurnSubmitted() as event:

@@ -47,8 +47,8 @@ class Said:
     """When it was recorded, RFC 3339."""
 
     def __hash__(self) -> int:
-        # A window looks up hundreds of these, and no two of a log share a place and a field.
-        return hash((self.place, self.field))
+        # A window looks up hundreds of these, and few share a place: an event says one thing mostly
+        return self.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,9 @@ class SessionState:
     reference: Reference | None = None
     """What the latest answered turn was about."""
     warnings: tuple[str, ...] = ()
-    """What was wrong with the files it was opened by."""
+    """What was wrong with the files it is made from."""
+    attributes_in: int = 1
+    """Sequence of the event that says its attributes: the opening, or the latest move."""
 
 
 STATE: Final = TypeAdapter(SessionState)

@@ -94,7 +94,7 @@ def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, 
             of = tuple(f"attributes.{slot}" for slot in slots_in(text))
             return _written(filled_slots(text, state.attributes), of)
         case AttributeLayer(attribute=attribute):
-            source = FromEvent(sequence=state.opened.sequence, field=f"attributes.{attribute}")
+            source = FromEvent(sequence=state.attributes_in, field=f"attributes.{attribute}")
             return source, spelt(state.attributes.get(attribute))
         case InputLayer(input=name):
             return _brought(state, call, name)
