@@ -109,6 +109,10 @@ def gathering(made: Role) -> Gathering:
     return Gathering(made.on.log, made.sessions.texts, cast("Any", None))
 
 
+ON_ITS_WAY: Final = 1.0
+"""Seconds that a worker listens on: what is handed out last comes after its asking has expired."""
+
+
 @dataclass(eq=False)
 class Worker:
     """A worker that takes turns."""
@@ -126,7 +130,7 @@ class Worker:
     async def _work(self) -> None:
         while not self.answering.stopping.is_set():
             with suppress(errors.Error):
-                raw = await self.role.wire.request(PULL, timeout=PULL_SECONDS)
+                raw = await self.role.wire.request(PULL, timeout=PULL_SECONDS + ON_ITS_WAY)
                 place = raw.metadata
                 HOLDING.set((place.sequence.stream, place.num_delivered))
                 await self.take(

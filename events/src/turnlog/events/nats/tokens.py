@@ -57,11 +57,16 @@ class JetStreamTokens:
     async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
         """See `TokenStream.recorded`."""
         found = await _held(self.connection, token_subject(tenant, session, turn), 0)
-        return tuple(
-            Stamped(event, datetime.fromisoformat(each.time))
-            for each in found
-            for event in _events(each)
-        )
+        return tuple(stamped for each in found for stamped in _stamped(each))
+
+    async def latest(self, tenant: str, session: str, turn: int) -> Stamped | None:
+        """See `TokenStream.latest`."""
+        subject = token_subject(tenant, session, turn)
+        try:
+            newest = await last_at_leader(self.connection, TOKENS, subject)
+        except (Absent, Denied):
+            return None
+        return next(iter(_stamped(newest)), None) if newest else None
 
     async def silence(self, tenant: str, session: str, turn: int) -> float | None:
         """See `TokenStream.silence`."""
@@ -120,6 +125,10 @@ async def _held(connection: Connection, subject: str, behind: int) -> list[Held]
             found += page
             behind = page[-1].stream_sequence
     return found
+
+
+def _stamped(found: Held) -> tuple[Stamped, ...]:
+    return tuple(Stamped(event, datetime.fromisoformat(found.time)) for event in _events(found))
 
 
 def _events(found: Held) -> tuple[TokenEvent, ...]:

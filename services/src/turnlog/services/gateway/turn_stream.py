@@ -36,8 +36,8 @@ from turnlog.services.gateway.turn_joining import (
 )
 from turnlog.services.runtime.sessions import Done
 
-SECOND_LOOKS: Final = (0.0, 0.1, 0.4)
-"""Seconds to wait for replicas of TOKENS that may lag, before a cursor counts as invented."""
+LOOK_AGAIN: Final = 0.1
+"""Seconds until a replica of TOKENS that lags is asked once more."""
 
 
 async def turn_stream(
@@ -53,7 +53,7 @@ async def turn_stream(
     if at is None:
         return Response(status_code=204)
     if not isinstance(record.ending, TurnCompleted):
-        await _refuse_invented(desk.tokens, state, at)
+        await _refuse_invented(desk.tokens, state, at, record)
     frames = _frames(desk, past[-1], at, record)
     return EventStream(frames, pace(desk.settings), desk.stopping)
 
@@ -84,14 +84,23 @@ async def _past(desk: Desk, state: SessionState, said: Said | None) -> Sequence[
     return (*first, *await desk.log.between(state.tenant, state.session, before, last))
 
 
-async def _refuse_invented(tokens: TokenStream, state: SessionState, at: Cursor) -> None:
-    for seconds in SECOND_LOOKS if at.offset else ():
-        await asyncio.sleep(seconds)
+async def _refuse_invented(
+    tokens: TokenStream, state: SessionState, at: Cursor, record: Record
+) -> None:
+    """Refuse a cursor that is ahead of what its attempt has said, unless that was given up.
+
+    What is read may lag behind what was said: it counts once it holds what came last.
+    """
+    if at.attempt < record.attempt or at.offset <= len(record.partial):
+        return
+    newest = await tokens.latest(state.tenant, state.session, at.turn)
+    while True:
         held = await tokens.recorded(state.tenant, state.session, at.turn)
         if not ahead(at, (stamped.event for stamped in held)):
             return
-    if at.offset:
-        raise bad_cursor(f"attempt {at.attempt} has not said {at.offset} code points")
+        if newest is None or held[-1].at >= newest.at:
+            raise bad_cursor(f"attempt {at.attempt} has not said {at.offset} code points")
+        await asyncio.sleep(LOOK_AGAIN)
 
 
 async def _frames(desk: Desk, last: Recorded, at: Cursor, record: Record) -> AsyncGenerator[bytes]:
