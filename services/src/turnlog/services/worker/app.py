@@ -137,8 +137,9 @@ def _delivery(message: NatsMessage, answering: Answering, hold: Hold) -> Deliver
 
 async def _in_progress(message: NatsMessage, hold: Hold) -> None:
     at = asyncio.get_running_loop().time()
-    await message.in_progress()
-    hold.since = at
+    if hold.lasts(at):  # what was handed to somebody else is not had again by asking for more time
+        await message.in_progress()
+        hold.since = at
 
 
 async def _settle(message: NatsMessage, verdict: Verdict) -> None:

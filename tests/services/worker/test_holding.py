@@ -1,0 +1,107 @@
+"""What a worker says of a delivery that it held too long: nothing, whatever it does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from faststream.nats.message import NatsMessage
+
+from turnlog.events.codec import Draft, write
+from turnlog.events.content import Plain
+from turnlog.events.turn import TurnSubmitted
+from turnlog.services.runtime.telemetry import tracing
+from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.app import take
+from turnlog.services.worker.delivery import Delivery, Later, Verdict
+
+ACK_WAIT = 30.0
+
+Minding = Callable[[Delivery], Awaitable[None]]
+
+
+class Clocked(asyncio.SelectorEventLoop):
+    """A loop whose clock can be put forward, as that of a process that stood still."""
+
+    ahead = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead
+
+
+@dataclass
+class Message:
+    """A message of the durable that notes what is said of it."""
+
+    said: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        draft = Draft(TurnSubmitted(turn=1, text=Plain(text="Hello")), "e", at, "/test", "ada")
+        (written,) = write("t", "s", None, [draft]).messages
+        metadata = SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1)
+        self.raw_message = SimpleNamespace(
+            metadata=metadata, data=written.payload, subject=written.subject
+        )
+
+    async def ack(self) -> None:
+        self.said.append("ack")
+
+    async def nack(self, delay: float) -> None:
+        self.said.append(f"nak {delay:g}")
+
+    async def in_progress(self) -> None:
+        self.said.append("progress")
+
+
+def taken(minding: Callable[[Clocked], Minding]) -> list[str]:
+    """Give what is said of a delivery by a worker that minds it so, and then hands it back."""
+    loop, message = Clocked(), Message()
+
+    async def answer(delivery: Delivery) -> Verdict:
+        await minding(loop)(delivery)
+        return Later(1)
+
+    sessions = SimpleNamespace(note=print)
+    parts: dict[str, Any] = {"ack_wait": ACK_WAIT, "answer": answer, "sessions": sessions}
+    worker = cast("Answering", SimpleNamespace(**parts, tracing=tracing("test", None)))
+    try:
+        loop.run_until_complete(take(cast("NatsMessage", message), worker))
+    finally:
+        loop.close()
+    return message.said
+
+
+def standing_still(*seconds: float) -> Callable[[Clocked], Minding]:
+    """Stand still so long, ask for more time, and so on."""
+
+    def on(loop: Clocked) -> Minding:
+        async def minding(delivery: Delivery) -> None:
+            for each in seconds:
+                loop.ahead += each
+                await delivery.in_progress()
+
+        return minding
+
+    return on
+
+
+@pytest.mark.promise("P6")
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        ((10.0,), ["progress", "nak 1"]),
+        ((20.0, 20.0, 20.0), ["progress", "progress", "progress", "nak 1"]),
+        ((40.0,), []),
+        ((10.0, 40.0, 1.0), ["progress"]),
+    ],
+)
+def test_a_delivery_that_was_handed_to_another_is_not_had_again_by_asking_for_more_time(
+    seconds: tuple[float, ...], said: list[str]
+) -> None:
+    assert taken(standing_still(*seconds)) == said
