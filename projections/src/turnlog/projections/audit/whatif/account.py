@@ -1,0 +1,153 @@
+"""An account of one session under a change: sums over its calls, and the worst of them in detail.
+
+It is bounded however many calls there are. Sums compare like with like: only calls that could be
+assembled again count in them, on both sides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from turnlog.projections.audit.whatif.redone import Prompt, Redone
+from turnlog.projections.audit.whatif.standing import Altered, How
+
+WORST = 20
+"""Calls that are told one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What the prompts of a session came to, as they were or as they would have been."""
+
+    tokens: int
+    """Of all prompts together."""
+    largest: int
+    """Tokens of the largest."""
+    prefix: int
+    """Tokens that began as the call before did, so that a provider's cache could reuse them."""
+    models: Mapping[str, int]
+    """Tokens by model."""
+    counters: tuple[str, ...]
+    """Who counted them; figures of two counters are not of one measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredOften:
+    """One thing that stands otherwise, and in how many calls."""
+
+    layer: str
+    how: How
+    rule: str | None
+    calls: int
+    pieces: int
+    """Turns, segments or texts over all these calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedOften:
+    """One reason for which calls could not be made, with an example."""
+
+    code: str
+    calls: int
+    first: str
+    """The first of these calls."""
+    detail: str
+    """Of that one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a change would have meant for one session."""
+
+    calls: int
+    """Recorded."""
+    again: int
+    """Of those, the ones that could be assembled under the change."""
+    same: int
+    """Of those, the ones whose request would have been the very same."""
+    before: Side
+    after: Side
+    altered: tuple[AlteredOften, ...]
+    refused: tuple[RefusedOften, ...]
+    worst: tuple[Redone, ...]
+    """At most `WORST` calls that would have been otherwise, the worst first."""
+
+    @property
+    def badness(self) -> tuple[int, int, int, int]:
+        """Order sessions by this, the greatest first."""
+        cut = sum(each.pieces for each in self.altered if each.how == "cut")
+        lost = self.before.prefix - self.after.prefix
+        return self.calls - self.again, cut, lost, self.after.tokens - self.before.tokens
+
+
+def account(redone: Iterable[Redone]) -> Account:
+    """Add up the calls of one session."""
+    calls = tuple(redone)
+    pairs = [(each.before, each.after) for each in calls if each.after]
+    otherwise = [each for each in calls if each.after is None or each.altered or _moved(each)]
+    return Account(
+        calls=len(calls),
+        again=len(pairs),
+        same=sum(before.digest == after.digest for before, after in pairs),
+        before=_side([before for before, _ in pairs]),
+        after=_side([after for _, after in pairs]),
+        altered=tuple(_altered(calls)),
+        refused=tuple(_refused(calls)),
+        worst=tuple(sorted(otherwise, key=_badness, reverse=True)[:WORST]),
+    )
+
+
+def _moved(each: Redone) -> bool:
+    return each.after is not None and each.after.digest != each.before.digest
+
+
+def _badness(each: Redone) -> tuple[bool, int, int, int]:
+    before, after = each.before, each.after
+    if after is None:
+        return True, 0, 0, before.tokens
+    cut = sum(pieces(one) for one in each.altered if one.how == "cut")
+    lost = (before.prefix or 0) - (after.prefix or 0)
+    return False, cut, lost, after.tokens - before.tokens
+
+
+def pieces(altered: Altered) -> int:
+    """Count what stands otherwise: the turns of a run, else one text."""
+    if altered.first is None or altered.last is None:
+        return 1
+    return altered.last - altered.first + 1
+
+
+def _side(prompts: list[Prompt]) -> Side:
+    models = Counter[str]()
+    for prompt in prompts:
+        models[prompt.model] += prompt.tokens
+    return Side(
+        tokens=sum(prompt.tokens for prompt in prompts),
+        largest=max((prompt.tokens for prompt in prompts), default=0),
+        prefix=sum(prompt.prefix or 0 for prompt in prompts),
+        models=dict(models),
+        counters=tuple(sorted({prompt.counter.name for prompt in prompts})),
+    )
+
+
+def _altered(calls: Iterable[Redone]) -> Iterable[AlteredOften]:
+    held = Counter[tuple[str, How, str | None]]()
+    size = Counter[tuple[str, How, str | None]]()
+    for each in calls:
+        found = Counter[tuple[str, How, str | None]]()
+        for one in each.altered:
+            found[one.layer, one.how, one.rule] += pieces(one)
+        held.update(found.keys())
+        size.update(found)
+    for (layer, how, rule), number in size.most_common():
+        yield AlteredOften(layer, how, rule, held[layer, how, rule], number)
+
+
+def _refused(calls: Iterable[Redone]) -> Iterable[RefusedOften]:
+    refused = [(each.call, each.refused) for each in calls if each.refused]
+    often = Counter((why.code, why.field or "") for _, why in refused)
+    for (code, field), number in often.most_common():
+        call, why = next(p for p in refused if (p[1].code, p[1].field or "") == (code, field))
+        yield RefusedOften(code, number, call, why.detail)

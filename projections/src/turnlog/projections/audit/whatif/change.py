@@ -1,0 +1,225 @@
+"""A change that is supposed: another blueprint, another budget, another model.
+
+It says what a recorded call would have been assembled from. Files are read from the changed
+blueprint's own folder, never from what a session pinned; what the record cannot give, since the
+changed call would have asked for something else, is said and not made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, digest_of
+from turnlog.events.errors import Refused
+from turnlog.events.prompt import PromptFile
+from turnlog.projections.audit.retelling import Made
+from turnlog.projections.blueprint.cartridge import Cartridge
+from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
+from turnlog.projections.blueprint.memory_source import ReadPolicy
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.session.moving import misfit
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.assemble import segments_wanted
+from turnlog.projections.window.call import Call, provider_of
+from turnlog.projections.window.material import Material
+from turnlog.projections.window.segments import locales, recalled
+
+Values = Mapping[str, JsonValue]
+Prompts = Mapping[str, tuple[str, str]]
+"""Layer to where its text was found, and the text."""
+
+
+class Folder(Protocol):
+    """The files of a blueprint as they are now; each method raises `Refused` for what is not so."""
+
+    def cartridge(self, blueprint: Blueprint, attributes: Values, /) -> Cartridge | None:
+        """Give the cartridge that attributes name."""
+        ...
+
+    def memory_policy(self, blueprint: Blueprint, /) -> ReadPolicy | None:
+        """Give the memory policy."""
+        ...
+
+    def prompt_files(
+        self,
+        blueprint: Blueprint,
+        layers: Mapping[str, FileLayer],
+        provider: str,
+        attributes: Values,
+        /,
+    ) -> Prompts:
+        """Give the prompt files of these layers."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be different; what is none stays as it was recorded."""
+
+    folder: Folder
+    blueprint: Blueprint | None = None
+    budget: int | None = None
+    """Tokens of whatever budget a call has."""
+    model: str | None = None
+    default_model: str | None = None
+    """What a profile means by `default` that meant another model when the call was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supposed:
+    """What a recorded call would have been assembled from."""
+
+    material: Material
+    state: SessionState
+    asked: Call
+
+
+@dataclass(slots=True)
+class Supposing:
+    """A change, applied to the calls of one session; what is read is read once."""
+
+    change: Change
+    blobs: dict[Digest, str]
+    """Of the session; prompt files that are read are added."""
+    _materials: dict[str, tuple[Values, Material]] = field(
+        default_factory=dict[str, tuple[Values, Material]]
+    )
+    _prompts: dict[tuple[str, str], Mapping[str, PromptFile]] = field(
+        default_factory=dict[tuple[str, str], Mapping[str, PromptFile]]
+    )
+
+    def supposed(self, made: Made) -> Supposed:
+        """Apply the change to a call; raises `Refused` where the call could not be made then."""
+        attributes, material = self._made_from(made)
+        kind = _kind(material, made) if self.change.blueprint else made.asked.kind
+        if self.change.budget is not None:
+            material = with_budget(material, kind, self.change.budget)
+        model = self._model(made, material)
+        provider = provider_of(model)
+        state = replace(made.state, attributes=dict(attributes))
+        state = self._with_prompts(state, made, material, provider)
+        inputs = self._inputs(made)
+        call = Call(kind, model, provider, made.asked.at, inputs)
+        return Supposed(material, state, self._given(made, material, state, call))
+
+    def _made_from(self, made: Made) -> tuple[Values, Material]:
+        blueprint, state = self.change.blueprint, made.state
+        if blueprint is None:
+            return state.attributes, made.material
+        key = repr(sorted(state.attributes.items()))
+        if key not in self._materials:
+            attributes = checked_values(blueprint.attributes, state.attributes, "attributes")
+            policy = self.change.folder.memory_policy(blueprint)
+            material = replace(
+                made.material,
+                blueprint=blueprint,
+                cartridge=self.change.folder.cartridge(blueprint, attributes) or {},
+                memory=policy.policy if policy else None,
+            )
+            self._materials[key] = (attributes, material)
+        return self._materials[key]
+
+    def _model(self, made: Made, material: Material) -> str:
+        if self.change.model or self.change.blueprint is None:
+            return self.change.model or made.asked.model
+        named = material.blueprint.profiles[made.state.profile].model
+        was = made.material.blueprint.profiles[made.state.profile].model
+        if named != "default":
+            return named
+        return made.asked.model if was == named else self.change.default_model or made.asked.model
+
+    def _inputs(self, made: Made) -> Values:
+        """Give the inputs as the changed blueprint takes them; a turn of its own has none."""
+        opened, inputs = made.state.open, made.asked.inputs
+        if self.change.blueprint is None or opened is None or opened.text is None:
+            return inputs
+        return checked_values(self.change.blueprint.inputs, inputs, "inputs")
+
+    def _with_prompts(
+        self, state: SessionState, made: Made, material: Material, provider: str
+    ) -> SessionState:
+        pinned = made.state.prompts.get(provider)
+        if self.change.blueprint is None and pinned is not None:
+            return state
+        key = (provider, repr(sorted(state.attributes.items())))
+        if key not in self._prompts:
+            self._prompts[key] = self._read(state, material.blueprint, provider)
+        sources = _from_sources(made, material.blueprint)
+        return replace(state, prompts={provider: {**self._prompts[key], **sources}})
+
+    def _read(
+        self, state: SessionState, blueprint: Blueprint, provider: str
+    ) -> Mapping[str, PromptFile]:
+        layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, FileLayer)}
+        if not layers:
+            return {}
+        found = self.change.folder.prompt_files(blueprint, layers, provider, state.attributes)
+        texts = {digest_of(text): text for _, text in found.values()}
+        self.blobs |= texts
+        return {
+            name: PromptFile(digest=digest_of(text), path=path)
+            for name, (path, text) in found.items()
+        }
+
+    def _given(self, made: Made, material: Material, state: SessionState, call: Call) -> Call:
+        """Give a call the segments it was given; raises `Refused` for those it never asked for."""
+        wanted = segments_wanted(material, state, call)
+        if not wanted:
+            return call
+        asked = {(each.scope, each.ref) for each in made.asked.gathered.segments}
+        for each in wanted:
+            if (each.scope, each.ref) not in asked:
+                what = "/".join(filter(None, (each.scope, each.ref)))
+                raise _unrecorded(f"the library was never asked for segments of {what}", what)
+        before = locales(made.material, made.state, made.asked.inputs)
+        if locales(material, state, call.inputs) != before:
+            detail = f"the library was asked for segments in {', '.join(before) or 'no locale'}"
+            raise _unrecorded(detail, "segments.locale")
+        return replace(call, gathered=recalled(wanted, made.call.manifest, self.blobs))
+
+
+def with_budget(material: Material, kind: str, tokens: int) -> Material:
+    """Give the call another number of tokens, everything else being the blueprint's."""
+    blueprint = material.blueprint
+    name = blueprint.calls[kind].budget
+    if name is None:
+        detail = f"the call {kind} has no budget, so nothing of it is ever cut"
+        raise Refused("no-budget", detail, field="budget", fix="leave it out")
+    other = blueprint.budget[name].model_copy(update={"tokens": tokens})
+    budgets = {**blueprint.budget, name: other}
+    return replace(material, blueprint=blueprint.model_copy(update={"budget": budgets}))
+
+
+def _kind(material: Material, made: Made) -> str:
+    """Say which kind of call would be made; refuses where the session is nowhere in it."""
+    state, graph = made.state, material.phases
+    if state.profile not in material.blueprint.profiles:
+        fix = "give the blueprint that profile"
+        raise misfit(f"it has no profile {state.profile!r}", "profile", fix)
+    if graph is not None and state.phase is None:
+        raise misfit("it has phases, and the session never was in one", "phase", "leave it out")
+    if state.phase is not None and (graph is None or state.phase not in graph.phases):
+        raise misfit(f"it has no phase {state.phase!r}", "phase", f"give it a phase {state.phase}")
+    return material.call_kind(state)
+
+
+def _from_sources(made: Made, blueprint: Blueprint) -> Mapping[str, PromptFile]:
+    """Give what sources said when the session asked them; nobody asks them again."""
+    pinned = made.state.prompts.get(made.asked.provider, {})
+    before = made.material.blueprint.layers
+    layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, SourceLayer)}
+    for name, layer in layers.items():
+        known = before.get(name)
+        if not isinstance(known, SourceLayer) or known.source != layer.source:
+            raise _unrecorded(f"source {layer.source!r} was never asked", f"layers.{name}")
+    return {name: pinned[name] for name in layers if name in pinned}
+
+
+def _unrecorded(detail: str, field: str) -> Refused:
+    fix = "it can only be told for what the record holds"
+    return Refused("not-recorded", detail, field=field, fix=fix)
