@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnlog.events.content import digest_of
-from turnlog.projections.window.request import SHORT, ChatMessage, Request, canonical
+from turnlog.projections.window.request import ChatMessage, Request, canonical
 
-TEXTS = st.one_of(st.text(), st.just("long " * SHORT))
+TEXTS = st.one_of(st.text(), st.just("long " * 4_000))
 MESSAGES = st.builds(ChatMessage, st.sampled_from(["system", "user", "assistant"]), TEXTS)
 VALUES = st.dictionaries(st.text(), st.one_of(st.text(), st.integers(), st.booleans()))
 REQUESTS = st.builds(

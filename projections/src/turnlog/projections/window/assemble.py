@@ -27,9 +27,8 @@ from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
 from turnlog.projections.window.counting import Counting, counting_by
 from turnlog.projections.window.history import (
-    Exchange,
     chosen,
-    messages_of,
+    exchanges_of,
     reaches_further,
     said_in,
 )
@@ -166,12 +165,7 @@ def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
     material, state = sources.material, sources.state
     view = material.blueprint.history[name]
     refs, left_out = chosen(view, state, _recall(material, state, sources.call, view))
-    exchanges: list[Exchange] = []
-    for ref in refs:
-        messages = messages_of(ref, sources.texts)
-        tokens = sum(counting.count(message.content) for message in messages)
-        exchanges.append(Exchange(ref.turn, messages, tokens))
-    return HistorySlot(name, tuple(exchanges), left_out)
+    return HistorySlot(name, tuple(exchanges_of(refs, sources.texts, counting)), left_out)
 
 
 def _tool_part(tool: dict[str, JsonValue], counting: Counting) -> Part:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt
 from turnlog.projections.blueprint.budget import Budget, widest
 from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
 from turnlog.projections.window.call import Texts
+from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
-from turnlog.projections.window.request import ChatMessage, spelt
+from turnlog.projections.window.spoken import Spoken, spoken
 
 OUT_OF_REACH: Final = "out of reach"
 """Why a turn is left out that is older than any window looks."""
@@ -24,13 +24,8 @@ class Exchange:
     """A turn as a view shows it: what was asked and what was answered."""
 
     turn: int
-    messages: tuple[ChatMessage, ...]
+    said: Spoken
     tokens: int
-
-    @property
-    def characters(self) -> int:
-        """Length of its messages in code points."""
-        return sum(len(message.content) for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +107,18 @@ def said_in(turns: Sequence[TurnRef]) -> Iterator[Said]:
         yield from messages_in(ref)
 
 
-def messages_of(ref: TurnRef, texts: Texts) -> tuple[ChatMessage, ...]:
-    """Render a turn; what was recorded is never rendered in another way later."""
+def exchanges_of(turns: Iterable[TurnRef], texts: Texts, counting: Counting) -> Iterator[Exchange]:
+    """Render turns; what was recorded is never rendered in another way later."""
+    for ref in turns:
+        said = spoken(_told(ref, ref.text, texts), _told(ref, ref.reply, texts))
+        tokens = sum([counting.count(message.content) for message in said.messages])
+        yield Exchange(ref.turn, said, tokens)
+
+
+def _told(ref: TurnRef, said: Said | None, texts: Texts) -> str:
+    if said is None or not said.characters:
+        return ""
     try:
-        return tuple(
-            ChatMessage("user" if said is ref.text else "assistant", texts.said[said])
-            for said in messages_in(ref)
-        )
-    except KeyError as missing:
-        raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
-
-
-def run_digest(messages: Iterable[ChatMessage]) -> str:
-    """Digest of a run of history: role and digest of each message, one a line."""
-    lines = (f"{message.role} {spelt(message).digest}\n" for message in messages)
-    return digest_of("".join(lines))
+        return texts.said[said]
+    except KeyError:
+        raise Corrupt(f"turn {ref.turn}", f"the text of {said} was not fetched") from None

@@ -130,8 +130,8 @@ def plan_size(plan: Plan, counting: Counting, beside: int = 0) -> Size:
     tokens, characters = beside, 0
     for slot in plan:
         if isinstance(slot, HistorySlot):
-            tokens += sum(exchange.tokens for exchange in slot.exchanges)
-            characters += sum(exchange.characters for exchange in slot.exchanges)
+            tokens += sum([exchange.tokens for exchange in slot.exchanges])
+            characters += sum([exchange.said.characters for exchange in slot.exchanges])
         else:
             text = message(slot)
             tokens += counting.count(text)

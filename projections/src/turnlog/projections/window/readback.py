@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import assert_never
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, Plain, digest_of
+from turnlog.events.content import Content, Digest, Plain, digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import (
@@ -31,9 +31,9 @@ from turnlog.events.manifest import (
 from turnlog.events.reference import TurnResolved
 from turnlog.projections.blueprint.slots import spelt
 from turnlog.projections.history import Turn, history
-from turnlog.projections.window.history import run_digest
 from turnlog.projections.window.request import ChatMessage
 from turnlog.projections.window.resolved import readable_results, resolved_text
+from turnlog.projections.window.spoken import Spoken, run_digest, spoken
 
 
 def read_back(
@@ -152,17 +152,20 @@ def _from_event(events: Sequence[Recorded], sequence: int, field: str) -> str:
     return spelt(value)
 
 
-def _run(part: Part, source: FromTurns, turns: Mapping[int, Turn]) -> list[ChatMessage]:
-    messages: list[ChatMessage] = []
-    for number in range(source.first, source.last + 1):
-        turn = turns.get(number)
-        if turn is None:
-            raise Corrupt(f"turn {number}", "it is not in the session's history")
-        if isinstance(turn.text, Plain) and turn.text.text:
-            messages.append(ChatMessage("user", turn.text.text))
-        if isinstance(turn.reply, Plain) and turn.reply.text:
-            messages.append(ChatMessage("assistant", turn.reply.text))
-    if run_digest(messages) != part.digest:
+def _run(part: Part, source: FromTurns, turns: Mapping[int, Turn]) -> Iterator[ChatMessage]:
+    numbers = range(source.first, source.last + 1)
+    run = [_said(number, turns.get(number)) for number in numbers]
+    if run_digest(run) != part.digest:
         what = f"turns {source.first} to {source.last}"
         raise Corrupt(what, "their texts do not match the recorded digest")
-    return messages
+    return chain.from_iterable(said.messages for said in run)
+
+
+def _said(number: int, turn: Turn | None) -> Spoken:
+    if turn is None:
+        raise Corrupt(f"turn {number}", "it is not in the session's history")
+    return spoken(_plain(turn.text), _plain(turn.reply))
+
+
+def _plain(content: Content | None) -> str:
+    return content.text if isinstance(content, Plain) else ""

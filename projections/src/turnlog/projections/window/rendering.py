@@ -8,7 +8,7 @@ from itertools import groupby
 from turnlog.events.content import digest_of
 from turnlog.events.manifest import FromEvent, FromResolved, FromTurns, Part
 from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.history import OUT_OF_REACH, Exchange, LeftOut, run_digest
+from turnlog.projections.window.history import OUT_OF_REACH, Exchange, LeftOut
 from turnlog.projections.window.pieces import Block, Piece
 from turnlog.projections.window.plan import (
     HistorySlot,
@@ -19,6 +19,7 @@ from turnlog.projections.window.plan import (
     stretches,
 )
 from turnlog.projections.window.request import ChatMessage
+from turnlog.projections.window.spoken import run_digest
 
 
 def rendered(plan: Plan, counting: Counting) -> tuple[tuple[ChatMessage, ...], tuple[Part, ...]]:
@@ -28,7 +29,7 @@ def rendered(plan: Plan, counting: Counting) -> tuple[tuple[ChatMessage, ...], t
     for slot in plan:
         if isinstance(slot, HistorySlot):
             parts += _history_parts(slot, len(messages))
-            messages += [said for exchange in slot.exchanges for said in exchange.messages]
+            messages += [each for exchange in slot.exchanges for each in exchange.said.messages]
         else:
             parts += _layer_parts(slot, len(messages), counting)
             text = message(slot)
@@ -89,20 +90,20 @@ def _history_parts(slot: HistorySlot, place: int) -> list[Part]:
     for _, run in groupby(numbered, key=lambda item: item[1].turn - item[0]):
         exchanges = [exchange for _, exchange in run]
         parts.append((exchanges[0].turn, _run(slot.view, exchanges, place)))
-        place += sum(len(exchange.messages) for exchange in exchanges)
+        place += sum(len(exchange.said.messages) for exchange in exchanges)
     return [part for _, part in sorted(parts, key=lambda item: item[0])]
 
 
 def _run(view: str, exchanges: list[Exchange], place: int) -> Part:
-    messages = [said for exchange in exchanges for said in exchange.messages]
+    run = [exchange.said for exchange in exchanges]
     return Part(
         layer="history",
         component="history",
         source=FromTurns(view=view, first=exchanges[0].turn, last=exchanges[-1].turn),
         message=place,
-        role=messages[0].role,
-        digest=run_digest(messages),
-        characters=sum(exchange.characters for exchange in exchanges),
+        role=run[0].messages[0].role,
+        digest=run_digest(run),
+        characters=sum(said.characters for said in run),
         tokens=sum(exchange.tokens for exchange in exchanges),
         treatment="kept",
     )

@@ -6,9 +6,9 @@ request afterwards is beyond it, and the docs say so.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
+from json import JSONEncoder
 from typing import Final
 
 from pydantic import JsonValue
@@ -16,27 +16,26 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.manifest import Role
 
-SHORT: Final = 4_000
-REMEMBERED: Final = 4_096
-"""Of short messages, as many are remembered: each is said again in every later call."""
+_ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, since what digests are made from stays with a message that is said again
+@dataclass(frozen=True)
 class ChatMessage:
     """One message of a prompt."""
 
     role: Role
     content: str
 
+    @cached_property
+    def form(self) -> str:
+        """Its one form, see `canonical`."""
+        return f'{{"content":{canonical(self.content)},"role":"{self.role}"}}'
 
-@dataclass(frozen=True, slots=True)
-class Spelt:
-    """What digests are made from."""
-
-    form: str
-    """The message in canonical form."""
-    digest: Digest
-    """Digest of its content."""
+    @cached_property
+    def digest(self) -> Digest:
+        """Digest of its content."""
+        return digest_of(self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +59,12 @@ class Request:
     @property
     def digest(self) -> Digest:
         """SHA-256 of the canonical form of `wire`: JSON, keys sorted, no blanks, UTF-8."""
-        said = ",".join(spelt(message).form for message in self.messages)
+        said = ",".join([message.form for message in self.messages])
         model, parameters = canonical(self.model), canonical(self.parameters)
         rest = f'"model":{model},"parameters":{parameters},"tools":{canonical([*self.tools])}'
         return digest_of(f'{{"messages":[{said}],{rest}}}')
 
 
-def spelt(message: ChatMessage) -> Spelt:
-    """Give the one form of a message, and the digest of its content."""
-    short = len(message.content) <= SHORT
-    return (_remembered if short else _spelt)(message.role, message.content)
-
-
-def _spelt(role: Role, content: str) -> Spelt:
-    return Spelt(canonical({"role": role, "content": content}), digest_of(content))
-
-
-_remembered: Final = lru_cache(REMEMBERED)(_spelt)
-
-
 def canonical(value: JsonValue) -> str:
     """Spell a value in its one form: JSON, keys sorted, no blanks."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)

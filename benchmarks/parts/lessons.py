@@ -1,0 +1,77 @@
+"""A call in the middle of a lesson, as long as most calls are: the shipped tutor, some turns in.
+
+Everything that assembling the call and reading it back is made from is at hand already, as it is
+for whoever goes through a log call by call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from benchmarks.parts.prose import Prose
+from tests.parts.windows import blobs_of, fetched
+from tests.tutor.lessons import MODEL, Lesson, opened, shipped, shipped_files
+from turnlog.events.content import Digest
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.assemble import assemble, needs
+from turnlog.projections.window.call import Assembled, Call, Texts
+from turnlog.projections.window.material import Material
+from turnlog.projections.window.readback import read_back, tools_of
+from turnlog.projections.window.request import Request
+
+TASK: Final = "share-before-reading"
+TURNS: Final = 12
+CHARACTERS: Final = 850
+"""Of a turn's text and its reply together, at three characters a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A lesson whose next call is to be made."""
+
+    lesson: Lesson
+    call: Call
+    texts: Texts
+    blobs: Mapping[Digest, str]
+
+    @property
+    def state(self) -> SessionState:
+        """The session as it stands."""
+        return self.lesson.session.opened
+
+    def assembled(self) -> Assembled:
+        """Say what the call needs, and assemble it."""
+        needs(self.lesson.material, self.state, self.call)
+        return assemble(self.lesson.material, self.state, self.call, self.texts)
+
+    def told(self, assembled: Assembled) -> Request:
+        """Read the call back by its manifest."""
+        manifest = assembled.manifest
+        messages = read_back(manifest, self.lesson.session.events, self.blobs)
+        asked = assembled.request
+        return Request(asked.model, messages, tools_of(manifest), asked.parameters)
+
+
+def moment() -> Moment:
+    """Teach for some turns, and put one more question."""
+    material, files, prose = _patient(shipped(TASK)), shipped_files(TASK), Prose()
+    lesson = opened(material, files).chosen("share")
+    for _ in range(TURNS):
+        lesson = lesson.asked(prose.say(CHARACTERS // 2)).answered(prose.say(CHARACTERS // 2))
+    lesson = lesson.asked(prose.say(CHARACTERS // 2))
+    state, blobs = lesson.session.opened, blobs_of(files)
+    call = Call(material.call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
+    texts = fetched(needs(material, state, call), lesson.session.events, files)
+    return Moment(lesson, call, texts, blobs)
+
+
+def _patient(material: Material) -> Material:
+    """Let a dialogue go on for longer than the shipped task does."""
+    phases = material.cartridge["phases"]
+    assert isinstance(phases, dict)
+    talk = phases["talk"]
+    assert isinstance(talk, dict)
+    longer = {**phases, "talk": {**talk, "max_exchanges": TURNS * 2}}
+    return replace(material, cartridge={**material.cartridge, "phases": longer})
