@@ -156,7 +156,7 @@ def text_of(source: Object, known: Sequence[Object], blobs: Mapping[str, bytes])
     """Find the text of a part: in the blueprint, in a blob, or in an event."""
     if "path" in source or "segment" in source:
         if source["digest"] not in blobs:
-            raise Wrong(f"blob {source['digest']}: it is missing")
+            raise Wrong(f"blob {source['digest']}: it is missing, or altered")
         return blobs[source["digest"]].decode()
     if "resolution" in source:
         said = known[int(source["resolution"]) - 1]["data"]
@@ -274,11 +274,12 @@ class Bundle:
     def check_blobs(self) -> str:
         named = self.manifest["blobs"]
         for digest in named:
-            raw = (self.folder / "blobs" / digest.replace(":", "-")).read_bytes()
+            file = self.folder / "blobs" / digest.replace(":", "-")
+            raw = file.read_bytes() if file.exists() else b""
             if digest_of(raw) == digest:
                 self.blobs[digest] = raw
-        if altered := [digest for digest in named if digest not in self.blobs]:
-            raise Wrong(f"blob {altered[0]}: its bytes are not those it is named by")
+        if bad := [digest for digest in named if digest not in self.blobs]:
+            raise Wrong(f"blob {bad[0]}: it is missing, or its bytes are not those it is named by")
         return f"{len(named)}, each of the digest it is named by"
 
     def check_session(self, stated: Object) -> str:
@@ -311,13 +312,14 @@ class Bundle:
             raw = (b64decode(each[part], validate=True) for part in ("signature", "key"))
             if each["algorithm"] != "ed25519" or not signed(canonical(noted), *raw):
                 raise Wrong(f"the signature is not that of {each['key']}")
-        if trusted is not None and trusted not in keys:
-            raise Wrong(f"{trusted} did not sign it")
+        if not keys or trusted not in {None, *keys}:
+            raise Wrong(f"it is not signed by {trusted or 'anybody'}")
         for name, session in self.sessions.items():
             head = noted["sessions"].get(name)
             if head and session.heads[head["sequence"] - 1 :][:1] != [head["hash"]]:
                 raise Wrong(f"session {name}, event {head['sequence']}: it is not the one noted")
-        return f"of {noted['at']}, signed by {', '.join(keys)}"
+        covered = sum(name in noted["sessions"] for name in self.sessions)
+        return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
 
 
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)

@@ -38,6 +38,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "not-acceptable": HTTPStatus.NOT_ACCEPTABLE,
     "not-answered": HTTPStatus.BAD_GATEWAY,
     "not-in-time": HTTPStatus.GATEWAY_TIMEOUT,
+    "not-installed": HTTPStatus.NOT_ACCEPTABLE,
     "nothing-to-cancel": HTTPStatus.CONFLICT,
     "phase-takes-no-turns": HTTPStatus.CONFLICT,
     "queue-full": HTTPStatus.TOO_MANY_REQUESTS,

@@ -1,0 +1,79 @@
+"""What a bundle is: sessions as they are stored, the blobs they name, and a list of both.
+
+A bundle is a folder, or a zip of one. Its events are the stored bytes, a line each, so that the
+chain can be checked by anyone; where each lay in the stream is not written down, since every batch
+says it of the one before. Texts that were withheld are never in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from turnlog.events.codec import read
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Envelope, Recorded
+from turnlog.events.ids import checked_id
+
+LISTED: Final = "manifest.json"
+VERIFIER: Final = "verify.py"
+READ_FIRST: Final = "README.md"
+CHECKPOINT: Final = "checkpoint.json"
+
+
+class Bundled(BaseModel):
+    """A session in a bundle."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    session: str
+    events: int
+    """How many there were."""
+    head: Digest
+    """Digest of the stored bytes of the last one."""
+
+
+class BundleList(BaseModel):
+    """What is in a bundle; the file `manifest.json`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    format: Literal["turnlog-bundle/1"] = "turnlog-bundle/1"
+    made_at: str
+    """RFC 3339."""
+    made_by: str
+    """`turnlog 0.1.0`."""
+    tenant: str
+    sessions: tuple[Bundled, ...]
+    blobs: tuple[Digest, ...]
+
+    def written(self) -> bytes:
+        """Give the file."""
+        return self.model_dump_json(indent=2).encode() + b"\n"
+
+
+def session_file(session: str) -> str:
+    """Name the file of a session's events."""
+    return f"sessions/{checked_id(session, 'session')}.ndjson"
+
+
+def blob_file(digest: Digest) -> str:
+    """Name the file of a blob."""
+    return f"blobs/{digest.replace(':', '-')}"
+
+
+def placed(lines: Sequence[bytes]) -> tuple[Recorded, ...]:
+    """Read a session's lines; each event gets the place in the stream where it lay.
+
+    The first event of a batch says where the one before it lies, and a batch lies side by side.
+    Nothing says where the last batch lay, and nothing refers to it: any place behind will do.
+    """
+    before = [Envelope.model_validate_json(line).prevstreamseq for line in lines[1:]]
+    place = max(filter(None, before), default=0) + len(lines)
+    places = [place]
+    for said in reversed(before):
+        place = place - 1 if said is None else said
+        places.append(place)
+    return tuple(map(read, lines, reversed(places)))

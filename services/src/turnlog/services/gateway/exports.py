@@ -1,0 +1,75 @@
+"""Sessions over HTTP to take away: stored lines, a page of talk, a table, or a whole bundle.
+
+What is sent is what there was when it was asked for; it is sent while it is read, so that a long
+session takes no more room than a short one. Where the log turns out to be broken on the way, the
+answer breaks off, since half of a session must not look like one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response, StreamingResponse
+
+from turnlog.events.codec import rfc3339
+from turnlog.services.bundle.packing import packed
+from turnlog.services.bundle.table import arrow, table
+from turnlog.services.bundle.taking import Taken, one_line
+from turnlog.services.bundle.talk import talk
+from turnlog.services.gateway.desk import AtDesk, Tenant
+from turnlog.services.gateway.headers import NDJSON, etag
+from turnlog.services.runtime.records import Records
+
+router = APIRouter()
+
+Format = Literal["ndjson", "chat", "parquet", "bundle"]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form that a session can be taken away in."""
+
+    media: str
+    suffix: str
+    sent: Callable[[Taken], AsyncGenerator[bytes]]
+
+
+async def lines(taken: Taken) -> AsyncGenerator[bytes]:
+    """Send the stored bytes of events, a line each."""
+    async for page in taken.pages():
+        yield b"".join(map(one_line, page))
+
+
+FORMS: Final[Mapping[Format, Form]] = {
+    "ndjson": Form(NDJSON, "ndjson", lines),
+    "chat": Form("text/markdown; charset=utf-8", "md", talk),
+    "parquet": Form("application/vnd.apache.parquet", "parquet", table),
+    "bundle": Form("application/zip", "zip", packed),
+}
+
+
+@router.get(
+    "/v1/sessions/{session}/export",
+    response_class=Response,
+    responses={200: {"content": {form.media: {} for form in FORMS.values()}}},
+    summary="A session to take away",
+)
+async def export_session(
+    session: str,
+    tenant: Tenant,
+    desk: AtDesk,
+    format: Annotated[Format, Query(description="The form it is to have")] = "ndjson",  # noqa: A002 - the name of the parameter
+) -> StreamingResponse:
+    """Give all events of a session, in a form of one's own choosing."""
+    if format == "parquet":
+        arrow()
+    last, form = await desk.sessions.last(tenant, session), FORMS[format]
+    taken = Taken(desk.log, Records(desk.sessions), last, rfc3339(desk.sessions.clock()))
+    headers = {
+        "ETag": etag(last.sequence),
+        "Content-Disposition": f'attachment; filename="{session}.{form.suffix}"',
+    }
+    return StreamingResponse(form.sent(taken), headers=headers, media_type=form.media)
