@@ -1,37 +1,27 @@
 """Origins: the events that a part of a prompt, and the condition it stands under, come from.
 
-The manifest says where a text lies; this says who put it there, and when. Nothing is read but the
-events up to the call.
+The manifest says where a text lies; this says who put it there, and when, and what took it away.
+Nothing is read but events: the session's up to the call, and the library's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
-from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import name_of
-from turnlog.events.manifest import (
-    FromBlob,
-    FromBlueprint,
-    FromEvent,
-    FromResolved,
-    FromSegment,
-    FromTurns,
-    Part,
-)
-from turnlog.events.phase import PhaseEntered
-from turnlog.events.prompt import PromptsSnapshotted
-from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.turn import ChoiceRecorded
+from turnlog.events.manifest import FromBlueprint, Part
+from turnlog.projections.audit.grounds import behind, leading, meeting
+from turnlog.projections.audit.sides import Side
+from turnlog.projections.audit.tombstones import tombstones
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
     """An event, as people refer to it."""
 
+    session: str
+    """Whose event it is; `segments` for one of the library."""
     sequence: int
     event: str
     """Its name: `turn-submitted`."""
@@ -52,6 +42,18 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
+class Removed:
+    """Turns that a run does not show, or shows with another reply."""
+
+    first: int
+    last: int
+    rule: str
+    """`excluded`, `redacted`, `max_turns`, `drop_oldest_pairs` ..."""
+    by: Cause
+    """The event that did it; the call's own where the prompt's making did."""
+
+
+@dataclass(frozen=True, slots=True)
 class PartOrigin:
     """A part with the events it comes from."""
 
@@ -60,68 +62,39 @@ class PartOrigin:
     """Those that hold or pinned its text."""
     filled: tuple[Filled, ...]
     """What was put into it, where the blueprint wrote it."""
-    because: Cause | None
-    """What met its condition, where an event did."""
+    because: tuple[Cause, ...]
+    """What met its condition or did not, where an event did; for a step, the call's own."""
+    removed: tuple[Removed, ...]
+    """Of a run of history: what became of its turns, where something did."""
 
 
 def cause(recorded: Recorded) -> Cause:
     """Name an event."""
     envelope = recorded.envelope
-    return Cause(recorded.sequence, name_of(envelope.type), envelope.time, envelope.actor)
+    return Cause(
+        recorded.session,
+        recorded.sequence,
+        name_of(envelope.type),
+        envelope.time,
+        envelope.actor,
+    )
 
 
-def origin(part: Part, known: Sequence[Recorded]) -> PartOrigin:
-    """Trace one part; `known` are the session's events up to its call."""
-    by = tuple(cause(each) for each in _sources(part, known))
+def origin(part: Part, side: Side) -> PartOrigin:
+    """Trace one part of a call."""
     of = part.source.of if isinstance(part.source, FromBlueprint) else ()
-    filled = tuple(Filled(path, tuple(map(cause, _filling(path, known)))) for path in of)
-    met = _meeting(part, known)
-    return PartOrigin(part, by, filled, cause(met) if met else None)
+    stones = tombstones(part, side)
+    return PartOrigin(
+        part=part,
+        by=tuple(map(cause, behind(part, side))),
+        filled=tuple(Filled(path, tuple(map(cause, leading(path, side)))) for path in of),
+        because=tuple(map(cause, meeting(part, side))) or _cut(part, side),
+        removed=tuple(Removed(each.first, each.last, each.rule, cause(each.by)) for each in stones),
+    )
 
 
-def _sources(part: Part, known: Sequence[Recorded]) -> Iterator[Recorded]:
-    match part.source:
-        case None | FromTurns() | FromSegment():
-            pass
-        case FromBlob(digest=digest):
-            yield from (each for each in known if _pins(each, part.layer, digest))
-        case FromEvent(sequence=sequence) | FromResolved(resolution=sequence):
-            yield from (each for each in known if each.sequence == sequence)
-        case FromBlueprint():
-            yield from known[:1]
-        case _ as never:
-            assert_never(never)
-
-
-def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
-    match recorded.event:
-        case PromptsSnapshotted(layers=layers):
-            return layer in layers and layers[layer].digest == digest
-        case _:
-            return False
-
-
-def _filling(path: str, known: Sequence[Recorded]) -> Sequence[Recorded]:
-    """Give the events a path leads to: the opening, the phase's entry, the choices."""
-    match path.split("."):
-        case ["session", "phase"]:
-            return [each for each in known if isinstance(each.event, PhaseEntered)][-1:]
-        case ["session", "choices"]:
-            return [each for each in known if isinstance(each.event, ChoiceRecorded)]
-        case _:
-            return known[:1]
-
-
-def _meeting(part: Part, known: Sequence[Recorded]) -> Recorded | None:
-    if not part.kept:
-        return None
-    match (part.rule or "").split():
-        case ["when", "reply_redacted"]:
-            met = [each for each in known if isinstance(each.event, ReplyRedacted)]
-        case ["when", "phase", _]:
-            met = [each for each in known if isinstance(each.event, PhaseEntered)]
-        case ["when", "attribute" | "context", _]:
-            met = list(known[:1])
-        case _:
-            met = []
-    return met[-1] if met else None
+def _cut(part: Part, side: Side) -> tuple[Cause, ...]:
+    """Name the call itself where a step of its ladder shortened a part or took it out."""
+    steps = {step.step for step in side.manifest.steps}
+    word = (part.rule or "").partition(" ")[0]
+    return (cause(side.recorded),) if word in steps else ()

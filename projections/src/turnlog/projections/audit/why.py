@@ -6,20 +6,21 @@ not decided here; that is for whoever can fetch its texts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Content
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
+from turnlog.events.manifest import StepTaken
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.projections.audit.consequences import Consequence, consequences
 from turnlog.projections.audit.origins import Cause, PartOrigin, cause, origin
+from turnlog.projections.audit.sides import Side, side_of
 from turnlog.projections.history import Status, Turn, history
-from turnlog.projections.session.evolve import fold
-from turnlog.projections.verify import call_in, calls_in
+from turnlog.projections.verify import calls_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,12 @@ class Why:
     """None where the session has no phases."""
     parts: tuple[PartOrigin, ...]
     """In the order of the prompt, those left out included."""
+    steps: tuple[StepTaken, ...]
+    """What was done so that it fits, in order."""
+    budget: int | None
+    """Tokens it was allowed."""
+    tokens: int
+    """Tokens it has."""
     reply: Content | None
     """What was answered, or what stands in its place."""
     finish: str | None
@@ -77,38 +84,39 @@ class Why:
     consequences: tuple[Consequence, ...]
 
 
-def why(events: Sequence[Recorded], turn: int) -> Why:
+def why(events: Sequence[Recorded], turn: int, library: Iterable[Recorded] = ()) -> Why:
     """Explain a turn; raises `Refused` where there is none, or where no prompt was made for it."""
     told = {each.turn: each for each in history(events)}
     if turn not in told:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
-    return _explained(events, told[turn], *_call(events, told[turn]))
+    _, call = _call(events, told[turn])
+    return _explained(events, told[turn], side_of(events, call.call, library))
 
 
-def why_call(events: Sequence[Recorded], call: str) -> Why:
+def why_call(events: Sequence[Recorded], call: str, library: Iterable[Recorded] = ()) -> Why:
     """Explain one call of a turn, whether it was answered or not; refuses one never made."""
-    fixed, made = call_in(events, call)
-    told = next(each for each in history(events) if each.turn == made.turn)
-    return _explained(events, told, fixed, made)
+    side = side_of(events, call, library)
+    told = next(each for each in history(events) if each.turn == side.call.turn)
+    return _explained(events, told, side)
 
 
-def _explained(
-    events: Sequence[Recorded], told: Turn, fixed: Recorded, call: ContextAssembled
-) -> Why:
-    known = [each for each in events if each.sequence <= call.manifest.sequence]
-    asked = next(each for each in events if each.sequence == told.sequence)
+def _explained(events: Sequence[Recorded], told: Turn, side: Side) -> Why:
+    manifest = side.manifest
     return Why(
-        session=fixed.session,
+        session=side.recorded.session,
         turn=told.turn,
         status=told.status,
         said=told.text,
-        asked=cause(asked),
+        asked=cause(side.asked.begun),
         started=_started(events, told),
-        call=call.call,
-        superseded=_superseded(events, fixed, told.turn),
-        fixed=cause(fixed),
-        standing=_standing(known),
-        parts=tuple(origin(part, known) for part in call.manifest.parts),
+        call=side.call.call,
+        superseded=_superseded(events, side.recorded, told.turn),
+        fixed=cause(side.recorded),
+        standing=_standing(side),
+        parts=tuple(origin(part, side) for part in manifest.parts),
+        steps=manifest.steps,
+        budget=manifest.budget,
+        tokens=manifest.tokens,
         reply=told.reply,
         finish=told.finish,
         withheld=_withheld(events, told.turn),
@@ -141,13 +149,12 @@ def _started(events: Sequence[Recorded], turn: Turn) -> Cause | None:
     return None
 
 
-def _standing(known: Sequence[Recorded]) -> Standing | None:
-    state = fold(known)
-    entries = [(each, each.event) for each in known if isinstance(each.event, PhaseEntered)]
-    if state is None or not entries:
+def _standing(side: Side) -> Standing | None:
+    recorded = side.entered
+    if recorded is None or not isinstance(recorded.event, PhaseEntered):
         return None
-    recorded, entered = entries[-1]
-    return Standing(entered.phase, cause(recorded), entered.signal, state.exchanges)
+    entered = recorded.event
+    return Standing(entered.phase, cause(recorded), entered.signal, side.state.exchanges)
 
 
 def _withheld(events: Sequence[Recorded], turn: int) -> Withheld | None:

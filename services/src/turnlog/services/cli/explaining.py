@@ -1,4 +1,4 @@
-"""Why a turn was answered as it was: the events, and the prompt they lead to, read and joined."""
+"""Why a turn was answered as it was: its reasons, and the prompt they lead to, read and joined."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 
 from pydantic import JsonValue, TypeAdapter
 
-from turnlog.projections.audit.why import Why, why
+from turnlog.projections.audit.why import Why
 from turnlog.services.cli.console import answers, print_json
-from turnlog.services.cli.reader.reader import Reader, Wanted
+from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.screens.why import why_screen
 from turnlog.services.cli.show import Form
 from turnlog.services.gateway.payloads.prompts import PromptView
@@ -26,16 +26,10 @@ class Explained:
 _EXPLAINED: Final = TypeAdapter(Explained)
 
 
-async def explained(reader: Reader, session: str, turn: int) -> Explained:
-    """Read everything about one turn's reply."""
-    events = [event async for event in reader.events(Wanted(session))]
-    found = why(events, turn)
-    return Explained(found, await reader.prompt(session, found.call))
-
-
-async def explain(reader: Reader, session: str, turn: int, form: Form) -> None:
-    """Show why a turn was answered as it was."""
-    found = await explained(reader, session, turn)
+async def explain(reader: Reader, session: str, which: str, form: Form) -> None:
+    """Show why a turn was answered as it was, or one call of it."""
+    why = await reader.why(session, which)
+    found = Explained(why, await reader.prompt(session, why.call))
     if form == "json":
         print_json(plain(found))
     else:

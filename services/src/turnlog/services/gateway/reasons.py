@@ -1,18 +1,29 @@
 """Reasons over HTTP: what a call was told, by which events, and what it led to.
 
-It is computed from the session's events alone, and holds no text but that of the turn itself;
-the prompt that the parts make up is a route of its own.
+It is computed from events alone, the session's and the library's, and holds no text but that of
+the turn itself; the prompt that the parts make up is a route of its own.
 """
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated
 
-from turnlog.projections.audit.why import Why, why_call
-from turnlog.services.gateway.desk import AtDesk, Tenant
+from fastapi import APIRouter, Path, Response
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.envelope import Recorded
+from turnlog.events.library import SEGMENTS
+from turnlog.projections.audit.why import Why, why, why_call
+from turnlog.projections.blueprint.storable import MAX_INT
+from turnlog.projections.window.segments import segments_in
+from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
 
 router = APIRouter()
+
+Turn = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn")]
 
 
 @router.get("/v1/sessions/{session}/calls/{call}/why", summary="Why a call was answered so")
@@ -22,4 +33,23 @@ async def show_why(
     """Give each part of a call's prompt with the events behind it, and what came of the call."""
     events = await desk.sessions.events(tenant, session)
     stamp(response, events[-1].sequence)
-    return why_call(events, call)
+    return await asyncio.to_thread(why_call, events, call, await library(desk, tenant, events))
+
+
+@router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Why a turn was answered so")
+async def show_why_of_turn(
+    session: str, turn: Turn, tenant: Tenant, desk: AtDesk, response: Response
+) -> Why:
+    """Give the same for the call that a turn was answered by, or else for its last one."""
+    events = await desk.sessions.events(tenant, session)
+    stamp(response, events[-1].sequence)
+    return await asyncio.to_thread(why, events, turn, await library(desk, tenant, events))
+
+
+async def library(desk: Desk, tenant: str, events: Sequence[Recorded]) -> Sequence[Recorded]:
+    """Give what became of the library's segments, where a call of these was given any."""
+    calls = (each.event for each in events if isinstance(each.event, ContextAssembled))
+    if not any(segments_in(call.manifest) for call in calls):
+        return ()
+    last = await desk.shelves.log.last(tenant, SEGMENTS)
+    return await desk.shelves.log.between(tenant, SEGMENTS, None, last) if last else ()

@@ -25,7 +25,10 @@ Turn = Annotated[int, typer.Argument(metavar="TURN", min=1, help="The turn, coun
 
 def why(
     session: Session,
-    turn: Turn,
+    which: Annotated[
+        str,
+        typer.Argument(metavar="TURN|CALL", help="A turn, 3, or one of its calls, 3.1."),
+    ],
     url: Url = None,
     data_dir: DataDir = HERE,
     tenant: Tenant = DEFAULT,
@@ -35,7 +38,7 @@ def why(
     from turnlog.services.cli.explaining import explain
 
     asked = Asked(url, data_dir, tenant)
-    reading(asked, lambda reader: explain(reader, session, turn, output))
+    reading(asked, lambda reader: explain(reader, session, which, output))
 
 
 def withheld(

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import httpx
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from turnlog.events import codec
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
+from turnlog.projections.audit.why import Why
 from turnlog.services.cli.reader.frames import frames
 from turnlog.services.cli.reader.refusals import checked, reaching
 from turnlog.services.gateway.payloads.asked import ReferenceForm, TryForm
 from turnlog.services.gateway.payloads.asking import MeantView, MemoryView, ReferencesView
 from turnlog.services.gateway.payloads.calls import CallList
-from turnlog.services.gateway.payloads.closed import Answer, Form
+from turnlog.services.gateway.payloads.closed import Form
 from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
 from turnlog.services.gateway.payloads.segments import SegmentPage, SegmentView
 from turnlog.services.gateway.payloads.service import BlueprintList
@@ -33,7 +34,7 @@ from turnlog.services.gateway.payloads.verify import VerifyView
 SECONDS: Final = 60.0
 """How long a service may be silent; event streams show a sign of life sooner than that."""
 Query = Mapping[str, str | int | bool | None]
-View = TypeVar("View", bound=Answer)
+View = TypeVar("View")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,11 @@ class Reader:
         """Give the exact prompt of a call."""
         return await self._get(PromptView, f"/v1/sessions/{session}/calls/{call}/prompt")
 
+    async def why(self, session: str, which: str) -> Why:
+        """Explain a turn, `3`, or one of its calls, `3.1`."""
+        what = "turns" if which.isdecimal() else "calls"
+        return await self._get(Why, f"/v1/sessions/{session}/{what}/{which}/why")
+
     async def verify(self, session: str) -> VerifyView:
         """Check a session's record."""
         return await self._get(VerifyView, f"/v1/sessions/{session}/verify")
@@ -163,7 +169,7 @@ class Reader:
 
 def _read(form: type[View], path: str, answer: httpx.Response) -> View:
     try:
-        return form.model_validate_json(answer.content)
+        return TypeAdapter(form).validate_json(answer.content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         detail = f"{path}: {first['msg']} at {'.'.join(str(step) for step in first['loc'])}"

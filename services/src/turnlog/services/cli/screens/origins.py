@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from rich.text import Text
 
-from turnlog.events.kinds import KINDS
-from turnlog.events.manifest import FromEvent, FromResolved, Part, Source
-from turnlog.projections.audit.origins import Cause, Filled, PartOrigin
-from turnlog.services.cli.screens.palette import FAMILIES, QUIET, UNKNOWN
+from turnlog.events.kinds import KINDS, name_of
+from turnlog.events.library import LIBRARY_KINDS, SEGMENTS
+from turnlog.events.manifest import (
+    FromEvent,
+    FromResolved,
+    FromSegment,
+    FromTurns,
+    Part,
+    Source,
+)
+from turnlog.projections.audit.origins import Cause, Filled, PartOrigin, Removed
+from turnlog.services.cli.screens.palette import FAMILIES, QUIET, UNKNOWN, WARY
 from turnlog.services.cli.screens.prompt import source
 from turnlog.services.cli.screens.spelling import clock, counted, one_line
 
 _COLOURS = {
     kind.type.split(".")[1]: FAMILIES[kind.leaf.partition(".")[0]] for kind in KINDS.values()
-}
+} | {name_of(type_): FAMILIES["prompt"] for type_ in LIBRARY_KINDS}
 """Name of an event to the colour of its family."""
+_NAMED: Final = 2
+"""So many events are named one by one."""
 
 
 def caused(cause: Cause) -> Text:
     """Name an event with its time and whoever it was written for."""
-    line = Text(f"event {cause.sequence} ", QUIET)
+    of = "library event" if cause.session == SEGMENTS else "event"
+    line = Text(f"{of} {cause.sequence} ", QUIET)
     line.append(one_line(cause.event), _COLOURS.get(cause.event, UNKNOWN))
     return line.append(f" {clock(cause.time)} by {one_line(cause.actor)}", QUIET)
 
@@ -35,12 +47,36 @@ def _lines(origin: PartOrigin) -> Iterator[Text]:
     part = origin.part
     size = Text(f"{counted(part.tokens, 'token')} · ", QUIET)
     yield size.append_text(source(part.source)).append(_treated(part), QUIET)
-    for each in origin.by[:1]:
-        yield Text(f"{_verb(part.source)} ", QUIET).append_text(caused(each))
+    if origin.by:
+        yield Text(f"{_verb(part.source)} ", QUIET).append_text(_held(origin.by))
     if origin.filled:
         yield _filled(origin.filled)
-    if origin.because:
-        yield Text(f"{part.rule}: ", QUIET).append_text(caused(origin.because))
+    for each in origin.because if part.treatment == "kept" else ():
+        yield Text(f"{part.rule}: ", QUIET).append_text(caused(each))
+    yield from map(gone, origin.removed)
+
+
+def _held(by: Sequence[Cause]) -> Text:
+    """Name the events that hold a text; of many, the first and the last."""
+    if len(by) <= _NAMED:
+        return Text(", ").join(caused(each) for each in by)
+    first, last = by[0].sequence, by[-1].sequence
+    return Text(f"{len(by)} events, {first} to {last}", QUIET)
+
+
+def gone(removed: Removed) -> Text:
+    """Say what became of turns, and by which event."""
+    return (
+        Text(f"{run(removed.first, removed.last)} ")
+        .append(removed.rule, WARY)
+        .append(": ", QUIET)
+        .append_text(caused(removed.by))
+    )
+
+
+def run(first: int, last: int) -> str:
+    """Spell a run of turns."""
+    return f"turn {first}" if first == last else f"turns {first} to {last}"
 
 
 def _treated(part: Part) -> str:
@@ -48,7 +84,13 @@ def _treated(part: Part) -> str:
 
 
 def _verb(origin: Source | None) -> str:
-    return "said in" if isinstance(origin, FromEvent | FromResolved) else "pinned by"
+    match origin:
+        case FromSegment():
+            return "written in"
+        case FromEvent() | FromResolved() | FromTurns():
+            return "said in"
+        case _:
+            return "pinned by"
 
 
 def _filled(filled: Iterable[Filled]) -> Text:

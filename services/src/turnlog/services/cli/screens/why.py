@@ -20,9 +20,10 @@ from turnlog.services.cli.screens.bars import token_bars
 from turnlog.services.cli.screens.history import REPLY, SAID
 from turnlog.services.cli.screens.layers import traced_prompt
 from turnlog.services.cli.screens.margin import beside
+from turnlog.services.cli.screens.missing import left_out, steps
 from turnlog.services.cli.screens.origins import caused
 from turnlog.services.cli.screens.palette import BAD, FAMILIES, GOOD, QUIET
-from turnlog.services.cli.screens.prompt import left_out, proof
+from turnlog.services.cli.screens.prompt import proof
 from turnlog.services.cli.screens.spelling import counted, harmless
 from turnlog.services.gateway.payloads.prompts import PromptView
 
@@ -93,8 +94,11 @@ def _told(why: Why, prompt: PromptView) -> Iterator[RenderableType]:
     yield from traced_prompt(prompt, why.parts)
     yield Text()
     yield token_bars(prompt.manifest)
-    absent = left_out(prompt.manifest)
-    if absent is not None:
+    if why.steps:
+        yield Text("\ncut to fit", QUIET)
+        yield steps(why)
+    absent = [each for each in why.parts if not each.part.kept]
+    if absent:
         yield Text("\nleft out", QUIET)
-        yield absent
+        yield left_out(absent)
     yield Text()

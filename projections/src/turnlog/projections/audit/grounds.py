@@ -1,0 +1,201 @@
+"""Grounds: the events that a text in a prompt, and its standing there, follow from.
+
+They are found by what the manifest says of a part: its source, the values that were filled into
+it, the condition it stands under. A ground is an event of the session, or of the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Recorded
+from turnlog.events.library import (
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+)
+from turnlog.events.manifest import (
+    FromBlob,
+    FromBlueprint,
+    FromEvent,
+    FromResolved,
+    FromSegment,
+    FromTurns,
+    Part,
+)
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.reference import TurnResolved
+from turnlog.events.turn import ChoiceRecorded
+from turnlog.projections.audit.fates import Fate
+from turnlog.projections.audit.sides import Side
+from turnlog.projections.session.evolve import NOTE_RULE
+from turnlog.projections.window.call import provider_of
+from turnlog.projections.window.segments import HIDDEN
+
+FIRST = "when first_turn"
+"""How a manifest says that a part stands in a call because nothing was answered before."""
+
+
+def behind(part: Part, side: Side) -> Iterator[Recorded]:
+    """Give the events that hold a part's text, or pinned it."""
+    match part.source:
+        case None:
+            pass
+        case FromTurns(first=first, last=last):
+            for turn in range(first, last + 1):
+                yield from said_in(side.fates.get(turn), side)
+        case FromBlob(digest=digest):
+            yield from (each for each in side.known if _pins(each, part.layer, digest))
+        case FromSegment() as segment:
+            yield from edition(segment, side)
+        case FromEvent(sequence=sequence) | FromResolved(resolution=sequence):
+            found = side.at(sequence)
+            yield from (found,) if found else ()
+        case FromBlueprint():
+            yield side.opened
+        case _ as never:
+            assert_never(never)
+
+
+def said_in(fate: Fate | None, side: Side) -> Iterator[Recorded]:
+    """Give the events that hold what a turn says in a window."""
+    for said in fate.said if fate else ():
+        found = side.at(said.sequence)
+        yield from (found,) if found else ()
+
+
+def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
+    match recorded.event:
+        case PromptsSnapshotted(layers=layers):
+            return layer in layers and layers[layer].digest == digest
+        case _:
+            return False
+
+
+def pinning(side: Side) -> Iterator[Recorded]:
+    """Give what pinned the prompt files a call was given, found or not."""
+    provider = provider_of(side.call.model)
+    for recorded in side.known:
+        match recorded.event:
+            case PromptsSnapshotted(provider=named) if named == provider:
+                yield recorded
+            case _:
+                pass
+
+
+def edition(segment: FromSegment, side: Side) -> Iterator[Recorded]:
+    """Give the event of the library that brought the version of a segment."""
+    for edit in side.edits:
+        match edit.event:
+            case SegmentsAdded(segments=added) if segment.version == 1:
+                if any(new.id == segment.segment for new in added):
+                    yield edit.recorded
+            case SegmentsEdited(versions=versions):
+                wanted = (segment.segment, segment.version)
+                if any((new.id, new.version) == wanted for new in versions):
+                    yield edit.recorded
+            case _:
+                pass
+
+
+def switches(segment: FromSegment, side: Side) -> Iterator[Recorded]:
+    """Give the events of the library that let calls have a segment, or took it from them."""
+    for edit in side.edits:
+        match edit.event:
+            case SegmentsAdded(segments=added):
+                named = any(new.id == segment.segment for new in added)
+            case SegmentsActivated(segments=ids) | SegmentsDeactivated(segments=ids):
+                named = segment.segment in ids
+            case _:
+                named = False
+        if named:
+            yield edit.recorded
+
+
+def leading(path: str, side: Side) -> Iterator[Recorded]:
+    """Give the events that a path of the blueprint leads to: an opening, an entry, choices."""
+    match path.split("."):
+        case ["session", "phase"]:
+            yield from (side.entered,) if side.entered else ()
+        case ["session", "choices"]:
+            yield from (each for each in side.known if isinstance(each.event, ChoiceRecorded))
+        case ["inputs", *_]:
+            yield side.asked.begun
+        case _:
+            yield side.opened
+
+
+def value(path: str, side: Side) -> JsonValue:
+    """Give what a path leads to, as far as it can be told without the blueprint."""
+    state = side.state
+    match path.split(".", 1):
+        case ["session", "phase"]:
+            return state.phase
+        case ["session", "choices"]:
+            return [made.label for made in state.choices if made.label]
+        case ["attributes", name]:
+            return state.attributes.get(name)
+        case ["cartridge", _]:
+            return state.cartridge
+        case ["inputs", name]:
+            return side.brought.inputs.get(name)
+        case _:
+            return None
+
+
+def resolutions(side: Side) -> Iterator[Recorded]:
+    """Give what a resolver said of the turn that was asked."""
+    for recorded in side.known:
+        match recorded.event:
+            case TurnResolved(turn=turn) if turn == side.call.turn:
+                yield recorded
+            case _:
+                pass
+
+
+def meeting(part: Part, side: Side) -> Iterator[Recorded]:
+    """Give the events by which a part's condition is met, or is not."""
+    match (part.rule or "").split():
+        case ["when", "reply_redacted"]:
+            yield from _noted(side, told=not part.kept)
+        case ["when", "first_turn"]:
+            yield from _begun(side)
+        case ["when", "phase", _]:
+            yield from (side.entered,) if side.entered else ()
+        case ["when", "attribute" | "context", _]:
+            yield side.opened
+        case [rule] if rule == HIDDEN:
+            yield side.asked.begun
+        case _:
+            pass
+
+
+def _noted(side: Side, *, told: bool) -> Iterator[Recorded]:
+    """Give the reply withheld that a note is of; where it was told, the call that carried it."""
+    withheld = [fate.redacted for fate in side.fates.values() if fate.redacted]
+    latest = max(withheld, key=lambda each: each.sequence, default=None)
+    if latest and not told:
+        yield latest
+    elif latest:
+        yield from (each for each in side.known if _carries(each, latest))
+
+
+def _carries(recorded: Recorded, withheld: Recorded) -> bool:
+    made = getattr(recorded.event, "manifest", None)
+    if made is None or recorded.sequence < withheld.sequence:
+        return False
+    return any(part.rule == NOTE_RULE and part.kept for part in made.parts)
+
+
+def _begun(side: Side) -> Iterator[Recorded]:
+    """Give what says whether this is the first turn: the turn itself, or the first answered."""
+    if isinstance(side.brought.inputs.get("first_turn"), bool):
+        yield side.asked.begun
+        return
+    settled = [fate.settled for fate in side.fates.values() if fate.status == "completed"]
+    yield from sorted(filter(None, settled), key=lambda each: each.sequence)[:1]

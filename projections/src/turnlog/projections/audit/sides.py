@@ -1,0 +1,112 @@
+"""Sides: a call, with everything its session knew when its prompt was fixed.
+
+Why a prompt is what it is follows from a side; why two prompts differ follows from two. Events of
+the library stand beside those of the session: they are no part of its record, and name the edit
+behind a segment's text where they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.kinds import Unknown
+from turnlog.events.library import LibraryEvent, understood
+from turnlog.events.manifest import Manifest
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.session import BlueprintMoved, SessionOpened
+from turnlog.events.turn import TurnQueued, TurnSubmitted
+from turnlog.projections.audit.fates import Fate, Fates, fates
+from turnlog.projections.session.evolve import fold
+from turnlog.projections.session.state import SessionState
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An event of the library, and what it says."""
+
+    recorded: Recorded
+    event: LibraryEvent | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A call and what was known when it was made."""
+
+    recorded: Recorded
+    """The event that fixed its prompt."""
+    call: ContextAssembled
+    known: Sequence[Recorded]
+    """The session's events up to the state that was assembled."""
+    state: SessionState
+    fates: Fates
+    ids: frozenset[str]
+    """Ids of the events it knew."""
+    edits: Sequence[Edit]
+    """What became of the library, before the call and after it."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The record of its parts."""
+        return self.call.manifest
+
+    @property
+    def opened(self) -> Recorded:
+        """What says what the session is made from: its opening, or the latest move."""
+        made = (SessionOpened, BlueprintMoved)
+        return next(each for each in reversed(self.known) if isinstance(each.event, made))
+
+    @property
+    def entered(self) -> Recorded | None:
+        """What entered the phase it stood in."""
+        phases = (each for each in reversed(self.known) if isinstance(each.event, PhaseEntered))
+        return next(phases, None)
+
+    @property
+    def asked(self) -> Fate:
+        """The turn it was made for."""
+        return self.fates[self.call.turn]
+
+    @property
+    def brought(self) -> TurnSubmitted | TurnQueued:
+        """What that turn brought along."""
+        event = self.asked.begun.event
+        if isinstance(event, TurnSubmitted | TurnQueued):
+            return event
+        raise Corrupt(f"turn {self.call.turn}", "nothing submitted it")
+
+    def at(self, sequence: int) -> Recorded | None:
+        """Give the event of a sequence, where it was known."""
+        place = sequence - self.known[0].sequence
+        return self.known[place] if 0 <= place < len(self.known) else None
+
+    def knew(self, recorded: Recorded) -> bool:
+        """Tell whether an event, of its session or of the library, lay before the call."""
+        if recorded.session == self.recorded.session:
+            return recorded.envelope.id in self.ids
+        return any(
+            edit.recorded is recorded and recorded.envelope.time <= self.manifest.at
+            for edit in self.edits
+        )
+
+
+def side_of(events: Sequence[Recorded], call: str, library: Iterable[Recorded] = ()) -> Side:
+    """Give one call of a session by all its events; refuses one that was never made."""
+    made = [each for each in events if _fixed(each, call)]
+    if not made or not isinstance(made[-1].event, ContextAssembled):
+        raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call")
+    recorded, fixed = made[-1], made[-1].event
+    known = [each for each in events if each.sequence <= fixed.manifest.sequence]
+    state = fold(known)
+    if state is None:
+        raise Corrupt("event 1", "it does not open a session")
+    ids = frozenset(each.envelope.id for each in known)
+    edits = tuple(Edit(each, understood(each)) for each in library)
+    return Side(recorded, fixed, known, state, fates(known), ids, edits)
+
+
+def _fixed(recorded: Recorded, call: str) -> bool:
+    return isinstance(recorded.event, ContextAssembled) and recorded.event.call == call

@@ -1,0 +1,49 @@
+"""What does not stand in a prompt, as people read it: by which rule, and by which event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.table import Table
+from rich.text import Text
+
+from turnlog.projections.audit.origins import PartOrigin
+from turnlog.projections.audit.why import Why
+from turnlog.services.cli.screens.origins import caused, gone
+from turnlog.services.cli.screens.palette import QUIET, WARY
+from turnlog.services.cli.screens.prompt import source
+
+
+def left_out(absent: Iterable[PartOrigin]) -> Table:
+    """List parts that were left out: what each is, why, and the event that did it."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for each in absent:
+        part = each.part
+        why = Text(part.rule or "nothing to say", WARY).append(f" · {part.treatment}", QUIET)
+        if part.source:
+            why.append(" · ", QUIET).append_text(source(part.source))
+        table.add_row(Text(part.layer, "bold"), Text("\n").join((why, *_by(each))))
+    return table
+
+
+def _by(origin: PartOrigin) -> Iterator[Text]:
+    if origin.removed:
+        yield from (Text("└ ", QUIET).append_text(gone(each)) for each in origin.removed)
+    else:
+        yield from (Text("└ by ", QUIET).append_text(caused(each)) for each in origin.because)
+
+
+def steps(why: Why) -> Table:
+    """List the steps that were taken so that a prompt fits, with what each saved."""
+    table = Table.grid(padding=(0, 2))
+    for step in why.steps:
+        limit = f"within {step.section}" if step.section else f"of {why.budget:,}"
+        table.add_row(
+            Text(step.step, WARY),
+            Text(step.on, "bold"),
+            Text(f"{step.before:,} → {step.after:,} tokens"),
+            Text(limit, QUIET),
+        )
+    return table
