@@ -87,6 +87,7 @@ def blob_subject(tenant: str, digest: Digest) -> str:
     return f"blob.{checked_id(tenant, 'tenant')}.{digest.replace(':', '-')}"
 
 
-def snapshot_subject(tenant: str, session: str) -> str:
-    """Build the subject that holds a session's latest snapshot."""
-    return f"snapshot.{checked_id(tenant, 'tenant')}.{checked_id(session, 'session')}"
+def snapshot_subject(tenant: str, session: str, waypoint: int | None = None) -> str:
+    """Build the subject that holds a session's latest snapshot, or that of a waypoint."""
+    latest = f"snapshot.{checked_id(tenant, 'tenant')}.{checked_id(session, 'session')}"
+    return latest if waypoint is None else f"{latest}.{waypoint}"

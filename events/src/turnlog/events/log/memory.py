@@ -155,15 +155,19 @@ class MemoryBlobs:
 class MemorySnapshots:
     """Snapshots in a dictionary."""
 
-    held: dict[tuple[str, str], bytes] = field(default_factory=dict[tuple[str, str], bytes])
+    held: dict[tuple[str, str, int | None], bytes] = field(
+        default_factory=dict[tuple[str, str, int | None], bytes]
+    )
 
-    async def put(self, tenant: str, session: str, data: bytes) -> None:
+    async def put(
+        self, tenant: str, session: str, data: bytes, waypoint: int | None = None
+    ) -> None:
         """See `Snapshots.put`."""
-        self.held[tenant, session] = data
+        self.held[tenant, session, waypoint] = data
 
-    async def get(self, tenant: str, session: str) -> bytes | None:
+    async def get(self, tenant: str, session: str, waypoint: int | None = None) -> bytes | None:
         """See `Snapshots.get`."""
-        return self.held.get((tenant, session))
+        return self.held.get((tenant, session, waypoint))
 
 
 @dataclass
@@ -194,6 +198,11 @@ class MemoryTokens:
     async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
         """See `TokenStream.recorded`."""
         return tuple(self._held(tenant, session, turn))
+
+    async def latest(self, tenant: str, session: str, turn: int) -> Stamped | None:
+        """See `TokenStream.latest`."""
+        held = self._held(tenant, session, turn)
+        return held[-1] if held else None
 
     async def silence(self, tenant: str, session: str, turn: int) -> float | None:
         """See `TokenStream.silence`."""

@@ -110,12 +110,14 @@ class Blobs(Protocol):
 class Snapshots(Protocol):
     """Folded states, by session. Losing one costs time, never truth."""
 
-    async def put(self, tenant: str, session: str, data: bytes) -> None:
-        """Keep the latest snapshot of a session."""
+    async def put(
+        self, tenant: str, session: str, data: bytes, waypoint: int | None = None
+    ) -> None:
+        """Keep the latest snapshot of a session, or that of one of its waypoints."""
         ...
 
-    async def get(self, tenant: str, session: str) -> bytes | None:
-        """Give the latest snapshot, or none."""
+    async def get(self, tenant: str, session: str, waypoint: int | None = None) -> bytes | None:
+        """Give the latest snapshot, or that of a waypoint, or none."""
         ...
 
 
@@ -140,6 +142,10 @@ class TokenStream(Protocol):
 
     async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
         """Give what is still held of a turn, in order; empty when it was lost."""
+        ...
+
+    async def latest(self, tenant: str, session: str, turn: int) -> Stamped | None:
+        """Give the turn's last token event, never a stale one; none where there is none."""
         ...
 
     async def silence(self, tenant: str, session: str, turn: int) -> float | None:

@@ -1,4 +1,4 @@
-"""Snapshots on a stream of their own, which keeps the latest of each session and no other."""
+"""Snapshots on a stream of their own, which keeps the latest under each subject and no other."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ class JetStreamSnapshots:
 
     connection: Connection
 
-    async def put(self, tenant: str, session: str, data: bytes) -> None:
+    async def put(
+        self, tenant: str, session: str, data: bytes, waypoint: int | None = None
+    ) -> None:
         """See `Snapshots.put`."""
         check_size(self.connection, "snapshot", len(data))
-        await ask(self.connection, snapshot_subject(tenant, session), Ack, data)
+        await ask(self.connection, snapshot_subject(tenant, session, waypoint), Ack, data)
 
-    async def get(self, tenant: str, session: str) -> bytes | None:
+    async def get(self, tenant: str, session: str, waypoint: int | None = None) -> bytes | None:
         """See `Snapshots.get`."""
-        found = await last_of(self.connection, SNAPSHOTS, snapshot_subject(tenant, session))
+        subject = snapshot_subject(tenant, session, waypoint)
+        found = await last_of(self.connection, SNAPSHOTS, subject)
         return found.payload if found else None

@@ -28,11 +28,16 @@ async def assembled(
     material: Material,
     call: Call,
     supposed: Supposed | None = None,
+    *,
+    then: bool = False,
 ) -> Assembled:
-    """Assemble a call; where a turn is supposed, its state is the one to start from."""
+    """Assemble a call; where a turn is supposed, its state is the one to start from.
+
+    With `then` it is a call of the past, which is given the library as it was.
+    """
     files = _unpinned(desk, state, material.blueprint, call.provider)
     state = _with_prompts(state, call.provider, files)
-    call = await desk.gathering.fresh(material, state, call)
+    call = await desk.gathering.fresh(material, state, call, then=then)
     asked = needs(material, state, call)
     if asked.older:
         upto = supposed.after if supposed else state.head.sequence

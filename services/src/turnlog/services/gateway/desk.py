@@ -15,11 +15,13 @@ from fastapi import Depends, Request
 
 from turnlog.events.log.ports import Log, TokenStream
 from turnlog.projections.store.engine import Store
+from turnlog.projections.store.fixed import FoldedCalls
 from turnlog.projections.store.reach import Bell
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.durability import Durability
 from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.past import Past
 from turnlog.services.runtime.prices import ShippedPrices
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings
@@ -53,6 +55,11 @@ class Desk:
     """Seconds the read models are given to come to a sequence."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when whoever waits for something must be answered now, since the gateway ends."""
+
+    @property
+    def past(self) -> Past:
+        """What reads sessions as they were."""
+        return Past(self.sessions, self.blueprints, self.gathering, FoldedCalls(self.store))
 
 
 async def desk_of(request: Request) -> Desk:

@@ -25,8 +25,8 @@ from turnlog.projections.blueprint.faults import instead_of
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.event_stream import session_event_stream, tenant_event_stream
-from turnlog.services.gateway.freshness import refuse_future
 from turnlog.services.gateway.headers import JSON, NDJSON, SSE, accepted, etag, last_event_id
+from turnlog.services.runtime.past import refuse_future
 
 router = APIRouter()
 

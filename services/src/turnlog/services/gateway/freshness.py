@@ -15,6 +15,7 @@ from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.store.reach import reached
 from turnlog.services.gateway.desk import Desk
+from turnlog.services.runtime.past import refuse_future
 
 FIELD: Final = "min_sequence"
 
@@ -22,13 +23,6 @@ MinSequence = Annotated[
     int | None,
     Query(ge=1, le=MAX_INT, description="Wait until the read models hold this sequence"),
 ]
-
-
-def refuse_future(sequence: int, head: int, field: str) -> None:
-    """Refuse a sequence that its session has not come to."""
-    if sequence > head:
-        detail = f"the session has come to sequence {head}"
-        raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")
 
 
 async def read_up_to(desk: Desk, state: SessionState, sequence: int) -> None:

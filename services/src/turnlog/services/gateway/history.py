@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from turnlog.events.envelope import Recorded
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.history import Turn, history
-from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
-from turnlog.services.gateway.freshness import refuse_future
+from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.payloads.turns import HistoryView, TurnView, plain
 
@@ -28,18 +25,10 @@ async def show_history(
     session: str, tenant: Tenant, desk: AtDesk, response: Response, at: At = None
 ) -> HistoryView:
     """Give all turns with their texts, replies and fates."""
-    events = await events_at(desk, tenant, session, at)
+    events = await desk.past.events(tenant, session, at)
     stamp(response, events[-1].sequence)
     turns = tuple(_view(turn) for turn in history(events))
     return HistoryView(session=session, sequence=events[-1].sequence, turns=turns)
-
-
-async def events_at(desk: Desk, tenant: str, session: str, at: int | None) -> Sequence[Recorded]:
-    """Give a session's events up to a sequence; refuses one that it has not come to."""
-    events = await desk.sessions.events(tenant, session)
-    if at is not None:
-        refuse_future(at, len(events), "at")
-    return events[:at]
 
 
 def _view(turn: Turn) -> TurnView:

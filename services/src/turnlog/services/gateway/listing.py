@@ -6,7 +6,6 @@ overlooked it would show too much.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -20,6 +19,7 @@ from turnlog.projections.store.listing import sessions as listed
 from turnlog.projections.store.rows import SessionRow
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.freshness import read_up_to
+from turnlog.services.gateway.moments import in_utc
 from turnlog.services.gateway.payloads.sessions import ListedSession, SessionPage
 
 router = APIRouter()
@@ -56,16 +56,8 @@ class Filter(BaseModel):
             checked_text(getattr(self, name) or "", name)
         extra: dict[str, str] = self.model_extra or {}
         attributes = dict(_attribute(name, value) for name, value in extra.items())
-        since = _in_utc(self.since) if self.since else None
+        since = in_utc(self.since, "since") if self.since else None
         return Wanted(self.q, self.blueprint, attributes, since, self.redacted)
-
-
-def _in_utc(moment: datetime) -> datetime:
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        detail = "the calendar has no such moment in UTC"
-        raise Refused("invalid", detail, field="since", fix="name another moment") from None
 
 
 def _attribute(name: str, value: str) -> tuple[str, str]:

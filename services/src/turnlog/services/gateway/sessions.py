@@ -13,6 +13,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.gateway.caller import AskedBy, Caller
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
+from turnlog.services.gateway.history import At
 from turnlog.services.gateway.opening import chosen, found_or_opened
 from turnlog.services.gateway.payloads.asked import OpenForm
 from turnlog.services.gateway.payloads.sessions import (
@@ -74,10 +75,14 @@ def _opened(state: SessionState, response: Response) -> Opened:
 
 @router.get("/v1/sessions/{session}", summary="Show a session")
 async def show_session(
-    session: str, tenant: Tenant, desk: AtDesk, response: Response
+    session: str, tenant: Tenant, desk: AtDesk, response: Response, at: At = None
 ) -> SessionView:
-    """Tell how a session stands, by its own log."""
-    state = await desk.sessions.load_open(tenant, session)
+    """Tell how a session stands, or stood at a sequence, by its own log."""
+    state = (
+        await desk.sessions.load_open(tenant, session)
+        if at is None
+        else await desk.past.state(tenant, session, at)
+    )
     stamp(response, state.head.sequence)
     return _view(state)
 

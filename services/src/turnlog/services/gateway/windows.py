@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
+from pydantic import AwareDatetime
 
 from turnlog.events.call import Usage
 from turnlog.events.codec import rfc3339
@@ -17,7 +18,6 @@ from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.faults import instead_of
 from turnlog.projections.blueprint.values import checked_values
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import Assembled, Call, provider_of
 from turnlog.projections.window.material import Material
@@ -25,12 +25,18 @@ from turnlog.projections.window.supposed import Supposed, supposing
 from turnlog.services.gateway.assembling import assembled
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
-from turnlog.services.gateway.history import At, events_at
+from turnlog.services.gateway.history import At
+from turnlog.services.gateway.moments import in_utc
 from turnlog.services.gateway.payloads.asked import TryForm
 from turnlog.services.gateway.payloads.prompts import MessageView, WindowView
 from turnlog.services.runtime.prices import cost_of
 
 router = APIRouter()
+
+Clock = Annotated[
+    AwareDatetime | None,
+    Query(description="What the clock says; without it what it said at that sequence, or now"),
+]
 
 
 @router.get("/v1/sessions/{session}/window", summary="What a call would see")
@@ -41,13 +47,20 @@ async def show_window(
     response: Response,
     call: Annotated[str | None, Query(description="The kind of call; the profile's own")] = None,
     at: At = None,
+    clock: Clock = None,
 ) -> WindowView:
-    """Assemble a call without making it, and give its prompt with the manifest."""
-    state = await _state(desk, tenant, session, at)
+    """Assemble a call without making it, and give its prompt with the manifest.
+
+    At a sequence it is the call that would have been made then: by the clock, the library and the
+    prompt files of that moment, as far as the session has pinned them since.
+    """
+    state, reading = await _moment(desk, tenant, session, at)
+    if clock is not None:
+        reading = rfc3339(in_utc(clock, "clock"))
     material = await desk.blueprints.load(state)
-    asked = _call(desk, state, material, call, None)
+    asked = replace(_call(desk, state, material, call, None), at=reading)
     stamp(response, state.head.sequence)
-    found = await assembled(desk, state, material, asked)
+    found = await assembled(desk, state, material, asked, then=at is not None or clock is not None)
     return await _view(desk, state, asked, found)
 
 
@@ -67,13 +80,22 @@ async def try_window(
     return await _view(desk, state, asked, found)
 
 
-async def _state(desk: Desk, tenant: str, session: str, at: int | None) -> SessionState:
+async def _moment(
+    desk: Desk, tenant: str, session: str, at: int | None
+) -> tuple[SessionState, str]:
+    """Give a state, and what the clock said when it was so."""
+    present = await desk.sessions.load_open(tenant, session)
     if at is None:
-        return await desk.sessions.load_open(tenant, session)
-    state = fold(await events_at(desk, tenant, session, at))
-    if state is None:
-        raise Refused("unknown-session", "the session was never opened", field="session")
-    return state
+        return present, rfc3339(desk.sessions.clock())
+    moment = await desk.past.moment(tenant, session, at)
+    return _pinned_since(moment.after, present), moment.recorded.envelope.time
+
+
+def _pinned_since(state: SessionState, present: SessionState) -> SessionState:
+    """Add the prompt files that the first call pinned, where that was later."""
+    if state.blueprint != present.blueprint:
+        return state
+    return replace(state, prompts={**present.prompts, **state.prompts})
 
 
 def _supposed(desk: Desk, state: SessionState, material: Material, form: TryForm) -> Supposed:

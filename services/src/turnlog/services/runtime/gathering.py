@@ -33,17 +33,21 @@ class Gathering:
     texts: TextReader
     segments: Segments
 
-    async def fresh(self, material: Material, state: SessionState, call: Call) -> Call:
+    async def fresh(
+        self, material: Material, state: SessionState, call: Call, *, then: bool = False
+    ) -> Call:
         """Give a call its inputs, and the segments as they are now.
 
-        Raises `Refused` `segments-unavailable` when some that must be there cannot be had.
+        With `then` the segments are those of the call's clock reading. Raises `Refused`
+        `segments-unavailable` when some that must be there cannot be had.
         """
         call = replace(call, inputs=await self._inputs(state))
         wanted = segments_wanted(material, state, call)
         if not wanted:
             return call
         chain = locales(material, state, call.inputs)
-        given = await self.segments.gather(state.tenant, state.session, wanted, chain)
+        moment = call.at if then else None
+        given = await self.segments.gather(state.tenant, state.session, wanted, chain, moment)
         return replace(call, gathered=given)
 
     async def again(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import SessionState
 from turnlog.services.runtime.snapshots import EVERY, CheckedSnapshots
+from turnlog.services.runtime.waypoints import Waypoints, passed
 
 MOST: Final = 2_000
 """States held at once."""
@@ -68,6 +70,11 @@ class HeldStates:
         elif before.state.head.sequence < state.head.sequence:
             self._put(_Held(state, before.kept_at))
 
+    def appended(self, before: SessionState | None, after: SessionState) -> None:
+        """Keep a waypoint where this process appended the events that came to one."""
+        if passed(before, after):
+            self._begin(Waypoints(self.snapshots).keep(after))
+
     def _put(self, held: _Held) -> None:
         state = held.state
         self._held[state.tenant, state.session] = held
@@ -76,12 +83,16 @@ class HeldStates:
             self._held.popitem(last=False)
         if state.head.sequence - held.kept_at >= EVERY:
             held.kept_at = state.head.sequence
-            keeping = asyncio.create_task(self._keep(state))
-            self._keeping.add(keeping)
-            keeping.add_done_callback(self._keeping.discard)
+            self._begin(self.snapshots.keep(state))
 
-    async def _keep(self, state: SessionState) -> None:
-        try:
-            await self.snapshots.keep(state)
-        except Unavailable:
-            return  # A snapshot saves time; the next one will.
+    def _begin(self, keeping: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(_done(keeping))
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+
+async def _done(keeping: Coroutine[None, None, None]) -> None:
+    try:
+        await keeping
+    except Unavailable:
+        return  # A snapshot saves time; the next one will.

@@ -35,14 +35,20 @@ class Segments:
     """Seconds the library is given before what is known of it has to do."""
 
     async def gather(
-        self, tenant: str, session: str, wanted: Iterable[Wanted], locales: Sequence[str]
+        self,
+        tenant: str,
+        session: str,
+        wanted: Iterable[Wanted],
+        locales: Sequence[str],
+        then: str | None = None,
     ) -> Gathered:
         """Give all segments of what is wanted, in the first locale of the chain that has any.
 
-        Raises `Refused` `segments-unavailable` when what is required cannot be had.
+        With `then` they are those of that moment, RFC 3339. Raises `Refused`
+        `segments-unavailable` when what is required cannot be had.
         """
         asked = tuple(dict.fromkeys(wanted))
-        shelf, stale = await self._shelf(tenant) if asked else (Shelf(tenant), False)
+        shelf, stale = await self._shelf(tenant, then) if asked else (Shelf(tenant), False)
         if shelf is None:
             return _told(_nothing(asked))
         chosen = {each: choose(shelf, each, locales, session) for each in asked}
@@ -52,8 +58,10 @@ class Segments:
             segments[each] = tuple(_read(each, found, texts, omitted))
         return _told(Gathered(segments, tuple(omitted), stale))
 
-    async def _shelf(self, tenant: str) -> tuple[Shelf | None, bool]:
+    async def _shelf(self, tenant: str, then: str | None) -> tuple[Shelf | None, bool]:
         """Give the library as it is, or as it was last known, and whether that is so."""
+        if then is not None:
+            return await self.shelves.load_at(tenant, then), False
         try:
             async with asyncio.timeout(self.patience):
                 return await self.shelves.load(tenant), False

@@ -232,7 +232,9 @@ class Sessions:
         outcome = await self.log.append(batch)
         match outcome:
             case Appended(events=added) | AlreadyThere(events=added):
-                return Done(self._folded(added, state), added)
+                grown = self._folded(added, state)
+                self.held.appended(state, grown)
+                return Done(grown, added)
             case Conflicted():
                 return None
             case Unreachable(detail=detail):

@@ -75,6 +75,12 @@ class Shelves:
             return held
         return await self._read_on(tenant, last)
 
+    async def load_at(self, tenant: str, moment: str) -> Shelf:
+        """Give a tenant's segments as they were at a moment, RFC 3339; nothing of it is held."""
+        last = await self.log.last(tenant, SEGMENTS)
+        events = await self.log.between(tenant, SEGMENTS, None, last) if last else ()
+        return fold([each for each in events if each.envelope.time <= moment], Shelf(tenant))
+
     async def _read_on(self, tenant: str, last: Recorded) -> Shelf:
         # Many calls may find at once that there is more; one of them reads it
         async with self._reading.setdefault(tenant, asyncio.Lock()):

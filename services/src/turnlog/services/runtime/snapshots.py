@@ -43,16 +43,18 @@ class CheckedSnapshots:
     log: Log
     store: Snapshots
 
-    async def keep(self, state: SessionState) -> None:
-        """Keep a state as the latest snapshot of its session."""
+    async def keep(self, state: SessionState, waypoint: int | None = None) -> None:
+        """Keep a state as the latest snapshot of its session, or as one of its waypoints."""
         identity = await self.log.identity(state.tenant)
         snapshot = Snapshot(identity.stream, identity.created, FOLD_VERSION, state)
         packed = zlib.compress(_SNAPSHOT.dump_json(snapshot))
-        await self.store.put(state.tenant, state.session, packed)
+        await self.store.put(state.tenant, state.session, packed, waypoint)
 
-    async def load(self, tenant: str, session: str) -> SessionState | None:
-        """Give the latest snapshot that the log confirms, or none."""
-        stored = await self.store.get(tenant, session)
+    async def load(
+        self, tenant: str, session: str, waypoint: int | None = None
+    ) -> SessionState | None:
+        """Give the latest snapshot, or that of a waypoint, if the log confirms it."""
+        stored = await self.store.get(tenant, session, waypoint)
         if stored is None:
             return None
         try:

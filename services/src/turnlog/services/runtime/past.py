@@ -1,0 +1,162 @@
+"""The past of a session: its state at any sequence, and its calls as they were made.
+
+What is read is the stretch from a waypoint to the sequence, and what a window refers to, however
+long the session is. Where waypoints are missing more is read, and they are kept on the way; where
+rows do not know a call, the log is searched for it. Nothing in here may be acted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.projections.audit.referring import referred_to
+from turnlog.projections.audit.retelling import Made
+from turnlog.projections.session.evolve import evolve
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.verify import call_in
+from turnlog.projections.window.assemble import needs
+from turnlog.projections.window.call import Call, provider_of
+from turnlog.services.runtime.blueprints import BlueprintStore
+from turnlog.services.runtime.gathering import Gathering
+from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.waypoints import EVERY, Waypoints, for_reading, passed
+
+
+class KnownCalls(Protocol):
+    """Says where calls were fixed, as far as it knows."""
+
+    async def sequence_of(self, tenant: str, session: str, call: str) -> int | None:
+        """Give the sequence of the event that fixed a call's prompt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A session just before an event, and that event."""
+
+    before: SessionState | None
+    """None before the first one."""
+    recorded: Recorded
+
+    @property
+    def after(self) -> SessionState:
+        """The session right after it."""
+        state = evolve(self.before, self.recorded)
+        if state is None:
+            raise Corrupt(f"event {self.recorded.sequence}", "the session was never opened")
+        return for_reading(state)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Reads what sessions were; one a process."""
+
+    sessions: Sessions
+    blueprints: BlueprintStore
+    gathering: Gathering
+    calls: KnownCalls
+
+    async def events(self, tenant: str, session: str, at: int | None) -> Sequence[Recorded]:
+        """Give all events up to a sequence; refuses one that the session has not come to."""
+        if at is not None:
+            refuse_future(at, (await self.sessions.last(tenant, session)).sequence, "at")
+        return await self.sessions.events(tenant, session, at)
+
+    async def state(self, tenant: str, session: str, at: int) -> SessionState:
+        """Give the state right after a sequence; refuses one that the session has not come to."""
+        return (await self.moment(tenant, session, at)).after
+
+    async def moment(self, tenant: str, session: str, at: int) -> Moment:
+        """Give an event with the state before it."""
+        last = await self.sessions.last(tenant, session)
+        refuse_future(at, last.sequence, "at")
+        state, behind = await Waypoints(self.sessions.snapshots).around(tenant, session, at - 1)
+        begun = state.head.sequence if state else 0
+        log = self.sessions.log
+        if last.sequence - begun <= EVERY:
+            upto = last
+        elif behind is not None:
+            (upto,) = await log.at(tenant, [behind.head.stream_sequence])
+        else:
+            upto = await log.find(tenant, session, at, last)
+        events = await log.between(tenant, session, state.head if state else None, upto)
+        self.sessions.texts.note(events)
+        told = events[: at - begun]
+        return Moment(await self._folded(state, told[:-1]), told[-1])
+
+    async def _folded(
+        self, state: SessionState | None, events: Sequence[Recorded]
+    ) -> SessionState | None:
+        """Fold a stretch, and keep the waypoints that were missing on it."""
+        kept = state
+        for recorded in events:
+            state = evolve(state, recorded)
+            if state and passed(kept, state):
+                with suppress(Unavailable):
+                    await Waypoints(self.sessions.snapshots).keep(state)
+                kept = state
+        return state
+
+    async def call(self, tenant: str, session: str, call: str) -> Moment:
+        """Give the moment at which a call's prompt was fixed; refuses a call never made."""
+        last = await self.sessions.last(tenant, session)
+        sequence = await self.calls.sequence_of(tenant, session, call)
+        if sequence is not None and sequence <= last.sequence:
+            moment = await self.moment(tenant, session, sequence)
+            said = moment.recorded.event
+            if isinstance(said, ContextAssembled) and said.call == call:
+                return moment
+        events = await self.sessions.events(tenant, session)
+        recorded, _ = call_in(events, call)
+        return Moment(await self._folded(None, events[: recorded.sequence - 1]), recorded)
+
+    async def referred(self, moment: Moment) -> tuple[Recorded, ...]:
+        """Give the events that the manifest of a call refers to, in order, with gaps between."""
+        recorded, state = moment.recorded, moment.before
+        tenant, session = recorded.tenant, recorded.session
+        found = referred_to(_context(recorded).manifest, state) if state else None
+        if found is None:
+            return tuple(await self.sessions.events(tenant, session, recorded.sequence))
+        log = self.sessions.log
+        further = [await log.find(tenant, session, each, recorded) for each in found.sequences]
+        events = (*await log.at(tenant, sorted(found.places)), *further)
+        self.sessions.texts.note(events)
+        return tuple(sorted(events, key=lambda event: event.sequence))
+
+    async def made(self, moment: Moment) -> Made:
+        """Give everything that a call was assembled from; raises `Corrupt` where it is gone."""
+        recorded, state = moment.recorded, moment.before
+        said = _context(recorded)
+        manifest = said.manifest
+        if state is None or state.head.sequence != manifest.sequence:
+            detail = f"it was not assembled from event {manifest.sequence}"
+            raise Corrupt(f"event {recorded.sequence}", detail)
+        material = await self.blueprints.load(state)
+        bare = Call(manifest.kind, said.model, provider_of(said.model), manifest.at)
+        asked = await self.gathering.again(material, state, bare, manifest)
+        wanted = needs(material, state, asked)
+        if wanted.older:
+            owner = (recorded.tenant, recorded.session)
+            state = await self.sessions.load_whole(*owner, manifest.sequence)
+            wanted = needs(material, state, asked)
+        texts = await self.sessions.texts.fetch(recorded.tenant, wanted)
+        return Made(recorded, said, state, material, asked, texts)
+
+
+def refuse_future(sequence: int, head: int, field: str) -> None:
+    """Refuse a sequence that its session has not come to."""
+    if sequence > head:
+        detail = f"the session has come to sequence {head}"
+        raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")
+
+
+def _context(recorded: Recorded) -> ContextAssembled:
+    if not isinstance(recorded.event, ContextAssembled):
+        raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
+    return recorded.event
