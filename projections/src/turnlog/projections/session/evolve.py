@@ -108,16 +108,25 @@ def _moved(state: SessionState, recorded: Recorded, event: BlueprintMoved) -> Se
 
 def _changed(state: SessionState, recorded: Recorded) -> SessionState:
     match recorded.event:
-        case SessionOpened() | CallCompleted() | ToolCalled() | ToolReturned() | Unknown():
+        # Those of every turn come first: each case is a question asked of the events behind it.
+        case TurnSubmitted() as event:
+            return _submitted(state, recorded, event)
+        case AttemptStarted() as event:
+            return _claimed(state, event)
+        case ContextAssembled() as event:
+            return _assembled(state, recorded, event)
+        case AttemptEnded() as event:
+            return _attempt_ended(state, event)
+        case CallCompleted() | SessionOpened() | ToolCalled() | ToolReturned() | Unknown():
             return state
+        case TurnCompleted() as event:
+            return _settled(state, event.turn, "completed", _said(recorded, "text", event.text))
         case SessionClosed():
             return replace(state, closed=True)
         case BlueprintMoved() as event:
             return _moved(state, recorded, event)
         case PromptsSnapshotted(provider=provider, layers=layers):
             return replace(state, prompts={**state.prompts, provider: layers})
-        case TurnSubmitted() as event:
-            return _submitted(state, recorded, event)
         case TurnQueued() as event:
             said = _said(recorded, "text", event.text)
             brought = _brought(recorded, event)
@@ -133,8 +142,6 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return _resolved(state, recorded, event)
         case ReferenceUpdated() as event:
             return replace(state, reference=_reference(recorded, event))
-        case TurnCompleted() as event:
-            return _settled(state, event.turn, "completed", _said(recorded, "text", event.text))
         case TurnFailed(turn=turn):
             return _settled(state, turn, "failed")
         case TurnCancelled(turn=turn):
@@ -143,12 +150,6 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return with_turn(state, turn, excluded=True)
         case TurnRestored(turn=turn):
             return with_turn(state, turn, excluded=False)
-        case AttemptStarted() as event:
-            return _claimed(state, event)
-        case ContextAssembled() as event:
-            return _assembled(state, recorded, event)
-        case AttemptEnded() as event:
-            return _attempt_ended(state, event)
         case ReplyRedacted() as event:
             return _redacted(state, recorded, event)
         case _ as never:

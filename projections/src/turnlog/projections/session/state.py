@@ -2,7 +2,8 @@
 
 It refers to events instead of repeating their text, and it is bounded by what a window can
 hold: recent turns one by one, older ones as runs of numbers. So a turn in a session of ten
-thousand costs what it costs in one of ten.
+thousand costs what it costs in one of ten. What the fold replaces has no slots, so that all of it
+is copied at once.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Brought:
     """Where that event lies in the stream."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TurnRef:
     """A settled turn."""
 
@@ -78,10 +79,11 @@ class TurnRef:
         """Characters it takes in a window; none when no window holds it."""
         if self.status != "completed" or self.excluded:
             return 0
-        return sum(said.characters for said in (self.text, self.reply) if said)
+        text, reply = self.text, self.reply
+        return (text.characters if text else 0) + (reply.characters if reply else 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """Settled turns that are too old to be kept one by one, all alike."""
 
@@ -136,7 +138,7 @@ class Reference:
     """When it was recorded, RFC 3339."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenTurn:
     """The turn that is being answered."""
 
@@ -182,7 +184,7 @@ class ChoiceMade:
     """What prompts may say of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Note:
     """A reply was withheld, and one call is to be told so."""
 
@@ -192,7 +194,7 @@ class Note:
     """The turn whose calls carry the note; none until the first of them is fixed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SessionState:
     """A session after its `head`."""
 

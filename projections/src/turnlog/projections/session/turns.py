@@ -13,6 +13,7 @@ from turnlog.projections.session.state import (
     Run,
     Said,
     SessionState,
+    Settled,
     TurnRef,
 )
 
@@ -45,12 +46,16 @@ def _run(ref: TurnRef) -> Run:
 def _merged(runs: tuple[Run, ...]) -> tuple[Run, ...]:
     merged: list[Run] = []
     for run in sorted(runs, key=lambda run: run.first):
-        longer = replace(merged[-1], last=run.last) if merged else run
-        if merged and merged[-1].last + 1 == run.first and replace(longer, first=run.first) == run:
-            merged[-1] = longer
+        before = merged[-1] if merged else None
+        if before and before.last + 1 == run.first and _fate(before) == _fate(run):
+            merged[-1] = replace(before, last=run.last)
         else:
             merged.append(run)
     return tuple(merged)
+
+
+def _fate(run: Run) -> tuple[Settled, bool, bool]:
+    return run.status, run.excluded, run.redacted
 
 
 def status_of(state: SessionState, turn: int) -> TurnRef | Run | None:
