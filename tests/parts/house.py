@@ -103,6 +103,8 @@ class House:
     model: PuppetModel = field(default_factory=PuppetModel)
     tracing: Tracing = field(default_factory=lambda: tracing("test", None))
     segments: MemoryLibrary = field(default_factory=MemoryLibrary)
+    library: Library = field(default_factory=lambda: Library(()))
+    """Where prompt files are."""
     ids: int = 0
 
     def __post_init__(self) -> None:
@@ -147,7 +149,9 @@ class House:
         """Make what prepares the calls of one process."""
         shelves = Shelves(self.segments, self.blobs, self.clock, self.new_id, "/test/library")
         gathering = Gathering(self.log, sessions.texts, Segments(shelves, sessions.texts))
-        return Contexts(sessions, self.blueprints, self.blobs, Library(()), gathering, "puppet/one")
+        return Contexts(
+            sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"
+        )
 
     async def open(self, session: str = "s", **policies: object) -> Done:
         """Open a session by the small blueprint."""

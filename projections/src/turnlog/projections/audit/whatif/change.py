@@ -20,10 +20,10 @@ from turnlog.projections.audit.retelling import Made
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
 from turnlog.projections.blueprint.memory_source import ReadPolicy
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.schema import Blueprint, Value
 from turnlog.projections.blueprint.values import checked_values
 from turnlog.projections.session.moving import misfit
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import Brought, SessionState
 from turnlog.projections.window.assemble import segments_wanted
 from turnlog.projections.window.call import Call, provider_of
 from turnlog.projections.window.material import Material
@@ -105,7 +105,8 @@ class Supposing:
         state = self._with_prompts(state, made, material, provider)
         inputs = self._inputs(made)
         call = Call(kind, model, provider, made.asked.at, inputs)
-        return Supposed(material, state, self._given(made, material, state, call))
+        call = self._gathered(made, material, state, call)
+        return Supposed(material, _bringing(state, inputs), call)
 
     def _made_from(self, made: Made) -> tuple[Values, Material]:
         blueprint, state = self.change.blueprint, made.state
@@ -113,7 +114,8 @@ class Supposing:
             return state.attributes, made.material
         key = repr(sorted(state.attributes.items()))
         if key not in self._materials:
-            attributes = checked_values(blueprint.attributes, state.attributes, "attributes")
+            given = _given(made.material.blueprint.attributes, state.attributes)
+            attributes = checked_values(blueprint.attributes, given, "attributes")
             policy = self.change.folder.memory_policy(blueprint)
             material = replace(
                 made.material,
@@ -138,7 +140,8 @@ class Supposing:
         opened, inputs = made.state.open, made.asked.inputs
         if self.change.blueprint is None or opened is None or opened.text is None:
             return inputs
-        return checked_values(self.change.blueprint.inputs, inputs, "inputs")
+        given = _given(made.material.blueprint.inputs, inputs)
+        return checked_values(self.change.blueprint.inputs, given, "inputs")
 
     def _with_prompts(
         self, state: SessionState, made: Made, material: Material, provider: str
@@ -166,7 +169,7 @@ class Supposing:
             for name, (path, text) in found.items()
         }
 
-    def _given(self, made: Made, material: Material, state: SessionState, call: Call) -> Call:
+    def _gathered(self, made: Made, material: Material, state: SessionState, call: Call) -> Call:
         """Give a call the segments it was given; raises `Refused` for those it never asked for."""
         wanted = segments_wanted(material, state, call)
         if not wanted:
@@ -181,6 +184,21 @@ class Supposing:
             detail = f"the library was asked for segments in {', '.join(before) or 'no locale'}"
             raise _unrecorded(detail, "segments.locale")
         return replace(call, gathered=recalled(wanted, made.call.manifest, self.blobs))
+
+
+def _given(specs: Mapping[str, Value], recorded: Values) -> dict[str, JsonValue]:
+    """Give what was said, without what its blueprint had filled in."""
+    defaults = {name: spec.default for name, spec in specs.items() if spec.default is not None}
+    return {name: value for name, value in recorded.items() if defaults.get(name) != value}
+
+
+def _bringing(state: SessionState, inputs: Values) -> SessionState:
+    """Say of the open turn that it brought something, or nothing, along."""
+    opened = state.open
+    if opened is None or opened.text is None:
+        return state
+    brought = Brought(opened.text.sequence, opened.text.place) if inputs else None
+    return replace(state, open=replace(opened, inputs=brought))
 
 
 def with_budget(material: Material, kind: str, tokens: int) -> Material:

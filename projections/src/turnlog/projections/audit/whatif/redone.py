@@ -19,7 +19,7 @@ from turnlog.events.session import BlueprintMoved, SessionOpened
 from turnlog.projections.audit.retelling import Made, Retelling
 from turnlog.projections.audit.whatif.change import Change, Supposed, Supposing
 from turnlog.projections.audit.whatif.standing import Altered, altered
-from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.blueprint.schema import reach
 from turnlog.projections.session.evolve import fold_whole
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Assembled
@@ -72,7 +72,7 @@ def what_if(
     texts = dict(blobs)
     retelling, supposing = Retelling(texts, installed), Supposing(change, texts)
     for recorded in events:
-        if made := retelling.told(_reaching(recorded, change.blueprint)):
+        if made := retelling.told(_reaching(recorded, change)):
             redone, assembled = _redone(retelling, supposing, made)
             if assembled:
                 retelling.instead(_instead(made, assembled))
@@ -128,11 +128,19 @@ def _instead(made: Made, assembled: Assembled) -> Recorded:
     return replace(made.recorded, event=made.call.model_copy(update=changed))
 
 
-def _reaching(recorded: Recorded, blueprint: Blueprint | None) -> Recorded:
-    """Let the state keep as many turns one by one as the changed blueprint may ask for."""
-    if blueprint is None or not isinstance(recorded.event, SessionOpened | BlueprintMoved):
+def _reaching(recorded: Recorded, change: Change) -> Recorded:
+    """Let the state keep as many turns one by one as may be asked for under the change."""
+    if not isinstance(recorded.event, SessionOpened | BlueprintMoved):
         return recorded
-    everything = any(view.all for view in blueprint.history.values())
-    both = (recorded.event.reach, 0 if everything else reach(blueprint))
+    both = (recorded.event.reach, _reach(change, recorded.event.reach))
     wider = max(both) if all(both) else 0
     return replace(recorded, event=recorded.event.model_copy(update={"reach": wider}))
+
+
+def _reach(change: Change, recorded: int) -> int:
+    if change.budget is not None:
+        return 0
+    if change.blueprint is None:
+        return recorded
+    everything = any(view.all for view in change.blueprint.history.values())
+    return 0 if everything else reach(change.blueprint)

@@ -1,0 +1,161 @@
+"""What if: what a recorded session would have been told under another blueprint, budget, model.
+
+Each is held against a session that was really led so, with replies that do not depend on it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.parts.house import House
+from tests.services.whatif.twice import (
+    CONVERSATION,
+    FIRST,
+    SECOND,
+    Said,
+    changed_to,
+    folder_of,
+    led,
+    really,
+    supposed,
+)
+from turnlog.projections.audit.whatif.change import Change
+from turnlog.projections.audit.whatif.redone import Redone
+from turnlog.projections.audit.whatif.standing import Altered
+from turnlog.projections.window.overflow import OverBudget
+from turnlog.services.runtime.library import Library
+
+PERSONA = "You are a clerk, and brief."
+OTHER = "You are a clerk with all the time in the world."
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "first", FIRST, persona_md=PERSONA)
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    return folder_of(tmp_path / "second", SECOND, persona_md=OTHER)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+async def test_supposed_blueprint_gives_the_prompts_of_one_really_used(
+    first: Path, second: Path, *, reverse: bool
+) -> None:
+    was, now = (second, first) if reverse else (first, second)
+    house = House()
+    await led(house, was, "recorded", CONVERSATION, tone="kind")
+    await led(house, now, "really", CONVERSATION, tone="kind")
+    found = await supposed(house, "recorded", changed_to(now))
+    assert tuple(each.after for each in found) == really(house, "really")
+    assert tuple(each.before for each in found) == really(house, "recorded")
+    assert all(each.before.digest != each.after.digest for each in found if each.after)
+
+
+async def test_supposed_budget_gives_the_prompts_of_one_really_set(first: Path) -> None:
+    house = House()
+    await led(house, first, "recorded", CONVERSATION)
+    narrow = FIRST.replace("tokens: 200", "tokens: 60")
+    await led(house, folder_of(first.parent / "narrow", narrow, persona_md=PERSONA), "really",
+              CONVERSATION)  # fmt: skip
+    found = await supposed(house, "recorded", Change(Library((first,)), budget=60))
+    assert tuple(each.after for each in found) == really(house, "really")
+    cut = [one for each in found for one in each.altered]
+    assert {one.how for one in cut} == {"cut"}
+    assert {(one.layer, one.rule) for one in cut} == {("history", "drop_oldest_pairs")}
+
+
+async def test_a_wider_budget_gives_back_the_very_turns_that_a_narrower_one_cuts(
+    first: Path,
+) -> None:
+    house = House()
+    narrow = FIRST.replace("tokens: 200", "tokens: 60")
+    folder = folder_of(first.parent / "narrow", narrow, persona_md=PERSONA)
+    await led(house, first, "wide", CONVERSATION)
+    await led(house, folder, "narrow", CONVERSATION)
+    cut = await supposed(house, "wide", Change(Library((first,)), budget=60))
+    given_back = await supposed(house, "narrow", Change(Library((folder,)), budget=200))
+    assert [_turns(each, "cut") for each in cut] == [_turns(each, "uncut") for each in given_back]
+    again = [one for each in given_back for one in each.altered]
+    assert Altered("history", "uncut", "drop_oldest_pairs", 1, 1) in again
+
+
+def _turns(redone: Redone, how: str) -> list[int]:
+    assert {each.how for each in redone.altered} <= {how}
+    runs = [range(each.first or 0, (each.last or 0) + 1) for each in redone.altered]
+    return sorted(turn for run in runs for turn in run)
+
+
+async def test_supposed_model_is_given_prompt_files_of_its_own_provider(
+    tmp_path: Path,
+) -> None:
+    folder = folder_of(
+        tmp_path / "both", FIRST, puppet__persona_md=PERSONA, other__persona_md=OTHER
+    )
+    house = House()
+    await led(house, folder, "recorded", CONVERSATION[:3])
+    found = await supposed(house, "recorded", Change(Library((folder,)), model="other/two"))
+    assert [each.after.model for each in found if each.after] == ["other/two"] * 3
+    assert found[0].altered == (Altered("persona", "changed", None),)
+
+
+async def test_same_blueprint_changes_nothing(first: Path) -> None:
+    house = House()
+    await led(house, first, "recorded", CONVERSATION)
+    found = await supposed(house, "recorded", changed_to(first))
+    assert [each.after for each in found] == [each.before for each in found]
+    assert not any(each.altered for each in found)
+
+
+async def test_call_that_would_not_fit_says_what_must_be_kept_and_by_how_much(first: Path) -> None:
+    house = House()
+    await led(house, first, "recorded", CONVERSATION[:2])
+    found = await supposed(house, "recorded", Change(Library((first,)), budget=9))
+    refused = found[0].refused
+    assert isinstance(refused, OverBudget)
+    assert (refused.limit, refused.tokens > 9) == (9, True)
+    assert [each.layer for each in refused.kept] == ["persona", "input"]
+    assert [each.after for each in found] == [None, None]
+
+
+MISFITS = {
+    "unknown-value": (FIRST.replace("  tone: {type: text, default: plain}\n", ""), "attributes"),
+    "missing-value": (FIRST.replace("place: {type: text}", "place: {type: text, required: true}"),
+                      "inputs.place"),
+    "blueprint-does-not-fit": (FIRST.replace("  chat: {def", "  talk: {def"), "profile"),
+    "prompt-missing": (FIRST.replace('"{provider}", "."', '"{provider}/none"'),
+                       "layers.persona.file"),
+    "not-recorded": (FIRST.replace('language: {text: "Always answer in {language}."}',
+                                   "language: {segments: {scope: language}}"), "language"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", MISFITS)
+async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
+    first: Path, tmp_path: Path, code: str
+) -> None:
+    text, field = MISFITS[code]
+    house = House()
+    await led(house, first, "recorded", CONVERSATION[:2], tone="kind")
+    changed = folder_of(tmp_path / "changed", text, persona_md=PERSONA)
+    library = Library((changed,))
+    found = await supposed(house, "recorded", Change(library, library.get("clerk")))
+    refusals = [each.refused for each in found if each.refused]
+    assert refusals, found
+    assert {(each.code, str(each.field).startswith(field)) for each in refusals} == {(code, True)}
+
+
+async def test_what_was_withheld_later_stands_in_earlier_calls(first: Path, second: Path) -> None:
+    house = House()
+    said = Said("Where?", "Left.")
+    await led(house, first, "recorded", (said, said))
+    early = await supposed(house, "recorded", changed_to(second))
+    house.model.scripts.clear()
+    again = House()
+    withheld = Said("Where?", "Left.", then=CONVERSATION[3].then)
+    await led(again, first, "recorded", (said, said, said, withheld))
+    late = await supposed(again, "recorded", changed_to(second))
+    assert [each.after for each in late[:2]] == [each.after for each in early]

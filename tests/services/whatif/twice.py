@@ -1,0 +1,192 @@
+"""The same conversation under two versions of a blueprint: really led, and only supposed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from tests.parts.house import BY, TENANT, House
+from turnlog.events.call import ContextAssembled
+from turnlog.projections.audit.whatif.change import Change
+from turnlog.projections.audit.whatif.redone import Prompt, Redone, what_if
+from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.session.commands import (
+    Command,
+    ExcludeTurn,
+    OpenSession,
+    RedactReply,
+    SubmitTurn,
+)
+from turnlog.projections.window.material import Material
+from turnlog.services.runtime.installed import installed
+from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.records import Records
+
+Values = Mapping[str, JsonValue]
+NAME = "clerk"
+FIRST = """
+blueprint: clerk
+version: 1
+attributes:
+  language: {type: text, default: English}
+  tone: {type: text, default: plain}
+inputs:
+  place: {type: text}
+prompts: {search: ["{provider}", "."]}
+layers:
+  persona: {file: persona.md, keep: always}
+  language: {text: "Always answer in {language}."}
+  place: {input: place}
+calls:
+  reply:
+    messages:
+      - system: [persona, language]
+      - history: recent
+      - user: [place, input]
+    budget: window
+history:
+  recent: {}
+budget:
+  window: {tokens: 200, ladder: [{drop_oldest_pairs: {history: recent}}]}
+policies: {replacement: "[withheld]"}
+profiles:
+  chat: {default: true, call: reply}
+"""
+SECOND = """
+blueprint: clerk
+version: 2
+attributes:
+  language: {type: text, default: English}
+  tone: {type: text, default: plain}
+inputs:
+  place: {type: text, default: at the counter}
+layers:
+  persona: {file: persona.md, keep: always}
+  tone: {attribute: tone}
+  withheld: {text: "A reply of yours was withheld.", when: reply_redacted}
+  place: {input: place}
+calls:
+  answer:
+    messages:
+      - system: [persona, tone]
+      - history: short
+      - user: [withheld, place, input]
+    budget: narrow
+    parameters: {temperature: 0.5}
+history:
+  short: {max_turns: 4}
+budget:
+  narrow:
+    tokens: 90
+    ladder: [{trim: {layer: place, chars: [8]}}, {drop_oldest_pairs: {history: short}}]
+policies: {replacement: "[withheld]"}
+profiles:
+  chat: {default: true, call: answer}
+"""
+
+
+def folder_of(root: Path, text: str, **files: str) -> Path:
+    """Write a library with one blueprint; gives the folder of the library."""
+    for place, said in {"blueprint.yaml": text, **files}.items():
+        file = root / NAME / place.replace("__", "/").replace("_md", ".md")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(said)
+    return root
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One turn, and what was done once it was answered."""
+
+    text: str
+    reply: str
+    inputs: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    then: tuple[Command, ...] = ()
+
+
+CONVERSATION = (
+    Said("Where is the form?", "On the left, beside the door that says office."),
+    Said("And the pen?", "Here.", {"place": "at the very last of all the windows"}),
+    Said("Who are you?", "I am the clerk of this office.", then=(ExcludeTurn(2),)),
+    Said("Is it late?", "It is.", then=(RedactReply(4, "rude", "operator", "[withheld]"),)),
+    Said("How late is it?", "It is half past four, and we close at five.", {"place": "outside"}),
+    Said("Then I shall come again tomorrow morning.", "Do that, we open at eight o'clock."),
+    Said("Thank you.", "You are welcome. " * 6),
+    Said("Good bye.", "Good bye."),
+)
+
+
+async def led(
+    house: House, folder: Path, session: str, said: Sequence[Said], **attributes: JsonValue
+) -> None:
+    """Lead a conversation by the blueprint as it is in a folder."""
+    library = Library((folder,))
+    house.library = library
+    blueprint = library.get(NAME)
+    await opened(house, library, blueprint, session, attributes)
+    for each in said:
+        await turn(house, blueprint, session, each)
+
+
+async def opened(
+    house: House, library: Library, blueprint: Blueprint, session: str, attributes: Values
+) -> None:
+    """Open a session as a gateway does."""
+    cartridge = library.cartridge(blueprint, attributes)
+    command = OpenSession(
+        await house.blueprints.pin(TENANT, blueprint),
+        blueprint.default_profile,
+        reach(blueprint),
+        checked_values(blueprint.attributes, attributes, "attributes"),
+        None if cartridge is None else await house.blueprints.pin_cartridge(TENANT, cartridge),
+        Material(blueprint, cartridge or {}).phases,
+    )
+    await house.sessions.act(TENANT, session, command, BY)
+
+
+async def turn(house: House, blueprint: Blueprint, session: str, said: Said) -> None:
+    """Put a turn to a session, have it answered, and do what is to be done then."""
+    house.model.scripts.append([said.reply])
+    inputs = checked_values(blueprint.inputs, said.inputs, "inputs")
+    command = SubmitTurn(said.text, blueprint.policies, inputs=inputs)
+    done = await house.sessions.act(TENANT, session, command, BY)
+    await house.answer(done.events[-1])
+    for each in said.then:
+        await house.sessions.act(TENANT, session, each, BY)
+
+
+async def supposed(house: House, session: str, change: Change) -> tuple[Redone, ...]:
+    """Assemble the calls of a session again under a change."""
+    record = await Records(house.sessions).whole(TENANT, session)
+    return tuple(what_if(record.events, record.blobs, installed(), change))
+
+
+def really(house: House, session: str) -> tuple[Prompt, ...]:
+    """Give the prompts that a session really had."""
+    fixed = (each.event for each in house.events(session))
+    return tuple(
+        Prompt(
+            call.manifest.kind,
+            call.model,
+            call.manifest.tokens,
+            call.manifest.counter,
+            call.manifest.budget,
+            call.manifest.prefix.tokens if call.manifest.prefix else None,
+            call.manifest.digest,
+        )
+        for call in fixed
+        if isinstance(call, ContextAssembled)
+    )
+
+
+def changed_to(folder: Path, model: str | None = None) -> Change:
+    """Suppose the blueprint as it is in a folder."""
+    library = Library((folder,))
+    return Change(library, library.get(NAME), model=model)
+
+
+Lead = Callable[[House, Path, str], Awaitable[None]]
