@@ -22,6 +22,7 @@ from turnlog.projections.blueprint.memory_source import faults_in
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
+from turnlog.services.runtime.files import OnDisk
 from turnlog.services.runtime.library import read_folder
 from turnlog.services.runtime.plugins import (
     check_named,
@@ -68,7 +69,7 @@ def _cartridges(folder: Path, blueprint: Blueprint) -> Iterator[Fault]:
     for place in cartridges_in(folder, blueprint):
         file = f"{folder.name}/{place}"
         try:
-            read_cartridge_source(data_text(folder, place, "cartridge"), file, blueprint)
+            read_cartridge_source(data_text(OnDisk(folder), place, "cartridge"), file, blueprint)
         except FaultyBlueprint as faulty:
             yield from faulty.faults
         except TurnlogError as error:
@@ -83,7 +84,7 @@ def _memory(folder: Path, blueprint: Blueprint) -> Iterator[Fault]:
         return
     file = f"{folder.name}/{spec.file}"
     try:
-        yield from faults_in(data_text(folder, spec.file, "policies.memory"), file)
+        yield from faults_in(data_text(OnDisk(folder), spec.file, "policies.memory"), file)
     except Refused as refused:
         yield Fault(file, 1, "", refused.detail, "add it, or nothing is remembered")
 

@@ -6,7 +6,7 @@ running ones are pinned. Reading checks everything that can be known before a se
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,14 +14,15 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.cartridge import Cartridge, read_cartridge_source
-from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark, instead_of
+from turnlog.projections.blueprint.cartridge import Cartridge
+from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, instead_of
 from turnlog.projections.blueprint.layer import FileLayer
-from turnlog.projections.blueprint.memory_source import ReadPolicy, instead, read_policy
+from turnlog.projections.blueprint.memory_source import ReadPolicy
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.blueprint.slots import filled_slots, slots_in
-from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
-from turnlog.services.runtime.prompt_files import Found, data_text, layer_text, with_provider
+from turnlog.projections.blueprint.source import BLUEPRINT_FILE
+from turnlog.services.runtime.blueprint_files import BlueprintFiles
+from turnlog.services.runtime.files import OnDisk
+from turnlog.services.runtime.prompt_files import Found
 
 SHIPPED: Final = Path(__file__).parents[1] / "blueprints"
 """The blueprints that come with Turnlog."""
@@ -68,28 +69,12 @@ class Library:
     def cartridge(
         self, blueprint: Blueprint, attributes: Mapping[str, JsonValue]
     ) -> Cartridge | None:
-        """Read the cartridge that attributes name; none where the blueprint takes none.
-
-        Raises `FaultyBlueprint` with its faults, and `Refused` when it is not there.
-        """
-        spec = blueprint.cartridge
-        if spec is None:
-            return None
-        place = filled_slots(spec.file, attributes)
-        text = data_text(self.folder_of(blueprint.blueprint), place, "cartridge")
-        return read_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
+        """See `BlueprintFiles.cartridge`."""
+        return self.files(blueprint.blueprint).cartridge(blueprint, attributes)
 
     def memory_policy(self, blueprint: Blueprint) -> ReadPolicy | None:
-        """Read the memory policy; its defaults, with what is wrong, where it cannot be used."""
-        spec = blueprint.policies.memory
-        if spec is None:
-            return None
-        file = f"{blueprint.blueprint}/{spec.file}"
-        try:
-            text = data_text(self.folder_of(blueprint.blueprint), spec.file, "policies.memory")
-        except Refused as refused:
-            return instead(f"{file}: {refused.detail}")
-        return read_policy(text, file)
+        """See `BlueprintFiles.memory_policy`."""
+        return self.files(blueprint.blueprint).memory_policy(blueprint)
 
     def prompt_files(
         self,
@@ -98,18 +83,13 @@ class Library:
         provider: str,
         attributes: Mapping[str, JsonValue],
     ) -> dict[str, Found]:
-        """Read the prompt files of these layers afresh; layer to path and text.
+        """See `BlueprintFiles.prompt_files`."""
+        files = self.files(blueprint.blueprint)
+        return files.prompt_files(blueprint, layers, provider, attributes)
 
-        A layer whose file is nowhere is left out. Raises `Refused` for a path that leaves the
-        folder, for a text that cannot be stored, and where a layer must always be there.
-        """
-        folder = self.folder_of(blueprint.blueprint)
-        values = with_provider(attributes, provider)
-        chain = blueprint.prompts.search
-        found = {
-            name: layer_text(folder, name, layer, chain, values) for name, layer in layers.items()
-        }
-        return {name: text for name, text in found.items() if text is not None}
+    def files(self, name: str) -> BlueprintFiles:
+        """Give the files of a blueprint; raises `Refused` naming the nearest name there is."""
+        return BlueprintFiles(OnDisk(self.folder_of(name)))
 
 
 def _stamp(file: Path) -> Stamp:
@@ -128,42 +108,4 @@ def check(folder: Path) -> tuple[Fault, ...]:
 
 def read_folder(folder: Path) -> Blueprint:
     """Read a blueprint with all there is to check; raises `FaultyBlueprint`."""
-    source = read_source(_written(folder), f"{folder.name}/{BLUEPRINT_FILE}")
-    if faults := [source.fault(remark) for remark in _remarks(folder, source.blueprint)]:
-        raise FaultyBlueprint(faults)
-    return source.blueprint
-
-
-def _written(folder: Path) -> str:
-    try:
-        return (folder / BLUEPRINT_FILE).read_bytes().decode()
-    except OSError as error:
-        what, fix = error.strerror or "it cannot be read", f"put a {BLUEPRINT_FILE} there"
-    except UnicodeDecodeError as error:
-        what, fix = f"byte {error.start} is not UTF-8", "save it as UTF-8"
-    raise FaultyBlueprint([Fault(f"{folder.name}/{BLUEPRINT_FILE}", 1, "", what, fix)])
-
-
-def _remarks(folder: Path, blueprint: Blueprint) -> Iterator[Remark]:
-    if blueprint.blueprint != folder.name:
-        what = f"the folder is called `{folder.name}`"
-        yield Remark(("blueprint",), what, "give both the same name")
-    for name, layer in blueprint.layers.items():
-        if isinstance(layer, FileLayer):
-            yield from _file(folder, blueprint, name, layer)
-
-
-def _file(folder: Path, blueprint: Blueprint, name: str, layer: FileLayer) -> Iterator[Remark]:
-    """Look for a file that every session will look for in the same place."""
-    chain = blueprint.prompts.search if layer.search is None else layer.search
-    if any(slots_in(written) for written in (layer.file, *chain)):
-        return
-    path = ("layers", name, "file")
-    try:
-        found = layer_text(folder, name, layer, chain, {})
-    except Refused as refused:
-        yield Remark(path, refused.detail, refused.fix)
-    else:
-        if found is None:
-            near = instead_of(layer.file, (file.name for file in folder.iterdir()))
-            yield Remark(path, f"`{layer.file}` is in none of its folders", near)
+    return BlueprintFiles(OnDisk(folder)).blueprint()

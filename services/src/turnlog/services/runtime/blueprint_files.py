@@ -1,0 +1,120 @@
+"""What the files of one blueprint say: its structure, cartridges, memory policy, prompt files.
+
+It is the same whether they lie on a disk or were brought along. Reading the structure checks
+everything that can be known before a session opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.cartridge import Cartridge, read_cartridge_source
+from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark, instead_of
+from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.memory_source import ReadPolicy, instead, read_policy
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.slots import filled_slots, slots_in
+from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
+from turnlog.services.runtime.files import Files
+from turnlog.services.runtime.prompt_files import Found, data_text, layer_text, with_provider
+
+Values = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class BlueprintFiles:
+    """One blueprint's files."""
+
+    files: Files
+
+    def blueprint(self) -> Blueprint:
+        """Read the blueprint with all there is to check; raises `FaultyBlueprint`."""
+        source = read_source(self._written(), f"{self.files.name}/{BLUEPRINT_FILE}")
+        if faults := [source.fault(remark) for remark in _remarks(self.files, source.blueprint)]:
+            raise FaultyBlueprint(faults)
+        return source.blueprint
+
+    def _written(self) -> str:
+        file = f"{self.files.name}/{BLUEPRINT_FILE}"
+        try:
+            written = self.files.text(BLUEPRINT_FILE, "blueprint")
+        except Refused as refused:
+            what = refused.detail.removeprefix(f"{BLUEPRINT_FILE}: ")
+            raise FaultyBlueprint([Fault(file, 1, "", what, refused.fix)]) from None
+        if written is None:
+            fix = f"put a {BLUEPRINT_FILE} there"
+            raise FaultyBlueprint([Fault(file, 1, "", "No such file or directory", fix)])
+        return written
+
+    def cartridge(self, blueprint: Blueprint, attributes: Values) -> Cartridge | None:
+        """Read the cartridge that attributes name; none where the blueprint takes none.
+
+        Raises `FaultyBlueprint` with its faults, and `Refused` when it is not there.
+        """
+        spec = blueprint.cartridge
+        if spec is None:
+            return None
+        place = filled_slots(spec.file, attributes)
+        text = data_text(self.files, place, "cartridge")
+        return read_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
+
+    def memory_policy(self, blueprint: Blueprint) -> ReadPolicy | None:
+        """Read the memory policy; its defaults, with what is wrong, where it cannot be used."""
+        spec = blueprint.policies.memory
+        if spec is None:
+            return None
+        file = f"{blueprint.blueprint}/{spec.file}"
+        try:
+            text = data_text(self.files, spec.file, "policies.memory")
+        except Refused as refused:
+            return instead(f"{file}: {refused.detail}")
+        return read_policy(text, file)
+
+    def prompt_files(
+        self,
+        blueprint: Blueprint,
+        layers: Mapping[str, FileLayer],
+        provider: str,
+        attributes: Values,
+    ) -> dict[str, Found]:
+        """Read the prompt files of these layers afresh; layer to path and text.
+
+        A layer whose file is nowhere is left out. Raises `Refused` for a path that leaves the
+        folder, for a text that cannot be stored, and where a layer must always be there.
+        """
+        values = with_provider(attributes, provider)
+        chain = blueprint.prompts.search
+        found = {
+            name: layer_text(self.files, name, layer, chain, values)
+            for name, layer in layers.items()
+        }
+        return {name: text for name, text in found.items() if text is not None}
+
+
+def _remarks(files: Files, blueprint: Blueprint) -> Iterator[Remark]:
+    if blueprint.blueprint != files.name:
+        what = f"the folder is called `{files.name}`"
+        yield Remark(("blueprint",), what, "give both the same name")
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, FileLayer):
+            yield from _file(files, blueprint, name, layer)
+
+
+def _file(files: Files, blueprint: Blueprint, name: str, layer: FileLayer) -> Iterator[Remark]:
+    """Look for a file that every session will look for in the same place."""
+    chain = blueprint.prompts.search if layer.search is None else layer.search
+    if any(slots_in(written) for written in (layer.file, *chain)):
+        return
+    path = ("layers", name, "file")
+    try:
+        found = layer_text(files, name, layer, chain, {})
+    except Refused as refused:
+        yield Remark(path, refused.detail, refused.fix)
+    else:
+        if found is None:
+            near = instead_of(layer.file, files.names())
+            yield Remark(path, f"`{layer.file}` is in none of its folders", near)
