@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from nats import errors
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 from pydantic import BaseModel, JsonValue
 
 from turnlog.events.errors import Unavailable
 from turnlog.events.log.ports import Raw
 from turnlog.events.nats.answers import ask
 from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.frames import Frame, taken
 
 HEARTBEAT: Final = 2
 """Seconds between signs of life of an idle consumer; one may be missed."""
@@ -29,6 +29,8 @@ FORGOTTEN: Final = 30
 """Seconds after which the server drops a consumer that nobody listens to."""
 SECOND: Final = 10**9
 """The server counts nanoseconds."""
+_STATUS: Final = b"NATS/1.0 "
+"""How the headers of a word of the server's own begin; those of a message have no status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +47,14 @@ async def deliver(
 ) -> AsyncGenerator[Bulk]:
     """Give all there is under `subjects` behind a stream sequence, and what comes then."""
     inflow = _Inflow(connection.nc)
-    nc = connection.nc
+    inbox = connection.nc.new_inbox()
     try:
-        inbox = await nc.subscribe(
-            nc.new_inbox(), cb=inflow.keep, pending_msgs_limit=0, pending_bytes_limit=0
-        )
-        try:
-            wanted = json.dumps(_consumer(stream, subjects, inbox.subject, after)).encode()
+        async with taken(connection.nc, inbox, inflow.keep):
+            wanted = json.dumps(_consumer(stream, subjects, inbox, after)).encode()
             made = await ask(connection, f"$JS.API.CONSUMER.CREATE.{stream}", _Made, wanted)
             yield Bulk([], drained=made.num_pending == 0)
             while True:
                 yield await inflow.bulk()
-        finally:
-            await inbox.unsubscribe()
     except (errors.Error, TimeoutError) as error:
         raise Unavailable("nats", f"delivery of {stream}: {type(error).__name__}") from error
 
@@ -89,36 +86,36 @@ def _consumer(stream: str, subjects: str, inbox: str, after: int) -> dict[str, J
 class _Inflow:
     nc: Client
     delivered: int = 0
-    waiting: list[Msg] = field(default_factory=list[Msg])
+    waiting: list[Frame] = field(default_factory=list[Frame])
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def keep(self, message: Msg) -> None:
-        self.waiting.append(message)
+    def keep(self, frame: Frame) -> None:
+        self.waiting.append(frame)
         self.arrived.set()
 
     async def bulk(self) -> Bulk:
         async with asyncio.timeout(HEARTBEAT * 2):
             await self.arrived.wait()
         self.arrived.clear()
-        taken, self.waiting = self.waiting, []
+        came, self.waiting = self.waiting, []
         raws: list[Raw] = []
         drained = False
-        for message in taken:
-            if message.headers and "Status" in message.headers:
-                await self._answer(message, message.headers)
+        for subject, reply, headers, payload in came:
+            if headers.startswith(_STATUS):
+                await self._answer(reply.decode(), _read(headers))
             else:
-                place, number, pending = _numbers(message)
+                place, number, pending = _numbers(reply)
                 self._expect(number - 1)
                 self.delivered = number
-                raws.append(Raw(message.subject, place, message.data))
+                raws.append(Raw(subject.decode(), place, payload))
                 drained = pending == 0
         return Bulk(raws, drained)
 
-    async def _answer(self, message: Msg, headers: dict[str, str]) -> None:
+    async def _answer(self, reply: str, headers: Mapping[str, str]) -> None:
         if headers["Status"] != "100":
             raise Unavailable("nats", f"consumer ended: {headers}")
-        if message.reply:
-            await self.nc.publish(message.reply)
+        if reply:
+            await self.nc.publish(reply)
         if stalled := headers.get("Nats-Consumer-Stalled"):
             await self.nc.publish(stalled)
         if (number := headers.get("Nats-Last-Consumer")) is not None:
@@ -129,7 +126,19 @@ class _Inflow:
             raise Unavailable("nats", f"delivery {number} does not follow {self.delivered}")
 
 
-def _numbers(message: Msg) -> tuple[int, int, int]:
+def _numbers(reply: bytes) -> tuple[int, int, int]:
     """Stream sequence, number of the delivery, and what is pending, from the reply subject."""
-    fields = message.reply.split(".")
+    fields = reply.split(b".")
     return int(fields[5]), int(fields[6]), int(fields[8])
+
+
+def _read(headers: bytes) -> dict[str, str]:
+    """Read the headers of a word of the server's own: a status, what it means, and the rest."""
+    told, *lines = headers.decode().strip().splitlines()
+    _, status, *meant = told.split(" ", 2)
+    named = (line.partition(":") for line in lines)
+    return {
+        "Status": status,
+        "Description": " ".join(meant),
+        **{name: value.strip() for name, _, value in named},
+    }

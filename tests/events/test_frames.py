@@ -1,0 +1,101 @@
+"""What is taken from the wire is what nats-py would have made of it, however it was cut."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+from nats.protocol.parser import Parser
+
+from turnlog.events.nats.frames import Frame, Frames
+
+TAKEN = 7
+OTHER = 3
+
+words = st.sampled_from([b"a", b"session.t.s.turn", b"$JS.ACK.S.c.1.2.3.4.5", b"MSG", b"x" * 300])
+payloads = st.binary(max_size=40) | st.sampled_from([b"\r\n", b"MSG a 7 1\r\nx\r\n", b"y" * 5_000])
+headers = st.none() | st.sampled_from([b"NATS/1.0\r\na: b\r\n\r\n", b"NATS/1.0 100 Idle\r\n\r\n"])
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    sid: int
+    subject: bytes
+    reply: bytes
+    headers: bytes | None
+    payload: bytes
+
+    @property
+    def wire(self) -> bytes:
+        head, body = self.headers or b"", self.payload
+        sizes = [len(head), len(head) + len(body)] if self.headers else [len(body)]
+        verb = b"HMSG" if self.headers else b"MSG"
+        line = [verb, self.subject, b"%d" % self.sid, self.reply, *(b"%d" % size for size in sizes)]
+        return b" ".join(word for word in line if word) + b"\r\n" + head + body + b"\r\n"
+
+
+@dataclass
+class Client:
+    """What nats-py's parser tells its client."""
+
+    heard: list[Sent | str] = field(default_factory=list[Sent | str])
+
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, payload: bytes, headers: bytes | None
+    ) -> None:
+        self.heard.append(Sent(sid, subject, reply, headers, payload))
+
+    async def _process_ping(self) -> None:
+        self.heard.append("ping")
+
+    async def _process_pong(self) -> None:
+        self.heard.append("pong")
+
+
+sent = st.builds(
+    Sent, st.sampled_from([TAKEN, OTHER]), words, st.just(b"") | words, headers, payloads
+)
+sendings = st.lists(sent | st.sampled_from(["ping", "pong"]), max_size=12)
+
+
+def parsed(stream: bytes, cuts: list[int], frames: Frames | Parser) -> None:
+    async def parse() -> None:
+        for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+            await frames.parse(stream[start:end])
+
+    asyncio.run(parse())
+
+
+@given(sendings, st.data())
+def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it_is_for(
+    sending: list[Sent | str], data: st.DataObject
+) -> None:
+    stream = b"".join(
+        s.wire if isinstance(s, Sent) else f"{s.upper()}\r\n".encode() for s in sending
+    )
+    places = st.lists(st.integers(0, len(stream)), max_size=20)
+    client, taken = Client(), list[Frame]()
+    frames = Frames(Parser(client), {b"%d" % TAKEN: taken.append})
+    parsed(stream, sorted(data.draw(places)), frames)
+
+    ours = [s for s in sending if isinstance(s, Sent) and s.sid == TAKEN]
+    assert taken == [Frame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
+    assert client.heard == [s for s in sending if s not in ours]
+    assert not frames.begun
+
+
+def test_what_was_begun_on_a_connection_that_broke_is_forgotten() -> None:
+    taken = list[Frame]()
+    frames = Frames(Parser(Client()), {b"7": taken.append})
+    parsed(b"MSG a 7 10\r\nabc", [], frames)
+    frames.reset()
+    parsed(b"MSG b 7 r 3\r\nabc\r\n", [], frames)
+    assert taken == [Frame(b"b", b"r", b"", b"abc")]
+
+
+def test_without_anything_to_take_all_is_nats_pys() -> None:
+    client = Client()
+    parsed(b"PING\r\nMSG a 3 1\r\nx\r\n", [3, 9], Frames(Parser(client)))
+    assert client.heard == ["ping", Sent(3, b"a", b"", None, b"x")]
