@@ -177,12 +177,21 @@ def meeting(part: Part, side: Side) -> Iterator[Recorded]:
 
 def _noted(side: Side, *, told: bool) -> Iterator[Recorded]:
     """Give the reply withheld that a note is of; where it was told, the call that carried it."""
-    withheld = [fate.redacted for fate in side.fates.values() if fate.redacted]
-    latest = max(withheld, key=lambda each: each.sequence, default=None)
+    latest = max(_noting(side), key=lambda each: each.sequence, default=None)
     if latest and not told:
         yield latest
     elif latest:
         yield from (each for each in side.known if _carries(each, latest))
+
+
+def _noting(side: Side) -> Iterator[Recorded]:
+    """Give the replies withheld that a call was to be told of: each the latest of its time."""
+    replied = [fate for fate in side.fates.values() if fate.status == "completed" and fate.settled]
+    for fate in replied:
+        later = (each.settled for each in replied if each.turn > fate.turn)
+        redacted = fate.redacted
+        if redacted and all(each and each.sequence > redacted.sequence for each in later):
+            yield redacted
 
 
 def _carries(recorded: Recorded, withheld: Recorded) -> bool:

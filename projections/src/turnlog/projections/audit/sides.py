@@ -7,14 +7,14 @@ behind a segment's text where they are given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from turnlog.events.call import ContextAssembled
+from turnlog.events.call import AttemptEnded, ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.kinds import Unknown
-from turnlog.events.library import LibraryEvent, understood
+from turnlog.events.library import SEGMENTS, LibraryEvent, understood
 from turnlog.events.manifest import Manifest
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.session import BlueprintMoved, SessionOpened
@@ -47,6 +47,8 @@ class Side:
     """Ids of the events it knew."""
     edits: Sequence[Edit]
     """What became of the library, before the call and after it."""
+    tried: Mapping[int, AttemptEnded]
+    """How every attempt at the call ended, by the latest word there is of it."""
 
     @property
     def manifest(self) -> Manifest:
@@ -85,12 +87,9 @@ class Side:
 
     def knew(self, recorded: Recorded) -> bool:
         """Tell whether an event, of its session or of the library, lay before the call."""
-        if recorded.session == self.recorded.session:
-            return recorded.envelope.id in self.ids
-        return any(
-            edit.recorded is recorded and recorded.envelope.time <= self.manifest.at
-            for edit in self.edits
-        )
+        if recorded.session == SEGMENTS:
+            return recorded.envelope.time <= self.manifest.at
+        return recorded.session == self.recorded.session and recorded.envelope.id in self.ids
 
 
 def side_of(events: Sequence[Recorded], call: str, library: Iterable[Recorded] = ()) -> Side:
@@ -105,7 +104,12 @@ def side_of(events: Sequence[Recorded], call: str, library: Iterable[Recorded] =
         raise Corrupt("event 1", "it does not open a session")
     ids = frozenset(each.envelope.id for each in known)
     edits = tuple(Edit(each, understood(each)) for each in library)
-    return Side(recorded, fixed, known, state, fates(known), ids, edits)
+    tried = {
+        each.event.attempt: each.event
+        for each in events
+        if isinstance(each.event, AttemptEnded) and each.event.call == call
+    }
+    return Side(recorded, fixed, known, state, fates(known), ids, edits, tried)
 
 
 def _fixed(recorded: Recorded, call: str) -> bool:

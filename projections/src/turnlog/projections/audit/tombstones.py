@@ -66,8 +66,10 @@ def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
     match rule:
         case "excluded":
             return fate.marked
-        case "failed" | "cancelled" | "nothing was said":
+        case "failed" | "cancelled":
             return fate.settled
+        case "nothing was said":
+            return fate.redacted or fate.settled
         case "entity not allowed":
             return next(resolutions(side), None)
         case limit if limit in LIMITS:

@@ -1,0 +1,129 @@
+"""Causes: why something stands in one prompt and not, or not so, in another.
+
+Each side has its grounds; what the other side did not know of them is the cause. Where a limit or
+a ladder decided, the cause is what took the room. Where no event lies between two prompts, they
+differ by what they were made from, and that is named. Nothing but manifests and events is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.manifest import FromSegment
+from turnlog.projections.audit.comparing import Pair
+from turnlog.projections.audit.entries import Entry
+from turnlog.projections.audit.facing import Compared, Facing, news
+from turnlog.projections.audit.reasons import Because, Found, grouped, named
+from turnlog.projections.audit.sides import Side
+from turnlog.projections.audit.tombstones import LIMITS
+from turnlog.projections.window.call import provider_of
+
+
+def because(pair: Pair, compared: Compared) -> tuple[Because, ...]:
+    """Say why a pair differs."""
+    found = [*_forced(pair, compared), *news(pair, compared)]
+    return grouped(found or _made_from(pair, compared))
+
+
+def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
+    """Give what a limit, a clock or a ladder decided on either side."""
+    for face in compared.faces(pair):
+        mine = face.mine
+        if mine is None:
+            continue
+        rule = mine.part.rule or ""
+        if mine.turn is not None and not mine.stands and rule in LIMITS:
+            yield from named("limit", _later(mine.turn, face))
+        elif rule == "expired" and face.side.state.memory == face.opposite.state.memory:
+            yield "time", face.side.recorded
+        elif mine.step and not (face.other and face.other.step):
+            yield from _room(mine, face, compared)
+
+
+def _later(turn: int, face: Facing) -> Iterator[Recorded]:
+    """Give the events by which later turns stand on this side that do not on the other."""
+    for fate in face.side.fates.values():
+        theirs = face.opposite.fates.get(fate.turn)
+        if fate.turn <= turn or not fate.usable or (theirs and theirs.usable):
+            continue
+        since = fate.since if fate.since and not face.opposite.knew(fate.since) else None
+        told = since or (theirs.marked if theirs else None)
+        yield from (told,) if told else ()
+
+
+def _room(cut: Entry, face: Facing, compared: Compared) -> Iterator[Found]:
+    """Give what made a prompt too long on this side that was not so on the other."""
+    section = cut.step.section if cut.step else None
+    tight, loose = face.side.manifest.budget, face.opposite.manifest.budget
+    less = tight is not None and (loose is None or tight < loose)
+    if less if section is None else _figures(face.side) != _figures(face.opposite):
+        yield from _budget(face)
+    for pair in compared.pairs:
+        if section is None or pair.entry.part.layer == section:
+            now, then = compared.faces(pair)
+            here, there = (now, then) if face.side is compared.right else (then, now)
+            if _longer(here.mine, there.mine):
+                yield from named("room", (by for _, by in news(pair, compared)))
+
+
+def _longer(mine: Entry | None, theirs: Entry | None) -> bool:
+    """Tell whether something would take more on one side, had nothing been cut."""
+    if mine is None or not mine.wanted:
+        return False
+    if theirs is None or not theirs.wanted:
+        return True
+    return mine.whole is not None and theirs.whole is not None and mine.whole > theirs.whole
+
+
+def _budget(face: Facing) -> Iterator[Found]:
+    """Name what sets a budget: the kind of the call, its blueprint, or what its turn brought."""
+    sides = (face.side, face.opposite)
+    if face.side.manifest.kind != face.opposite.manifest.kind:
+        yield from named("kind", _apart(sides, [each.entered for each in sides]))
+    elif _pins(face.side) != _pins(face.opposite):
+        yield from named("budget", _apart(sides, [each.opened for each in sides]))
+    else:
+        yield from named("budget", _apart(sides, [each.asked.begun for each in sides]))
+
+
+def _figures(side: Side) -> dict[str, JsonValue]:
+    """Give what a turn brought along that may be a limit."""
+    return {name: value for name, value in side.brought.inputs.items() if type(value) is int}
+
+
+def _made_from(pair: Pair, compared: Compared) -> Iterator[Found]:
+    """Name what differs between two calls where nothing that came between explains a pair."""
+    left, right = sides = (compared.left, compared.right)
+    if left.manifest.kind != right.manifest.kind:
+        yield from named("kind", _apart(sides, [each.entered for each in sides]))
+    elif _pins(left) != _pins(right):
+        yield from named("blueprint", _apart(sides, [each.opened for each in sides]))
+    elif left.state.profile != right.state.profile:
+        yield from named("profile", _apart(sides, [each.opened for each in sides]))
+    elif provider_of(left.call.model) != provider_of(right.call.model):
+        yield from named("model", [each.recorded for each in sides])
+    elif left.state.attributes != right.state.attributes:
+        yield from named("attribute", _apart(sides, [each.opened for each in sides]))
+    elif left.brought.inputs != right.brought.inputs:
+        yield from named("said", _apart(sides, [each.asked.begun for each in sides]))
+    elif isinstance(pair.entry.part.source, FromSegment):
+        yield "library", None
+    elif left.manifest.assembler != right.manifest.assembler:
+        yield from named("assembler", [each.recorded for each in sides])
+    else:
+        yield "unknown", None
+
+
+def _apart(sides: tuple[Side, Side], found: list[Recorded | None]) -> list[Recorded]:
+    """Leave out what both calls knew, unless that is all there is."""
+    pairs = [(each, other) for each, other in zip(found, reversed(sides), strict=True) if each]
+    new = [each for each, other in pairs if each and not other.knew(each)]
+    return new or [each for each, _ in pairs if each] or [side.recorded for side in sides]
+
+
+def _pins(side: Side) -> tuple[object, ...]:
+    state = side.state
+    return (state.blueprint.digest, state.cartridge, state.memory)

@@ -1,0 +1,136 @@
+"""Entries: a manifest taken apart into what can be found again in another one.
+
+A layer is an entry, a segment of a layer is one, and so is every turn of a run of history. An
+entry says what stands of it and what stands around it by digests and lengths; no text is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from turnlog.events.content import digest_of
+from turnlog.events.manifest import (
+    FromBlob,
+    FromBlueprint,
+    FromSegment,
+    FromTurns,
+    Part,
+    StepTaken,
+)
+from turnlog.projections.audit.fates import Fate
+from turnlog.projections.audit.sides import Side
+
+Key = tuple[str, ...]
+Unit = tuple[object, ...]
+"""One text of a prompt: its role, what it says, what stands around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that stands in a prompt, or was left out of it."""
+
+    key: Key
+    part: Part
+    """The part it is, or the run of history it is in."""
+    texts: tuple[Unit, ...]
+    """What it says, message by message; nothing where it is left out."""
+    characters: int
+    """Length as it stands, with what is around it."""
+    whole: int | None
+    """Length before anything was cut; none where that is not known."""
+    turn: int | None = None
+    step: StepTaken | None = None
+    """The step of a ladder that shortened it, took it out or put it there."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is in the prompt."""
+        return bool(self.texts)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it would have stood, had there been room."""
+        return (self.stands and self.part.rule != "replace") or (
+            self.step is not None and not self.stands
+        )
+
+    @property
+    def origin(self) -> object:
+        """Where its text comes from, whatever was cut of it."""
+        source = self.part.source
+        return source.digest if isinstance(source, FromBlob | FromSegment) else source
+
+
+Entries = Mapping[Key, Entry]
+
+
+def entries(side: Side) -> Entries:
+    """Give all entries of a call in the order of its parts; a repeated one has a number."""
+    seen: Counter[Key] = Counter()
+    found: dict[Key, Entry] = {}
+    for entry in _entries(side):
+        key = (*entry.key, str(seen[entry.key]))
+        seen[entry.key] += 1
+        found[key] = Entry(
+            key, entry.part, entry.texts, entry.characters, entry.whole, entry.turn, entry.step
+        )
+    return found
+
+
+def _entries(side: Side) -> Iterator[Entry]:
+    for part in side.manifest.parts:
+        if isinstance(part.source, FromTurns):
+            for turn in range(part.source.first, part.source.last + 1):
+                yield _turn(part, part.source.view, turn, side)
+        else:
+            yield _layer(part, side)
+
+
+def _turn(part: Part, view: str, turn: int, side: Side) -> Entry:
+    fate = side.fates.get(turn)
+    messages = _messages(fate) if fate and part.kept else ()
+    length = sum(said.characters for said in fate.said) if fate else 0
+    stood = length if messages else 0
+    return Entry(("turn", str(turn)), part, messages, stood, length, turn, _step(part, view, side))
+
+
+def _messages(fate: Fate) -> tuple[Unit, ...]:
+    text = fate.text
+    return tuple(("user" if said is text else "assistant", said.digest) for said in fate.said)
+
+
+def _layer(part: Part, side: Side) -> Entry:
+    texts: tuple[Unit, ...] = ((part.role, *_said(part)),) if part.kept else ()
+    around = len(part.before) + len(part.after)
+    whole = (part.cut.of if part.cut else part.characters - around) if part.kept else None
+    step = _step(part, part.layer, side)
+    return Entry(_key(part), part, texts, part.characters, whole, step=step)
+
+
+def _key(part: Part) -> Key:
+    if part.role == "tools":
+        return ("tool", part.layer)
+    if isinstance(part.source, FromSegment):
+        return ("segment", part.layer, part.item or "", str(part.source.segment))
+    return ("layer", part.layer)
+
+
+def _said(part: Part) -> Unit:
+    """Tell a text from others: by its digest, and by what is left of it where some is not."""
+    match part.source:
+        case FromBlob(digest=digest) | FromSegment(digest=digest):
+            said = digest
+        case FromBlueprint(text=text):
+            said = digest_of(text)
+        case _:
+            return (part.digest,)
+    return (said, part.cut, part.indented) if part.cut or part.indented else (said,)
+
+
+def _step(part: Part, target: str, side: Side) -> StepTaken | None:
+    """Find the step that a part's rule names; one on the whole prompt before one of a section."""
+    word = (part.rule or "").partition(" ")[0]
+    taken = [each for each in side.manifest.steps if (each.step, each.on) == (word, target)]
+    return min(taken, key=lambda each: each.section is not None, default=None)

@@ -1,0 +1,225 @@
+"""Facing: the grounds that one call has for something in its prompt, held against another call.
+
+What a text follows from is known by its source: a turn by what befell it, a file by what pinned
+it, a value of the blueprint by where its path leads. A ground that both calls knew explains no
+difference; one that only this call knew does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.manifest import (
+    FromBlob,
+    FromBlueprint,
+    FromEvent,
+    FromResolved,
+    FromSegment,
+    Part,
+)
+from turnlog.projections.audit.comparing import Pair
+from turnlog.projections.audit.entries import Entry
+from turnlog.projections.audit.fates import Fate
+from turnlog.projections.audit.grounds import (
+    edition,
+    leading,
+    meeting,
+    pinning,
+    resolutions,
+    switches,
+    value,
+)
+from turnlog.projections.audit.reasons import Found, told
+from turnlog.projections.audit.sides import Side
+from turnlog.projections.audit.tombstones import LIMITS, taken_out
+from turnlog.projections.window.layers import NOTHING
+from turnlog.projections.window.segments import HIDDEN
+
+
+@dataclass(frozen=True, slots=True)
+class Facing:
+    """One side of a pair, and what faces it."""
+
+    mine: Entry | None
+    other: Entry | None
+    side: Side
+    opposite: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two calls, with everything that is paired up between them."""
+
+    left: Side
+    right: Side
+    pairs: Sequence[Pair]
+
+    def faces(self, pair: Pair) -> tuple[Facing, Facing]:
+        """Give both sides of a pair, the later one first."""
+        now = Facing(pair.after, pair.before, self.right, self.left)
+        return now, Facing(pair.before, pair.after, self.left, self.right)
+
+
+def news(pair: Pair, compared: Compared) -> list[Found]:
+    """Give the grounds of either side that the other did not know."""
+    return [
+        (what, by)
+        for face in compared.faces(pair)
+        for what, by in _grounds(face)
+        if by and not face.opposite.knew(by)
+    ]
+
+
+def _grounds(face: Facing) -> Iterator[Found]:
+    known = [each for each in (face.mine, face.other) if each]
+    if known[0].turn is not None:
+        yield from _turn(known[0].turn, face)
+    elif known[0].part.role == "tools" or (face.other and face.other.part.role == "tools"):
+        yield from _offering(face.side)
+    elif any(isinstance(each.part.source, FromSegment) for each in known):
+        yield from _segment(face)
+    elif face.mine and face.other:
+        yield from _layer(face.mine, face.other, face)
+
+
+def _turn(turn: int, face: Facing) -> Iterator[Found]:
+    mine, fate = face.mine, face.side.fates.get(turn)
+    if fate is None or fate.status is None:
+        return
+    if mine is not None and not mine.stands:
+        rule = mine.part.rule or ""
+        if mine.step is None and rule not in LIMITS and rule != "expired":
+            out = taken_out(fate, rule, face.side)
+            yield from told((out,) if out else ())
+        return
+    if mine is not None:
+        yield from _standing(fate, face)
+
+
+def _standing(fate: Fate, face: Facing) -> Iterator[Found]:
+    theirs = face.opposite.fates.get(fate.turn)
+    both = face.mine and face.other and face.mine.stands and face.other.stands
+    if both and theirs and fate.text != theirs.text:
+        yield "said", fate.begun
+    if fate.redacted and (both or not theirs or theirs.redacted is None):
+        yield "redacted", fate.redacted
+    if not both or (theirs and not fate.redacted and not theirs.redacted):
+        yield from told((fate.since,) if fate.since else ())
+
+
+def _offering(side: Side) -> Iterator[Found]:
+    """A tool is offered by the phase, and once it has had its exchanges."""
+    entered = side.entered
+    if entered is None:
+        return
+    yield "phase", entered
+    for fate in side.fates.values():
+        if fate.status == "completed" and fate.settled and fate.settled.sequence > entered.sequence:
+            yield "answered", fate.settled
+
+
+def _segment(face: Facing) -> Iterator[Found]:
+    mine, other, side = face.mine, face.other, face.side
+    segments = [
+        each.part.source
+        for each in (mine, other)
+        if each and isinstance(each.part.source, FromSegment)
+    ]
+    if mine is None or other is None:
+        yield from _given(segments[0], (mine or other), face)
+        return
+    rules = {each.part.rule for each in (mine, other) if not each.stands}
+    if HIDDEN in rules and segments[0].tier == segments[-1].tier:
+        yield from told(side.asked.opening)
+    elif any((rule or "").startswith("when ") for rule in rules):
+        yield from told(meeting(mine.part, side))
+    elif segments[0] != segments[-1] and isinstance(mine.part.source, FromSegment):
+        yield from told(edition(mine.part.source, side))
+
+
+def _given(segment: FromSegment, entry: Entry | None, face: Facing) -> Iterator[Found]:
+    """A segment is given to one call and not to the other: it was not asked for, or not there."""
+    sides = (face.side, face.opposite)
+    named = {entry.part.item if entry else None, segment.ref} - {None}
+    asked = [any(mentions(each.brought.inputs, ref) for ref in named) for each in sides]
+    pinned = [any(mentions(each.state.attributes, ref) for ref in named) for each in sides]
+    if asked[0] != asked[1]:
+        yield from told(face.side.asked.opening)
+    elif pinned[0] != pinned[1]:
+        yield "attribute", face.side.opened
+    elif found := _switched(segment, face):
+        yield "library", found
+    elif face.side.state.attributes != face.opposite.state.attributes:
+        yield "attribute", face.side.opened
+    elif face.side.brought.inputs != face.opposite.brought.inputs:
+        yield from told(face.side.asked.opening)
+
+
+def _switched(segment: FromSegment, face: Facing) -> Recorded | None:
+    """Give what the library did to a segment last, if that lay between the two calls."""
+    first, last = sorted((face.side.manifest.at, face.opposite.manifest.at))
+    between = (each for each in switches(segment, face.side) if first < each.envelope.time <= last)
+    return next(iter(sorted(between, key=lambda each: -each.sequence)), None)
+
+
+def mentions(given: JsonValue, ref: str | None) -> bool:
+    """Tell whether a value holds a reference, however deep."""
+    match given:
+        case dict():
+            return any(mentions(each, ref) for each in given.values())
+        case list():
+            return any(mentions(each, ref) for each in given)
+        case _:
+            return given == ref
+
+
+def _layer(mine: Entry, other: Entry, face: Facing) -> Iterator[Found]:
+    side = face.side
+    out = [each for each in (mine, other) if not each.stands]
+    if any((each.part.rule or "").startswith("when ") for each in out):
+        condition = next(each for each in out if (each.part.rule or "").startswith("when "))
+        yield from told(meeting(_as(mine, condition), side))
+    elif mine.texts != other.texts and not (out and out[0].step):
+        yield from _text(mine, other, face)
+
+
+def _as(mine: Entry, condition: Entry) -> Part:
+    """Give a part under the condition that one of the two names."""
+    return (
+        mine.part
+        if mine is condition
+        else mine.part.model_copy(update={"rule": condition.part.rule})
+    )
+
+
+def _text(mine: Entry, other: Entry, face: Facing) -> Iterator[Found]:
+    side = face.side
+    source = mine.part.source or other.part.source
+    match source:
+        case FromEvent(field=field) if field.startswith("attributes."):
+            yield "attribute", side.opened
+        case FromEvent():
+            yield from told(side.asked.opening)
+        case FromResolved():
+            yield from told(resolutions(side))
+        case FromBlob():
+            yield from told(pinning(side))
+        case FromBlueprint(of=of):
+            yield from _filling(of, face)
+        case _:
+            if {mine.part.rule, other.part.rule} - {NOTHING, None}:
+                yield from told(side.asked.opening)
+
+
+def _filling(of: Sequence[str], face: Facing) -> Iterator[Found]:
+    differ = [path for path in of if value(path, face.side) != value(path, face.opposite)]
+    for path in differ:
+        attribute = path.startswith("attributes.")
+        for reason, recorded in told(leading(path, face.side)):
+            yield ("attribute" if attribute else reason), recorded
+    if not differ:
+        yield "blueprint", face.side.opened

@@ -1,0 +1,76 @@
+"""Reasons: the words for why two prompts differ, and the events that each lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.kinds import name_of
+from turnlog.projections.audit.origins import Cause, cause
+
+Reason = Literal[
+    "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
+    "phase", "attribute", "resolved", "pinned", "library", "blueprint", "budget", "room", "limit",
+    "time", "kind", "profile", "model", "assembler", "unknown",
+]  # fmt: skip
+"""Why: what happened, or what two prompts were made from that differs."""
+
+_BY_EVENT: Final[dict[str, Reason]] = {
+    "turn-submitted": "said",
+    "turn-queued": "said",
+    "turn-released": "said",
+    "turn-completed": "answered",
+    "turn-failed": "failed",
+    "turn-cancelled": "cancelled",
+    "turn-excluded": "excluded",
+    "turn-restored": "restored",
+    "reply-redacted": "redacted",
+    "context-assembled": "told",
+    "choice-recorded": "choice",
+    "phase-entered": "phase",
+    "turn-resolved": "resolved",
+    "prompts-snapshotted": "pinned",
+    "segments-added": "library",
+    "segments-edited": "library",
+    "segments-activated": "library",
+    "segments-deactivated": "library",
+    "session-opened": "blueprint",
+    "blueprint-moved": "blueprint",
+}
+
+Found = tuple[Reason, Recorded | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """One reason, and the events it lies in."""
+
+    what: Reason
+    by: tuple[Cause, ...]
+    """None where no event says so: a clock, an installation."""
+
+
+def grouped(found: Iterable[Found]) -> tuple[Because, ...]:
+    """Put the events of a reason together, each once and in their order."""
+    by: dict[Reason, dict[tuple[str, int], Recorded]] = {}
+    for what, recorded in found:
+        held = by.setdefault(what, {})
+        if recorded:
+            held[recorded.session, recorded.sequence] = recorded
+    return tuple(
+        Because(what, tuple(cause(held[at]) for at in sorted(held))) for what, held in by.items()
+    )
+
+
+def told(events: Iterable[Recorded]) -> Iterator[Found]:
+    """Give each event with the word for it."""
+    for recorded in events:
+        yield _BY_EVENT.get(name_of(recorded.envelope.type), "unknown"), recorded
+
+
+def named(what: Reason, events: Iterable[Recorded | None]) -> Iterator[Found]:
+    """Give each event with one word for all of them."""
+    for recorded in events:
+        yield what, recorded
