@@ -12,6 +12,8 @@ import hypothesis
 import pytest
 import structlog
 
+from tests.parts.reproduction import KEPT
+
 pytest_plugins = ["tests.parts.nats", "tests.parts.postgres"]
 
 # A deadline would make a property depend on how busy the machine is.
@@ -24,6 +26,14 @@ def logs_as_they_were() -> Iterator[None]:
     """A command that a test runs in this process sends its log elsewhere, and then ends."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def every_call_can_be_had_again(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test of sessions in memory is a test of their record too."""
+    yield
+    unproven = KEPT.unproven()
+    assert unproven == [] or request.node.get_closest_marker("tampers")
 
 
 @pytest.fixture

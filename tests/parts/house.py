@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from tests.parts.puppet import PuppetModel
+from tests.parts.reproduction import KEPT
 from turnlog.events.codec import read
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import name_of
@@ -111,6 +112,7 @@ class House:
         self.snapshots = MemorySnapshots()
         self.blueprints = BlueprintStore(self.blobs)
         self.sessions = self.sessions_of("/test/gateway")
+        KEPT.keep(self.log, self.blobs)
 
     def new_id(self) -> str:
         """Count ids up."""

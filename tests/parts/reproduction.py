@@ -1,0 +1,91 @@
+"""Every call that a test's model was asked can be had again, in three ways that agree.
+
+By the references of its manifest, by assembling it again, and by the verifier that strangers are
+given. Whoever makes a log in memory hands it over here; what is on it is proven when the test ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.codec import read
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Recorded
+from turnlog.events.log.memory import MemoryBlobs, MemoryLog
+from turnlog.events.log.ports import Raw
+from turnlog.projections.audit.verify import Means, verify
+from turnlog.services.bundle.verifier import MALFORMED, Session, Wrong, proven
+from turnlog.services.runtime.installed import installed
+
+
+@dataclass
+class Kept:
+    """Logs in memory, with the blobs that go with them."""
+
+    held: list[tuple[MemoryLog, MemoryBlobs]] = field(
+        default_factory=list[tuple[MemoryLog, MemoryBlobs]]
+    )
+
+    def keep(self, log: MemoryLog, blobs: MemoryBlobs) -> None:
+        """Take a log in."""
+        self.held.append((log, blobs))
+
+    def unproven(self) -> list[str]:
+        """Say what is wrong with the logs kept so far, and let go of them."""
+        held, self.held = self.held, []
+        return [wrong for log, blobs in held for wrong in unproven(log.stored, blobs.held)]
+
+
+KEPT = Kept()
+"""Those of the test that runs."""
+
+
+# Material is the same for all sessions that are pinned to it
+@cache
+def means() -> Means:
+    return Means(installed())
+
+
+def unproven(raws: Iterable[Raw | None], blobs: Mapping[tuple[str, Digest], bytes]) -> list[str]:
+    """Say which calls on a log cannot be had again, and what else verifying finds."""
+    sessions: dict[tuple[str, str], list[Recorded]] = {}
+    for raw in raws:
+        if raw is not None and raw.subject.startswith("session."):
+            recorded = read(raw.stored, raw.stream_sequence)
+            sessions.setdefault((recorded.tenant, recorded.session), []).append(recorded)
+    return [
+        f"{session}: {wrong}"
+        for (tenant, session), events in sessions.items()
+        for wrong in of_session(events, {d: b for (of, d), b in blobs.items() if of == tenant})
+    ]
+
+
+def of_session(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
+    """Say what is wrong with one session."""
+    texts = {digest: raw.decode() for digest, raw in blobs.items()}
+    report = verify(events, texts, means())
+    for finding in report.findings:
+        yield f"event {finding.sequence}, {finding.check}: {finding.detail}"
+    if report.prompts.unreproducible:
+        yield report.prompts.why
+    yield from by_stranger(events, blobs)
+
+
+def by_stranger(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
+    """Say what the verifier of bundles finds, or reads back otherwise than we do."""
+    session, first = Session(), events[0]
+    try:
+        session.read([event.stored for event in events], first.tenant, first.session)
+    except Wrong as wrong:
+        yield f"by the stranger: {wrong}"
+    for place, call in session.calls():
+        try:
+            proven(call, session, blobs)
+        except (Wrong, *MALFORMED) as wrong:
+            yield f"event {place}, by the stranger: {wrong!r}"
+    ours = sum(isinstance(each.event, ContextAssembled) for each in events)
+    if ours != len(tuple(session.calls())):
+        yield "the stranger counts other calls"

@@ -1,0 +1,156 @@
+"""One rich session or two of each shipped blueprint, played over HTTP, with all that befalls turns.
+
+Between them they have what changes a prompt: choices, phases, a debrief, withheld and redacted
+replies, exclusions, retries, failures, cancelled turns, resolved questions, fallbacks, segments in
+locales, variants and tiers, and every ladder that is shipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from pydantic import JsonValue
+
+from tests.gamemaster.table import COAST, ENTRY, GUARD, npcs, row
+from tests.parts.puppet import Line, finished
+from tests.services.gateway.stand import Stand
+from turnlog.events.turn import TurnCompleted
+from turnlog.projections.session.phasing import TRANSITION
+from turnlog.services.worker.model.exchange import ToolCall
+from turnlog.services.worker.model.failures import ModelFailure
+
+SECRET = "Write to me at trick@example.org. "
+DOWN = ModelFailure("server_error", "down", retry_after=0.001)
+REFUSED = ModelFailure("unauthorised", "no key")
+VARIED: Sequence[dict[str, JsonValue]] = (
+    *COAST,
+    row("world", "An der Küste ist immer Nebel.", "world.coast", locale="de"),
+    row("npc", "The guard yawns.", "npc.twin", tier=0),
+    row("npc", "The guard whistles.", "npc.twin", tier=0, variant="b"),
+)
+
+
+async def played(stand: Stand) -> tuple[str, ...]:
+    """Play every session; gives their ids."""
+    sessions = [await assistant(stand), await choosing(stand), await drawing(stand)]
+    return (*sessions, await asking(stand), await mastering(stand))
+
+
+async def post(stand: Stand, path: str, **form: Any) -> dict[str, Any]:  # noqa: ANN401
+    answer = await stand.http.post(path, json=form)
+    assert answer.is_success, answer.text
+    return dict(answer.json())
+
+
+async def say(stand: Stand, session: str, text: str | None, *script: Line, **inputs: Any) -> str:  # noqa: ANN401
+    """Submit a turn, and give what became of it."""
+    stand.model.scripts = [list(script)] if script else stand.model.scripts
+    form = {"text": text, "inputs": inputs}
+    return str((await post(stand, f"/v1/sessions/{session}/turns?wait=60", **form))["status"])
+
+
+def wishing(stand: Stand, signal: str) -> Sequence[Line]:
+    """Give a script whose answer asks for a transition."""
+    call = ToolCall("call-1", TRANSITION, f'{{"signal": "{signal}"}}')
+    wish = replace(finished(finish="tool_calls"), tool_calls=(call,))
+    return ("So be it. ", lambda: setattr(stand.model, "end", wish))
+
+
+async def completed(stand: Stand, session: str, turn: int) -> None:
+    """Wait for a turn that nobody submitted."""
+    async with aclosing(stand.held.log.watch(stand.tenant, session)) as events:
+        async for recorded in events:
+            match recorded.event:
+                case TurnCompleted(turn=number) if number == turn:
+                    return
+                case _:
+                    pass
+
+
+async def assistant(stand: Stand) -> str:
+    """Failures, a cancelled turn, exclusions, an operator's redaction, and more than fits."""
+    attributes = {"language": "French", "instructions": "Say only what you know."}
+    session = await stand.open("assistant", attributes=attributes)
+    here = f"/v1/sessions/{session}"
+    assert await say(stand, session, "Who are you?", "A record. ", "Of turns.") == "completed"
+    assert await say(stand, session, "And now?", REFUSED) == "failed"
+    stand.model.scripts = [[DOWN], ["At ", "last."]]
+    assert await say(stand, session, "Are you there?") == "completed"
+    held = asyncio.Event()
+    stand.model.scripts = [["Hm", held]]
+    await stand.submit(session, "Never mind.")
+    await post(stand, f"{here}/cancel")
+    held.set()
+    assert (await stand.http.put(f"{here}/turns/1/exclusion")).is_success
+    assert await say(stand, session, "What was first?", "I forget.") == "completed"
+    await post(stand, f"{here}/redactions", turn=5, reason="it is rude", replacement="(Sorry.)")
+    assert (await stand.http.delete(f"{here}/turns/1/exclusion")).is_success
+    for number in range(5):
+        assert await say(stand, session, f"{number} " * 1_800, "I see. " * 800) == "completed"
+    await post(stand, f"{here}/redactions", turn=3, reason="it was wrong")
+    assert await say(stand, session, "Naïve — 你好 🙂?", "Oui.") == "completed"
+    await post(stand, f"{here}/close")
+    return session
+
+
+async def choosing(stand: Stand) -> str:
+    """A choice before the dialogue, and a transition that comes too early."""
+    attributes = {"task": "share-before-reading", "locale": "en"}
+    session = await stand.open("trickster", attributes=attributes)
+    await post(stand, f"/v1/sessions/{session}/choices", choice="share")
+    assert await say(stand, session, "Why share it?", *wishing(stand, "partial")) == "completed"
+    stand.model.end = finished()
+    assert await say(stand, session, "Who says so?", *wishing(stand, "understood")) == "completed"
+    stand.model.end = finished()
+    await completed(stand, session, 3)
+    return session
+
+
+async def drawing(stand: Stand) -> str:
+    """A withheld reply, the note of it, and a debrief forced by the most exchanges."""
+    session = await stand.open("trickster", attributes={"task": "lucky-draw"})
+    assert await say(stand, session, "Labas!", "You won. ", "Hurry.") == "completed"
+    assert await say(stand, session, "How do I get it?", "Well. ", SECRET, "Soon.") == "completed"
+    stand.model.scripts = [[DOWN], ["Just say yes."]]
+    assert await say(stand, session, "And then?") == "completed"
+    assert await say(stand, session, "No.", "Are you sure?") == "completed"
+    await completed(stand, session, 5)
+    return session
+
+
+async def asking(stand: Stand) -> str:
+    """Questions that are resolved, inherit, lead nowhere, and that no model words."""
+    form = {"conversation_id": "c", "client_id": "web:1", "nickname": "Ada"}
+    for question, script in (
+        ("How risky is LOGT11?", ["Quite ", "calm."]),
+        ("And what is its price?", ["101.20."]),
+        ("Sing me a song.", ["never asked"]),
+        ("What does FARM11 own?", [REFUSED]),
+        ("And its price?", ["97.05."]),
+    ):
+        stand.model.scripts = [script]
+        await post(stand, "/v1/ask", question=question, **form)
+    key = {"client_id": "web:1", "conversation_id": "c"}
+    return str((await post(stand, "/v1/sessions", blueprint="araquem", key=key))["session"])
+
+
+async def mastering(stand: Stand) -> str:
+    """Segments in every tier, locale and variant; budgets that need every step of the ladders."""
+    await post(stand, "/v1/segments/import", segments=VARIED)
+    session = await stand.open("game-master", attributes={**ENTRY, "locale": "de"})
+    long = "The road goes on. " * 120
+    for inputs in (
+        {"npcs": npcs((GUARD, 2), ("npc.twin", 0)), "rng": "6", "player": "A bard."},
+        {"npcs": npcs((GUARD, 2), ("npc.dog", 1)), "npc_token_budget": 30, "locale": "en"},
+        {"npcs": npcs((GUARD, 2)), "npc_token_budget": 20, "game_state": long},
+        {"npcs": npcs((GUARD, 1)), "token_budget": 400, "game_state": long},
+        {"npcs": npcs((GUARD, 1)), "token_budget": 120, "game_state": long},
+    ):
+        assert await say(stand, session, "I look around. " * 70, "You see fog.", **inputs)
+    await stand.http.patch("/v1/segments/1", json={"content": "Tell it in the third person."})
+    assert await say(stand, session, "I go in.", "The gate creaks.") == "completed"
+    return session
