@@ -5,8 +5,7 @@ So no field is spent on saying which form it is, and a form reads as what it say
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 
 
 def form_by(*words: str) -> Callable[[object], str | None]:
@@ -14,9 +13,15 @@ def form_by(*words: str) -> Callable[[object], str | None]:
 
     In brackets, so that no place in an error reads like a word of an author.
     """
+    tags = tuple((word, f"({word})") for word in words)
 
+    # Asked of every text and every part of a prompt that is read: hence plain loops.
     def tag(piece: object) -> str | None:
-        has = piece.__contains__ if isinstance(piece, Mapping) else partial(hasattr, piece)
-        return next((f"({word})" for word in words if has(word)), None)
+        if isinstance(piece, dict):
+            for word, name in tags:
+                if word in piece:
+                    return name
+            return None
+        return next((name for word, name in tags if hasattr(piece, word)), None)
 
     return tag
