@@ -28,6 +28,8 @@ EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 BATCH: Final = "Nats-Batch-Id"
 NUMBER: Final = "Nats-Batch-Sequence"
 COMMIT: Final = "Nats-Batch-Commit"
+LAST: Final = "Nats-Last-Sequence"
+"""What lies before a message: under its subject where it is republished, else in its batch."""
 WRONG_LAST, INCOMPLETE, NO_MESSAGE = 10071, 10176, 10037
 STREAMS: Final = {"session": SESSIONS, "tokens": TOKENS, "blob": BLOBS, "snapshot": SNAPSHOTS}
 LIVELY: Final = frozenset({SESSIONS, TOKENS})
@@ -134,9 +136,11 @@ class Server:
             behind = self.loop.chance.random() * LONGEST_LAG
             end = stream.end(self.loop.clock() - timedelta(seconds=behind))
         if "batch" in wanted:
-            found = stream.run(wanted["next_by_subj"], wanted["seq"], wanted["batch"], end)
-            for each in found:
-                self.answer(packet, data=each.data, headers=_headers(stream, each))
+            before = 0
+            for each in stream.run(wanted["next_by_subj"], wanted["seq"], wanted["batch"], end):
+                headers = {**_headers(stream, each), LAST: str(before)}
+                self.answer(packet, data=each.data, headers=headers)
+                before = each.sequence
             return self.answer(packet, headers={"Status": "204"})
         key = wanted.get("last_by_subj")
         got = stream.last(key, end) if key else stream.get(wanted["seq"], end)
@@ -198,6 +202,6 @@ def _headers(stream: Stream, stored: Stored) -> dict[str, str]:
         "Nats-Stream": stream.name,
         "Nats-Subject": stored.subject,
         "Nats-Sequence": str(stored.sequence),
-        "Nats-Last-Sequence": str(stored.before),
+        LAST: str(stored.before),
         "Nats-Time-Stamp": stored.at.isoformat(),
     }

@@ -110,8 +110,8 @@ async def run(
 ) -> list[Held]:
     """Get up to `count` messages under `subjects` from `start` on, in order.
 
-    Fewer come where there are no more, where a follower lags, or where they are too large for
-    one answer.
+    Fewer come where there are no more, where a follower lags, where they are too large for one
+    answer, or where one was lost on its way: what came behind it is left.
     """
     wanted = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": PAGE_BYTES}
     found: list[Held] = []
@@ -120,7 +120,8 @@ async def run(
     async def take(answer: Msg) -> None:
         status = _status(answer)
         if status is None:
-            found.append(held(answer))
+            if _before(answer) == (found[-1].stream_sequence if found else 0):
+                found.append(held(answer))
         elif not ended.done():
             ended.set_result(status)
 
@@ -137,6 +138,11 @@ async def run(
     if status == "503":
         raise Absent("nats", f"nobody serves {stream}")
     return found
+
+
+def _before(message: Msg) -> int:
+    """Tell which message of a batch lies before this one; 0 for the first."""
+    return int((message.headers or {}).get("Nats-Last-Sequence", 0))
 
 
 def held(message: Msg) -> Held:
