@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from turnlog.events.content import Content
 from turnlog.events.fact import Fact
@@ -28,7 +28,7 @@ class TurnResolved(Fact):
     """What is wanted; none where nobody knows."""
     entity: str | None = None
     """What kind of thing it is about; none for a question that leads nowhere."""
-    identifiers: dict[str, JsonValue] = {}
+    identifiers: dict[str, JsonValue] = Field(default_factory=dict)
     """Which one: those of the text first, then those that were inherited."""
     used: bool = False
     """Whether any was inherited from the last reference."""
@@ -36,7 +36,7 @@ class TurnResolved(Fact):
     """Why one was inherited, or why none was."""
     results: Content
     """What was found, as JSON."""
-    meta: dict[str, JsonValue] = {}
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
     """About the results; kept and given out, never interpreted."""
     answer: Content
     """What is answered where no model answers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.fact import Fact
@@ -50,12 +50,14 @@ class SessionOpened(Fact):
     """The data of one task, pinned, where the blueprint takes one."""
     origin: Origin | None = None
     """The parent or the fork it came from."""
-    key: dict[str, str] = {}
+    key: dict[str, str] = Field(default_factory=dict)
     """What it is found by, where its id is a digest of that."""
     memory: Digest | None = None
     """What of its turns is remembered, pinned, where the blueprint says."""
     warnings: tuple[str, ...] = ()
     """What was wrong with the blueprint's files, and what stands in for them."""
+    drawn: str | None = None
+    """By which session's id variants are drawn, where not by its own: a fork keeps its origin's."""
 
 
 class BlueprintMoved(Fact):

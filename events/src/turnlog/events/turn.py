@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from turnlog.events.content import Content
 from turnlog.events.fact import Fact
@@ -27,11 +27,11 @@ class TurnSubmitted(Fact):
     """1, 2, 3 ... within the session."""
     text: Content | None = None
     """What was said; none where the turn starts by itself."""
-    inputs: dict[str, JsonValue] = {}
+    inputs: dict[str, JsonValue] = Field(default_factory=dict)
     """What the blueprint takes beside the text."""
-    references: dict[str, JsonValue] = {}
+    references: dict[str, JsonValue] = Field(default_factory=dict)
     """Identifiers the turn mentions."""
-    meta: dict[str, JsonValue] = {}
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
     """Kept, never interpreted."""
     remembered: bool = True
     """Whether later turns may be told of it; the record keeps it either way."""
@@ -47,11 +47,11 @@ class TurnQueued(Fact):
     """1, 2, 3 ... within the session."""
     text: Content | None = None
     """What was said."""
-    inputs: dict[str, JsonValue] = {}
+    inputs: dict[str, JsonValue] = Field(default_factory=dict)
     """What the blueprint takes beside the text."""
-    references: dict[str, JsonValue] = {}
+    references: dict[str, JsonValue] = Field(default_factory=dict)
     """Identifiers the turn mentions."""
-    meta: dict[str, JsonValue] = {}
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
     """Kept, never interpreted."""
     remembered: bool = True
     """Whether later turns may be told of it; the record keeps it either way."""
