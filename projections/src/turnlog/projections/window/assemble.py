@@ -7,6 +7,7 @@ assembler's version.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
@@ -26,13 +27,8 @@ from turnlog.projections.library.picked import Wanted
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
 from turnlog.projections.window.counting import Counting, counting_by
-from turnlog.projections.window.history import (
-    chosen,
-    exchanges_of,
-    reaches_further,
-    said_in,
-)
-from turnlog.projections.window.ladder import Fitting, fitted, plan_size
+from turnlog.projections.window.history import chosen, exchanges_of, reaches_further, said_in
+from turnlog.projections.window.ladder import Fitting, fitted
 from turnlog.projections.window.layers import Sources, layer_block
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.memory import Recall, recalled
@@ -107,12 +103,13 @@ def assemble(material: Material, state: SessionState, call: Call, texts: Texts) 
     plan = tuple(_slot(sources, slot, counting) for slot in spec.messages)
     tools = offered_tools(material, state) if spec.tools else ()
     offers = tuple(_tool_part(tool, counting) for tool in tools)
-    beside = sum(part.tokens for part in offers)
+    beside = _tokens(offers)
     fitting = (
         Fitting(budget, counting, call.inputs, beside, material.registered) if budget else None
     )
     plan, steps = fitted(plan, fitting) if fitting else (plan, ())
-    messages, parts = rendered(plan, counting)
+    messages, said = rendered(plan, counting)
+    parts = (*said, *offers)
     request = Request(call.model, messages, tools, dict(spec.parameters))
     manifest = Manifest(
         kind=call.kind,
@@ -121,15 +118,19 @@ def assemble(material: Material, state: SessionState, call: Call, texts: Texts) 
         assembler=ASSEMBLER,
         counter=counting.counter,
         budget=fitting.limit if fitting else None,
-        tokens=plan_size(plan, counting, beside).tokens,
-        parts=(*parts, *offers),
+        tokens=_tokens(parts),
+        parts=parts,
         steps=steps,
         omitted=omissions(call.gathered),
         stale=call.gathered.stale,
-        prefix=_prefix(state, texts, (*parts, *offers)),
+        prefix=_prefix(state, texts, parts),
         digest=request.digest,
     )
     return Assembled(request, manifest)
+
+
+def _tokens(parts: Iterable[Part]) -> int:
+    return sum(part.tokens for part in parts)
 
 
 def _prefix(state: SessionState, texts: Texts, parts: tuple[Part, ...]) -> Prefix | None:

@@ -19,13 +19,7 @@ from turnlog.projections.blueprint.ladder import Ladder
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.overflow import OverBudget, sizes_of
 from turnlog.projections.window.pieces import TakeStep
-from turnlog.projections.window.plan import (
-    HistorySlot,
-    LayerSlot,
-    Plan,
-    content,
-    message,
-)
+from turnlog.projections.window.plan import HistorySlot, LayerSlot, Plan, message
 from turnlog.projections.window.steps import taken
 
 
@@ -142,5 +136,5 @@ def plan_size(plan: Plan, counting: Counting, beside: int = 0) -> Size:
 def section_size(plan: Plan, layer: str, counting: Counting) -> Size:
     """Measure what one layer says, without its fences."""
     blocks = (block for slot in plan if isinstance(slot, LayerSlot) for block in slot.blocks)
-    text = "".join(content(block) for block in blocks if block.layer == layer)
+    text = "".join([block.content for block in blocks if block.layer == layer])
     return Size(counting.count(text), len(text))

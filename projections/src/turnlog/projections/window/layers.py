@@ -90,6 +90,12 @@ def _input(sources: Sources, form: Form) -> Piece:
 def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, str]:
     material, state, call = sources.material, sources.state, sources.call
     match layer:
+        case FileLayer() | SourceLayer():
+            file = state.prompts.get(call.provider, {}).get(name)
+            if file is None:
+                return None, ""
+            text = _fetched(sources.texts.blobs, file.digest, name)
+            return FromBlob(digest=file.digest, path=file.path), text
         case TextLayer(text=text):
             of = tuple(f"attributes.{slot}" for slot in slots_in(text))
             return _written(filled_slots(text, state.attributes), of)
@@ -108,12 +114,6 @@ def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, 
             return _written(text, ("session.choices",))
         case ResolvedLayer():
             return _resolved(layer, name, state, sources.texts)
-        case FileLayer() | SourceLayer():
-            file = state.prompts.get(call.provider, {}).get(name)
-            if file is None:
-                return None, ""
-            text = _fetched(sources.texts.blobs, file.digest, name)
-            return FromBlob(digest=file.digest, path=file.path), text
         case SegmentsLayer():
             raise TypeError(name)
         case _ as never:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pydantic import JsonValue
 
@@ -26,7 +27,8 @@ SESSION_ONLY = "session_only"
 """The level of context every session has."""
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, since what is read out of it is read once
+@dataclass(frozen=True)
 class Material:
     """What a session is made from, as it is pinned."""
 
@@ -38,7 +40,7 @@ class Material:
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict[str, Vocabulary])
     """Those that its budgets count by."""
 
-    @property
+    @cached_property
     def phases(self) -> PhaseGraph | None:
         """The state machine, where there is one."""
         spec = self.blueprint.phases

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from turnlog.events.errors import Refused
 from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.plan import HistorySlot, Plan, content
+from turnlog.projections.window.plan import HistorySlot, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,6 @@ def sizes_of(
             continue
         for block in slot.blocks:
             if block.standing and section in {None, block.layer}:
-                yield LayerSize(block.layer, counting.count(content(block)), block.keep)
+                yield LayerSize(block.layer, counting.count(block.content), block.keep)
     if beside and section is None:
         yield LayerSize("tools", beside)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pydantic import JsonValue
 
 from turnlog.events.manifest import Cut, FromSegment, Source, Treatment
 from turnlog.projections.blueprint.form import Form
-from turnlog.projections.window.fences import imitations, indented
+from turnlog.projections.window.fences import closing, imitations, indented, opening
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,11 @@ class Piece:
 
     def out(self, rule: str) -> Piece:
         """Take it out of the prompt."""
-        return replace(self, text="", cut=None, indented=(), treatment="dropped", rule=rule)
+        return Piece(self.source, self.whole, treatment="dropped", rule=rule, item=self.item)
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, since a ladder measures it at every step and changes it at few
+@dataclass(frozen=True)
 class Block:
     """A layer as it would stand in one call."""
 
@@ -67,15 +69,39 @@ class Block:
     form: Form
     pieces: tuple[Piece, ...]
 
-    @property
+    @cached_property
     def standing(self) -> tuple[Piece, ...]:
         """The pieces that stand in the prompt."""
         return tuple([piece for piece in self.pieces if piece.text])
 
+    @cached_property
+    def led_in(self) -> tuple[tuple[Piece, str], ...]:
+        """The pieces that stand, the first of every item with its heading."""
+        led: list[tuple[Piece, str]] = []
+        shown = -1
+        for piece in self.standing:
+            item = piece.item
+            heading = item.heading if item and item.place != shown else ""
+            led.append((piece, heading + self.form.segments_between if heading else ""))
+            shown = item.place if item else shown
+        return tuple(led)
+
+    @cached_property
+    def content(self) -> str:
+        """What the layer says, without its fences."""
+        stand = [before + piece.text for piece, before in self.led_in]
+        return self.form.segments_between.join(stand)
+
+    @cached_property
+    def fenced(self) -> str:
+        """The same with its fences; nothing where it says nothing."""
+        text, form = self.content, self.form
+        return opening(form, self.layer) + text + closing(form, self.layer) if text else ""
+
     def changed(self, change: Callable[[Piece], Piece]) -> Block:
         """Change the pieces that stand."""
-        pieces = tuple(change(piece) if piece.text else piece for piece in self.pieces)
-        return replace(self, pieces=pieces)
+        pieces = tuple([change(piece) if piece.text else piece for piece in self.pieces])
+        return Block(self.layer, self.component, self.keep, self.form, pieces)
 
     def without(self, gone: Iterable[Piece], rule: str) -> Block:
         """Take some of the pieces that stand out of the prompt."""
@@ -95,4 +121,7 @@ TakeStep = Callable[[Block, Mapping[str, JsonValue]], Block]
 def stood(piece: Piece, text: str, form: Form) -> Piece:
     """Let a text of a piece stand in the prompt, its lines kept from passing for fences."""
     places = imitations(form, text)
-    return replace(piece, text=indented(text, places), indented=places, treatment="kept")
+    stands = indented(text, places)
+    return Piece(
+        piece.source, piece.whole, stands, "kept", piece.rule, piece.cut, places, piece.item
+    )

@@ -58,42 +58,17 @@ def stretches(slot: LayerSlot) -> Iterator[Stretch]:
     form, joint = slot.form, ""
     for block in slot.blocks:
         standing = block.standing
-        if not standing:
-            continue
-        last = standing[-1]
-        for piece, before in _led_in(block):
-            outer = opening(form, block.layer) if piece is standing[0] else form.segments_between
-            joined = joint + outer if piece is standing[0] else outer
-            after = closing(form, block.layer) if piece is last else ""
-            yield Stretch(block, piece, joined + before, after)
-        joint = form.between
-
-
-def _led_in(block: Block) -> Iterator[tuple[Piece, str]]:
-    """Give the pieces that stand, the first of every item with its heading."""
-    shown = -1
-    for piece in block.standing:
-        item = piece.item
-        if item is None or item.place == shown or not item.heading:
-            yield piece, ""
-        else:
-            yield piece, item.heading + block.form.segments_between
-        shown = item.place if item else shown
-
-
-def content(block: Block) -> str:
-    """Give what a layer says, without its fences."""
-    between = block.form.segments_between
-    return between.join(before + piece.text for piece, before in _led_in(block))
+        for piece, before in block.led_in:
+            first = piece is standing[0]
+            outer = joint + opening(form, block.layer) if first else form.segments_between
+            after = closing(form, block.layer) if piece is standing[-1] else ""
+            yield Stretch(block, piece, outer + before, after)
+        joint = form.between if standing else joint
 
 
 def message(slot: LayerSlot) -> str:
     """Give the whole text of a message: what its stretches say, without setting them apart."""
-    form = slot.form
-    standing = ((block.layer, content(block)) for block in slot.blocks)
-    return form.between.join(
-        opening(form, layer) + text + closing(form, layer) for layer, text in standing if text
-    )
+    return slot.form.between.join([block.fenced for block in slot.blocks if block.fenced])
 
 
 def on_block(plan: Plan, layer: str, change: Callable[[Block], Block]) -> Plan:

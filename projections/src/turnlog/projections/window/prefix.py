@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.manifest import (
@@ -34,19 +35,23 @@ class Mark(NamedTuple):
     """One text of a prompt, as far as it can be told from others without reading it."""
 
     role: Place | None
-    opens: int
-    """How many messages begin with it."""
+    opens: bool
+    """Whether a message begins with it."""
     digest: Digest | None
     """None where it is no longer known, so that it is like no other."""
     shape: tuple[object, ...] = ()
     """What stands around it, and what was done to it."""
 
 
-class Text(NamedTuple):
-    """A mark, and the place of its part in the prompt."""
+class Reached(NamedTuple):
+    """How far two prompts were compared part by part."""
 
     place: int
-    mark: Mark
+    """The first part that differs, or may do so."""
+    turn: int
+    """Where that is a run, its first turn that was not compared."""
+    messages: int
+    """Messages that begin before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,62 +64,52 @@ class Prompt:
     since: int | None = None
     """What was put in another's place after this sequence is not known; none for the newest."""
 
-    def texts(self, alike: Mapping[int, Alike]) -> Iterator[Text]:
-        """Take it apart; what is known to be alike is one text."""
-        message: int | None = None
-        for place, part in enumerate(self.parts):
-            opens = part.message is not None and part.message != message
-            message = part.message
-            for mark in self._marks(part, alike.get(place), opens=opens):
-                yield Text(place, mark)
+    def marks(self, since: Reached) -> Iterator[tuple[int, Mark]]:
+        """Take the rest of it apart: its texts, each with the place of its part."""
+        for place in range(since.place, len(self.parts)):
+            match self.parts[place].source:
+                case FromTurns(first=first, last=last):
+                    begins = max(first, since.turn) if place == since.place else first
+                    for turn in range(begins, last + 1):
+                        for mark in _said(self.turns.get(turn), self.since):
+                            yield place, mark
+                case _:
+                    yield place, self.mark(place)
 
-    def _marks(self, part: Part, alike: Alike | None, *, opens: bool) -> Iterator[Mark]:
-        match part.source:
-            case FromTurns(first=first, last=last):
-                if alike:
-                    yield Mark(None, alike.messages, f"turns to {alike.last}")
-                for turn in range(alike.last + 1 if alike else first, last + 1):
-                    yield from _said(self.turns.get(turn), self.since)
-            case FromBlob(digest=digest) | FromSegment(digest=digest) if part.digest is None:
-                yield Mark(part.role, opens, digest, _shape(part))
-            case FromBlueprint(text=text):
-                yield Mark(part.role, opens, digest_of(text), _shape(part))
-            case _:
-                yield Mark(part.role, opens, part.digest, _shape(part))
-
-
-class Alike(NamedTuple):
-    """What two runs begin with."""
-
-    last: int
-    """Its last turn."""
-    messages: int
+    def mark(self, place: int) -> Mark:
+        """Give the one text of a part that is no run."""
+        part = self.parts[place]
+        before = self.parts[place - 1].message if place else None
+        opens = part.message is not None and part.message != before
+        around = (part.before, part.after, part.cut, part.indented)
+        shape = around if any(around) else ()  # as a message of the history stands
+        return Mark(part.role, opens, _digest(part), shape)
 
 
 def common_prefix(earlier: Earlier, parts: Iterable[Part], turns: Turns) -> Prefix:
     """Compare a prompt with an earlier one; `turns` are those the session has settled by now."""
     before = Prompt(_laid_out(earlier.manifest.parts), turns, earlier.manifest.sequence)
     now = Prompt(_laid_out(parts), turns)
-    alike = dict(_alike(before, now))
-    messages = 0
-    for was, stands in zip_longest(before.texts(alike), now.texts(alike)):
+    reached = _reached(before, now)
+    messages = reached.messages
+    for was, stands in zip_longest(before.marks(reached), now.marks(reached)):
         if was is None:
             break
-        if stands is None or was.mark != stands.mark or was.mark.digest is None:
-            place = stands.place if stands else None
-            ended_by = _ending(before.parts, was.place, now.parts, place)
+        place, mark = was
+        if stands is None or mark != stands[1] or mark.digest is None:
+            stays = now.parts[stands[0]].layer if stands else None
             return Prefix(
                 call=earlier.call,
                 messages=messages,
-                tokens=_tokens(before.parts[: was.place]),
-                ended_by=ended_by,
+                tokens=_tokens(before.parts[:place]),
+                ended_by=_ending(before.parts[place].layer, stays, now.parts),
             )
-        messages += was.mark.opens
+        messages += mark.opens
     return Prefix(call=earlier.call, messages=messages, tokens=_tokens(before.parts))
 
 
 def _laid_out(parts: Iterable[Part]) -> tuple[Part, ...]:
-    return tuple(sorted((part for part in parts if part.kept), key=_tools_first))
+    return tuple(sorted([part for part in parts if part.kept], key=_tools_first))
 
 
 def _tools_first(part: Part) -> bool:
@@ -122,47 +117,61 @@ def _tools_first(part: Part) -> bool:
 
 
 def _tokens(parts: Iterable[Part]) -> int:
-    return sum(part.tokens for part in parts)
+    return sum([part.tokens for part in parts])
 
 
-def _ending(before: tuple[Part, ...], gone: int, now: tuple[Part, ...], place: int | None) -> str:
+def _ending(was: str, stands: str | None, now: Iterable[Part]) -> str:
     """Name the layer that went away, or else the one that stands in its place."""
-    was = before[gone].layer
-    stays = was in {part.layer for part in now}
-    return now[place].layer if stays and place is not None else was
+    stays = any(part.layer == was for part in now)
+    return stands if stays and stands else was
 
 
-def _alike(before: Prompt, now: Prompt) -> Iterator[tuple[int, Alike]]:
-    """Give what runs begin with that stand at the same place, and behind as many texts."""
+def _reached(before: Prompt, now: Prompt) -> Reached:
+    """Compare part by part, and runs turn by turn without taking them apart."""
+    messages = 0
     for place, (was, stands) in enumerate(zip(before.parts, now.parts, strict=False)):
         match was.source, stands.source:
             case FromTurns() as then, FromTurns() as run if then.first == run.first:
-                last = min(then.last, run.last)
-                alike = _known(range(run.first, last + 1), before.turns, before.since or 0)
-                if alike.messages:
-                    yield place, alike
-                if not then.last == run.last == alike.last:
-                    return
+                turns = range(run.first, min(then.last, run.last) + 1)
+                turn, said = _known(turns, before.turns, before.since or 0)
+                messages += said
+                if not then.last == run.last == turn - 1:
+                    return Reached(place, turn, messages)
             case (FromTurns(), _) | (_, FromTurns()):
-                return
+                return Reached(place, 0, messages)
             case _:
-                pass
+                mark = before.mark(place)
+                if mark.digest is None or mark != now.mark(place):
+                    return Reached(place, 0, messages)
+                messages += mark.opens
+    return Reached(min(len(before.parts), len(now.parts)), 0, messages)
 
 
-def _known(run: range, turns: Turns, since: int) -> Alike:
-    """Give the turns of a run up to the first that was changed since."""
+def _known(run: range, turns: Turns, since: int) -> tuple[int, int]:
+    """Give the first turn of a run that was changed since, and the messages before it."""
     messages = 0
     for turn in run:
         said = messages_in(turns[turn]) if turn in turns else ()
         if not said or said[-1].sequence > since or said[0].sequence > since:
-            return Alike(turn - 1, messages)
+            return turn, messages
         messages += len(said)
-    return Alike(run.stop - 1, messages)
+    return run.stop, messages
 
 
-def _shape(part: Part) -> tuple[object, ...]:
-    around = (part.before, part.after, part.cut, part.indented)
-    return around if any(around) else ()  # as a message of the history stands
+def _digest(part: Part) -> Digest | None:
+    match part.source:
+        case _ if part.digest:
+            return part.digest
+        case FromBlueprint(text=text):
+            return _written(text)
+        case FromBlob(digest=digest) | FromSegment(digest=digest):
+            return digest
+        case _:
+            return None
+
+
+_written: Final = lru_cache(1_024)(digest_of)
+"""What blueprints write is written in every call."""
 
 
 def _said(ref: TurnRef | None, since: int | None) -> Iterator[Mark]:

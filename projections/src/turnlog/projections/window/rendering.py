@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Final
 
 from turnlog.events.content import digest_of
 from turnlog.events.manifest import FromEvent, FromResolved, FromTurns, Part
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.history import OUT_OF_REACH, Exchange, LeftOut
 from turnlog.projections.window.pieces import Block, Piece
-from turnlog.projections.window.plan import (
-    HistorySlot,
-    LayerSlot,
-    Plan,
-    Stretch,
-    message,
-    stretches,
-)
+from turnlog.projections.window.plan import HistorySlot, LayerSlot, Plan, Stretch, stretches
 from turnlog.projections.window.request import ChatMessage
 from turnlog.projections.window.spoken import run_digest
+
+_SAID: Final = (FromEvent, FromResolved)
+"""Sources that do not give a text's digest themselves."""
 
 
 def rendered(plan: Plan, counting: Counting) -> tuple[tuple[ChatMessage, ...], tuple[Part, ...]]:
@@ -31,25 +28,27 @@ def rendered(plan: Plan, counting: Counting) -> tuple[tuple[ChatMessage, ...], t
             parts += _history_parts(slot, len(messages))
             messages += [each for exchange in slot.exchanges for each in exchange.said.messages]
         else:
-            parts += _layer_parts(slot, len(messages), counting)
-            text = message(slot)
+            standing = [(stretch, stretch.text) for stretch in stretches(slot)]
+            parts += _layer_parts(slot, standing, len(messages), counting)
+            text = "".join([text for _, text in standing])
             messages += [ChatMessage(slot.role, text)] if text else []
     return tuple(messages), tuple(parts)
 
 
-def _layer_parts(slot: LayerSlot, place: int, counting: Counting) -> Iterator[Part]:
-    standing = list(stretches(slot))
-    tokens = counting.shares(stretch.text for stretch in standing)
+def _layer_parts(
+    slot: LayerSlot, standing: Sequence[tuple[Stretch, str]], place: int, counting: Counting
+) -> Iterator[Part]:
+    tokens = counting.shares([text for _, text in standing])
     shown = {
-        id(stretch.piece): _standing(slot, stretch, place, share)
-        for stretch, share in zip(standing, tokens, strict=True)
+        id(stretch.piece): _standing(slot, stretch, place, len(text), share)
+        for (stretch, text), share in zip(standing, tokens, strict=True)
     }
     for block in slot.blocks:
         for piece in block.pieces:
             yield shown.get(id(piece)) or _left_out(block, piece)
 
 
-def _standing(slot: LayerSlot, stretch: Stretch, place: int, tokens: int) -> Part:
+def _standing(slot: LayerSlot, stretch: Stretch, place: int, characters: int, tokens: int) -> Part:
     piece = stretch.piece
     return Part(
         layer=stretch.block.layer,
@@ -62,10 +61,8 @@ def _standing(slot: LayerSlot, stretch: Stretch, place: int, tokens: int) -> Par
         indented=piece.indented,
         message=place,
         role=slot.role,
-        digest=digest_of(piece.text)
-        if isinstance(piece.source, FromEvent | FromResolved)
-        else None,
-        characters=len(stretch.text),
+        digest=digest_of(piece.text) if isinstance(piece.source, _SAID) else None,
+        characters=characters,
         tokens=tokens,
         treatment=piece.treatment,
         rule=piece.rule,

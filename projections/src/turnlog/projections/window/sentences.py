@@ -30,9 +30,10 @@ def beginning(text: str, most: int, at: Literal["sentence", "word"]) -> str:
     if len(text) <= most:
         return text
     head = text[:most]
+    patterns = (_SENTENCE, _WORD) if at == "sentence" else (_WORD,)
     # What comes next decides whether the last sentence or word was a whole one
-    ends = [_last(pattern, text[: most + 2], most) for pattern in (_SENTENCE, _WORD)]
-    end = next((end for end in (ends if at == "sentence" else ends[1:]) if end), most)
+    ends = (_last(pattern, text[: most + 2], most) for pattern in patterns)
+    end = next((end for end in ends if end), most)
     return head[:end].rstrip() or head
 
 
