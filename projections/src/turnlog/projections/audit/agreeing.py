@@ -46,7 +46,7 @@ def agreeing(before: Entries, after: Entries) -> Agreeing:
     behind = {id(text.entry.part) for text in was[same:]}
     parts = {id(text.entry.part): text.entry.part for text in was[:same]}
     then, here = (texts[same].entry if same < len(texts) else None for texts in (was, now))
-    stays = then and then.part.layer in {text.entry.part.layer for text in now}
+    stays = then and then.key in {text.entry.key for text in now}
     ended_by, beside = (here, then) if then and here and stays else (then, here)
     return Agreeing(
         messages=sum(text.opens for text in was[:same]),

@@ -120,8 +120,8 @@ def _made_from(pair: Pair, compared: Compared) -> Iterator[Found]:
 def _apart(sides: tuple[Side, Side], found: list[Recorded | None]) -> list[Recorded]:
     """Leave out what both calls knew, unless that is all there is."""
     pairs = [(each, other) for each, other in zip(found, reversed(sides), strict=True) if each]
-    new = [each for each, other in pairs if each and not other.knew(each)]
-    return new or [each for each, _ in pairs if each] or [side.recorded for side in sides]
+    new = [each for each, other in pairs if not other.knew(each)]
+    return new or [each for each, _ in pairs] or [side.recorded for side in sides]
 
 
 def _pins(side: Side) -> tuple[object, ...]:

@@ -1,0 +1,96 @@
+"""What two calls must differ in, told by what a generator did between them and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.parts.led import Led
+from tests.parts.worlds import Shelved, Told, World
+
+Reasons = frozenset[tuple[str, int]]
+"""What happened, and the sequence of its event."""
+Expected = dict[tuple[str, ...], tuple[str, Reasons]]
+"""Thing to what became of it and why."""
+
+
+def expected(led: Led, before: str, after: str) -> Expected:
+    """Say what differs between two calls of a session, in whichever order they are named."""
+    was, now = led.calls[before], led.calls[after]
+    if was.asked <= now.asked:
+        return dict(_between(was, now))
+    turned = {"added": "removed", "removed": "added", "changed": "changed"}
+    return {thing: (turned[what], why) for thing, (what, why) in _between(now, was)}
+
+
+def _between(was: World, now: World) -> Iterator[tuple[tuple[str, ...], tuple[str, Reasons]]]:
+    yield from _turns(was, now)
+    yield from _segments(was, now)
+    asked = frozenset({("said", now.asked)})
+    if was.text != now.text:
+        yield ("input",), ("changed", asked)
+    if what := _what(was.mood, now.mood):
+        yield ("mood",), (what, asked)
+    if not was.turns and now.turns:
+        first = min(told.completed or 0 for told in now.turns.values())
+        yield ("opening",), ("removed", frozenset({("answered", first)}))
+    if was.phase[0] != now.phase[0]:
+        yield ("where",), ("changed", frozenset({("phase", now.phase[1])}))
+    if new := now.choices[len(was.choices) :]:
+        chosen = frozenset(("choice", at) for _, at in new)
+        yield ("path",), ("changed" if was.choices else "added", chosen)
+    if was.note is None and now.note is not None:
+        yield ("note",), ("added", frozenset({("redacted", now.note)}))
+    if was.note is not None and now.note is None and now.told:
+        yield ("note",), ("removed", frozenset({("told", now.told)}))
+
+
+def _what(was: str | None, now: str | None) -> str | None:
+    if not was and not now:
+        return None
+    return "added" if not was else "removed" if not now else None if was == now else "changed"
+
+
+def _turns(was: World, now: World) -> Iterator[tuple[tuple[str, ...], tuple[str, Reasons]]]:
+    for turn, told in now.turns.items():
+        before = was.turns.get(turn)
+        thing = ("turn", str(turn))
+        stood, stands = bool(before and not before.excluded), not told.excluded
+        if stood and not stands:
+            yield thing, ("removed", frozenset({("excluded", told.marked or 0)}))
+        elif stands and not stood:
+            yield thing, ("added", _came(before, told))
+        elif stands and before and told.redacted and not before.redacted:
+            yield thing, ("changed", frozenset({("redacted", told.redacted)}))
+
+
+def _came(before: Told | None, told: Told) -> Reasons:
+    restored = told.marked is not None
+    since = ("restored", told.marked) if restored else ("answered", told.completed)
+    new = told.redacted if not (before and before.redacted) else None
+    return frozenset({(since[0], since[1] or 0), *([("redacted", new)] if new else [])})
+
+
+def _segments(was: World, now: World) -> Iterator[tuple[tuple[str, ...], tuple[str, Reasons]]]:
+    for number, held in now.shelf.items():
+        before = was.shelf.get(number)
+        stood, stands = _shown(before, was), _shown(held, now)
+        layer = "people" if held.ref else "lore"
+        thing = (layer, str(number))
+        if stood != stands:
+            yield thing, ("added" if stands else "removed", _why(before, held, was, now))
+        elif stands and before and before.version != held.version and before.text != held.text:
+            yield thing, ("changed", frozenset({("library", held.written)}))
+
+
+def _shown(held: Shelved | None, world: World) -> bool:
+    if held is None or not held.active:
+        return False
+    return held.ref is None or held.tier <= world.people.get(held.ref, -1)
+
+
+def _why(before: Shelved | None, held: Shelved, was: World, now: World) -> Reasons:
+    asked = [held.ref is None or held.ref in world.people for world in (was, now)]
+    given = [bool(before and before.active), held.active]
+    if asked[0] == asked[1] and given[0] != given[1]:
+        return frozenset({("library", held.switched)})
+    return frozenset({("said", now.asked)})

@@ -1,0 +1,280 @@
+"""Sessions led by a generator that writes down what it did, in its own words, as it does it.
+
+Every turn makes a call by a blueprint that has one layer for everything a prompt can follow from.
+Beside each call stands the world as the generator knows it then; nothing is read off a manifest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pydantic import JsonValue
+
+from tests.parts.windows import CALL, fetched, opened_by
+from tests.parts.worlds import Shelved, Told, World
+from turnlog.events import codec
+from turnlog.events.content import digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.events.library import (
+    SEGMENTS,
+    LibraryEvent,
+    NewSegment,
+    NewVersion,
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+    SegmentText,
+)
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.turn import TurnCompleted
+from turnlog.projections.blueprint.phases import PhaseGraph
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.library.picked import Gathered, Picked, Wanted
+from turnlog.projections.session.commands import (
+    ExcludeTurn,
+    FixContext,
+    RecordChoice,
+    RedactReply,
+    RestoreTurn,
+    SendSignal,
+    SubmitTurn,
+)
+from turnlog.projections.session.evolve import fold_whole
+from turnlog.projections.testing import (
+    POLICIES,
+    TENANT,
+    Given,
+    answering,
+    attempt_of,
+    claiming,
+)
+from turnlog.projections.window.assemble import assemble, needs, segments_wanted
+from turnlog.projections.window.call import Call
+from turnlog.projections.window.material import Material
+
+PEOPLE = ("npc.a", "npc.b")
+LAYERS: dict[str, JsonValue] = {
+    "persona": {"file": "persona.md"},
+    "greeting": {"text": "You serve {name}."},
+    "opening": {"text": "Greet them.", "when": "first_turn"},
+    "lore": {"segments": {"scope": "lore"}, "component": "lore"},
+    "people": {
+        "each": "inputs.people",
+        "heading": "NPC: {npc}",
+        "segments": {"scope": "npc", "ref": "item.npc", "tier": "item.tier"},
+        "component": "npc",
+    },
+    "mood": {"input": "mood", "component": "state"},
+    "where": {"heading": "Now", "fields": {"Phase": "session.phase"}, "component": "task"},
+    "path": {"each": "session.choices", "heading": "Chosen", "component": "path"},
+    "note": {"text": "It was withheld.", "when": "reply_redacted", "component": "note"},
+}
+PHASES: dict[str, JsonValue] = {
+    "start": "talk",
+    "talk": {"kind": "freeform", "ai_transitions": {"on_success": "pick"}},
+    "pick": {
+        "kind": "static",
+        "choices": {
+            "red": {"next": "talk", "context_label": "They chose red."},
+            "blue": {"next": "walk", "context_label": "They chose blue."},
+        },
+    },
+    "walk": {"kind": "freeform", "ai_transitions": {"on_success": "pick"}},
+}
+
+
+def led_by(**changed: JsonValue) -> Blueprint:
+    """Give the blueprint, with parts of it changed."""
+    return Blueprint.model_validate(
+        {
+            "blueprint": "led",
+            "version": 1,
+            "attributes": {"name": {"type": "text"}},
+            "inputs": {
+                "mood": {"type": "text"},
+                "people": {"type": "list", "of": {"npc": "id", "tier": {"type": "int"}}},
+                "room": {"type": "int"},
+            },
+            "cartridge": {"file": "cartridge.yaml"},
+            "layers": LAYERS,
+            "calls": {
+                "reply": {
+                    "messages": [
+                        {"system": [*LAYERS]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ],
+                }
+            },
+            "history": {"recent": {}},
+            "phases": {
+                "from": "cartridge.phases",
+                "calls": {"freeform": "reply", "debrief": "reply"},
+                "signals": {"understood": "on_success"},
+            },
+            "profiles": {"chat": {"default": True, "call": "reply"}},
+        }
+        | changed
+    )
+
+
+@dataclass(slots=True)
+class Led:
+    """A session that is being led."""
+
+    blueprint: Blueprint
+    persona: str = "Be kind."
+    name: str = "Ann"
+    session: Given = field(init=False)
+    world: World = field(default_factory=World)
+    library: list[Recorded] = field(default_factory=list[Recorded])
+    calls: dict[str, World] = field(default_factory=dict[str, World])
+
+    def __post_init__(self) -> None:
+        opened = opened_by(self.blueprint, {"persona": self.persona}, name=self.name)
+        first, pinned = opened.events[0].event, opened.events[1].event
+        self.session = Given().later(first, PhaseEntered(phase=self.graph.start), pinned)  # type: ignore[arg-type]
+
+    @property
+    def graph(self) -> PhaseGraph:
+        """Its state machine."""
+        found = self.material.phases
+        assert found
+        return found
+
+    @property
+    def material(self) -> Material:
+        """What it is made from."""
+        return Material(self.blueprint, {"phases": PHASES})
+
+    @property
+    def last(self) -> int:
+        """The sequence of its last event."""
+        return self.session.events[-1].sequence
+
+    def knows(self, **now: object) -> None:
+        """Write down what is so from here on."""
+        self.world = replace(self.world, **now)  # type: ignore[arg-type]
+
+    # What a library goes through
+
+    def put(self, number: int, text: str, ref: str | None = None, tier: int = 0) -> None:
+        """Add a segment."""
+        scope = "npc" if ref else "lore"
+        new = NewSegment(id=number, scope=scope, ref=ref, text=written(text, tier))
+        at = self.edited(SegmentsAdded(segments=(new,)))
+        held = Shelved(ref, tier, text, written=at, switched=at)
+        self.knows(shelf={**self.world.shelf, number: held})
+
+    def edit(self, number: int, text: str) -> None:
+        """Give a segment another text."""
+        held = self.world.shelf[number]
+        version = NewVersion(id=number, version=held.version + 1, text=written(text, held.tier))
+        at = self.edited(SegmentsEdited(versions=(version,)))
+        held = replace(held, text=text, version=held.version + 1, written=at)
+        self.knows(shelf={**self.world.shelf, number: held})
+
+    def switch(self, number: int) -> None:
+        """Take a segment from calls, or let them have it again."""
+        held = self.world.shelf[number]
+        kind = SegmentsDeactivated if held.active else SegmentsActivated
+        at = self.edited(kind(segments=(number,)))
+        held = replace(held, active=not held.active, switched=at)
+        self.knows(shelf={**self.world.shelf, number: held})
+
+    def edited(self, event: LibraryEvent) -> int:
+        """Record an event of the library; gives its sequence."""
+        sequence = len(self.library) + 1
+        draft = codec.Draft(event, f"library-{sequence}", self.session.now, "/test", "author")
+        head = self.library[-1].head if self.library else None
+        batch = codec.write_library(TENANT, SEGMENTS, head, [draft])
+        self.library.append(codec.read(batch.messages[0].payload, sequence))
+        return sequence
+
+    # What a session goes through
+
+    def submit(self, text: str, **inputs: JsonValue) -> str:
+        """Submit a turn, and fix the prompt of its call; gives the call."""
+        self.session = self.session.later(SubmitTurn(text, POLICIES, self.graph, inputs=inputs))
+        people = inputs.get("people")
+        held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
+        mood, room = inputs.get("mood"), inputs.get("room")
+        self.knows(asked=self.last, text=text, mood=mood, people=held, room=room)
+        self.session = self.session.later(claiming())
+        return self.fix()
+
+    def fix(self) -> str:
+        """Record the prompt that the open turn's call has now."""
+        state = self.session.opened
+        wanted = Call("reply", CALL.model, CALL.provider, codec.rfc3339(self.session.now))
+        asked = replace(wanted, inputs=self.inputs)
+        found = segments_wanted(self.material, state, asked)
+        asked = replace(asked, gathered=Gathered({each: self.given(each) for each in found}))
+        named = needs(self.material, state, asked)
+        if named.older:
+            state = fold_whole(self.session.events) or state
+            named = needs(self.material, state, asked)
+        texts = fetched(named, self.session.events, {"persona": self.persona})
+        made = assemble(self.material, state, asked, texts)
+        attempt = attempt_of(self.session.opened)
+        fixing = FixContext(attempt, asked.model, {}, made.manifest)
+        self.calls[attempt.call] = self.world
+        self.session = self.session.later(fixing)
+        if self.world.note is not None:
+            self.knows(note=None, told=self.last)
+        return attempt.call
+
+    @property
+    def inputs(self) -> dict[str, JsonValue]:
+        """What the open turn brought along."""
+        event = self.session.events[self.world.asked - 1].event
+        return dict(getattr(event, "inputs", {}))
+
+    def given(self, want: Wanted) -> tuple[Picked, ...]:
+        """Give what the library has of what a call wants."""
+        shelf = sorted(self.world.shelf.items())
+        return tuple(held.picked(n) for n, held in shelf if held.active and held.meant(want))
+
+    def answer(self, reply: str) -> None:
+        """Answer the open turn."""
+        turn = self.session.opened.submitted
+        self.session = self.session.later(answering(reply))
+        settled = [each.sequence for each in self.session.events if _completes(each)]
+        told = Told(self.world.text, reply, settled[-1])
+        self.knows(turns={**self.world.turns, turn: told})
+
+    def mark(self, turn: int) -> None:
+        """Exclude a turn, or restore it."""
+        told = self.world.turns[turn]
+        self.session = self.session.later(RestoreTurn(turn) if told.excluded else ExcludeTurn(turn))
+        told = replace(told, excluded=not told.excluded, marked=self.last)
+        self.knows(turns={**self.world.turns, turn: told})
+
+    def redact(self, turn: int, replacement: str) -> None:
+        """Withhold a reply, unless that was done before."""
+        told = self.world.turns[turn]
+        if told.redacted:
+            return
+        self.session = self.session.later(RedactReply(turn, "because", "operator", replacement))
+        told = replace(told, reply=replacement, redacted=self.last)
+        self.knows(turns={**self.world.turns, turn: told})
+        if turn == max(self.world.turns):
+            self.knows(note=self.last)
+
+    def wander(self, choice: str) -> None:
+        """End the dialogue and choose how to go on."""
+        self.session = self.session.later(SendSignal("understood", self.graph))
+        self.session = self.session.later(RecordChoice(choice, self.graph))
+        chosen, arrived = self.last - 1, self.last
+        phase = {"red": "talk", "blue": "walk"}[choice]
+        self.knows(phase=(phase, arrived), choices=(*self.world.choices, (choice, chosen)))
+
+
+def written(text: str, tier: int) -> SegmentText:
+    """Say what an event of the library says of a text."""
+    return SegmentText(digest=digest_of(text), characters=len(text), tier=tier)
+
+
+def _completes(recorded: Recorded) -> bool:
+    return isinstance(recorded.event, TurnCompleted)

@@ -1,0 +1,71 @@
+"""What a generator knows of a session that it leads: its turns, its library, what comes next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from turnlog.events.content import digest_of
+from turnlog.projections.library.picked import Picked, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A turn, and the sequences of what was done to it."""
+
+    text: str
+    reply: str
+    completed: int | None = None
+    excluded: bool = False
+    marked: int | None = None
+    redacted: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A segment, and the library's sequences of what was done to it."""
+
+    ref: str | None
+    tier: int
+    text: str
+    active: bool = True
+    version: int = 1
+    written: int = 0
+    switched: int = 0
+
+    @property
+    def scope(self) -> str:
+        """What it is for."""
+        return "npc" if self.ref else "lore"
+
+    def meant(self, want: Wanted) -> bool:
+        """Tell whether a call asks for it."""
+        return (self.scope, self.ref) == (want.scope, want.ref)
+
+    def picked(self, number: int) -> Picked:
+        """Give it as a call is given it."""
+        digest = digest_of(self.text)
+        return Picked(
+            number, self.scope, self.ref, None, self.version, "a", self.tier, "", "normal", digest,
+            self.text,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything the next call follows from, as the generator knows it."""
+
+    turns: Mapping[int, Told] = field(default_factory=dict[int, Told])
+    shelf: Mapping[int, Shelved] = field(default_factory=dict[int, Shelved])
+    phase: tuple[str, int] = ("talk", 2)
+    choices: tuple[tuple[str, int], ...] = ()
+    note: int | None = None
+    """The redaction that the next call is told of."""
+    told: int | None = None
+    """The call that was told of one last."""
+    asked: int = 0
+    """The event of its own turn."""
+    text: str = ""
+    mood: str | None = None
+    people: Mapping[str, int] = field(default_factory=dict[str, int])
+    room: int | None = None

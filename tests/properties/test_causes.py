@@ -1,0 +1,133 @@
+"""The difference of two calls, against a generator that knows what it did between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.parts.expected import Expected, Reasons, expected
+from tests.parts.led import PEOPLE, Led, led_by
+from turnlog.events.manifest import FromSegment
+from turnlog.projections.audit.diff import Change, Diff, diff
+from turnlog.projections.audit.sides import side_of
+
+few = settings(max_examples=40)
+"""A session of a dozen deeds, and every pair of its calls."""
+WORDS = st.text("abc .", min_size=1, max_size=12)
+DEEDS = st.sampled_from(
+    ["talk", "talk", "mark", "mark", "redact", "edit", "switch", "wander", "put"]
+)
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Led:
+    """Draw a session and lead it."""
+    led = Led(led_by())
+    led.put(1, "The sea is near.")
+    led.put(2, "She hums.", "npc.a", 0)
+    led.put(3, "She lies.", "npc.a", 2)
+    talk(draw, led)
+    for deed in draw(st.lists(DEEDS, min_size=4, max_size=14)):
+        done(draw, led, deed)
+    talk(draw, led)
+    return led
+
+
+def done(draw: st.DrawFn, led: Led, deed: str) -> None:
+    turns, shelf = sorted(led.world.turns), sorted(led.world.shelf)
+    match deed:
+        case "talk":
+            talk(draw, led)
+        case "mark":
+            led.mark(draw(st.sampled_from(turns)))
+        case "redact":
+            led.redact(draw(st.sampled_from(turns)), f"(withheld {draw(WORDS)})")
+        case "edit":
+            led.edit(draw(st.sampled_from(shelf)), draw(WORDS))
+        case "switch":
+            led.switch(draw(st.sampled_from(shelf)))
+        case "put":
+            ref = draw(st.none() | st.sampled_from(PEOPLE))
+            led.put(len(shelf) + 1, draw(WORDS), ref, draw(st.integers(0, 2)))
+        case _:
+            led.wander(draw(st.sampled_from(["red", "blue"])))
+
+
+def talk(draw: st.DrawFn, led: Led) -> None:
+    """Submit a turn with or without inputs, and answer it."""
+    inputs: dict[str, JsonValue] = {}
+    if mood := draw(st.none() | WORDS):
+        inputs["mood"] = mood
+    if met := draw(st.lists(st.sampled_from(PEOPLE), unique=True)):
+        inputs["people"] = [{"npc": npc, "tier": draw(st.integers(0, 2))} for npc in sorted(met)]
+    led.submit(draw(WORDS), **inputs)
+    led.answer(f"re: {draw(WORDS)}")
+
+
+def told(led: Led, before: str, after: str) -> Diff:
+    events = led.session.events
+    return diff(side_of(events, before, led.library), side_of(events, after, led.library))
+
+
+def read(found: Diff) -> Expected:
+    """Bring a difference into the generator's words, turn by turn where no reasons are shared."""
+    return {
+        thing: (change.what, reasons(change)) for change in found.changes for thing in of(change)
+    }
+
+
+def reasons(change: Change) -> Reasons:
+    return frozenset((each.what, by.sequence) for each in change.because for by in each.by)
+
+
+def of(change: Change) -> Iterator[tuple[str, ...]]:
+    if change.first is not None and change.last is not None:
+        yield from (("turn", str(turn)) for turn in range(change.first, change.last + 1))
+        return
+    part = change.after or change.before
+    assert part
+    source = part.source
+    number = [str(source.segment)] if isinstance(source, FromSegment) else []
+    yield (change.layer, *number)
+
+
+def run_together(wanted: Expected, found: Diff) -> Expected:
+    """Share the reasons of turns that came, went or changed together."""
+    shared = dict(wanted)
+    for change in found.changes:
+        things = [thing for thing in of(change) if thing[0] == "turn" and thing in wanted]
+        every = frozenset(why for thing in things for why in wanted[thing][1])
+        shared |= {thing: (wanted[thing][0], every) for thing in things}
+    return shared
+
+
+@few
+@given(sessions(), st.data())
+def test_every_difference_of_two_calls_has_the_cause_that_the_generator_knows(
+    led: Led, data: st.DataObject
+) -> None:
+    calls = sorted(led.calls, key=lambda call: int(call.split(".")[0]))
+    for before in data.draw(st.lists(st.sampled_from(calls), min_size=1, max_size=3)):
+        after = data.draw(st.sampled_from(calls))
+        found = told(led, before, after)
+        wanted = expected(led, before, after)
+        assert read(found) == run_together(wanted, found)
+        assert found.same == (not found.changes)
+
+
+@few
+@given(sessions())
+def test_where_prompts_agree_is_what_the_later_call_recorded_of_it(led: Led) -> None:
+    calls = sorted(led.calls, key=lambda call: int(call.split(".")[0]))
+    for before, after in pairwise(calls):
+        found, recorded = told(led, before, after), side_of(led.session.events, after)
+        prefix = recorded.manifest.prefix
+        assert prefix
+        assert (found.prefix.messages, found.prefix.tokens) == (prefix.messages, prefix.tokens)
+        ended_by = found.prefix.change
+        assert (ended_by is None) == (prefix.ended_by is None)
+        assert ended_by is None or found.changes[ended_by].layer == found.prefix.ended_by
