@@ -60,7 +60,7 @@ class GatewaySettings(Process):
     body_limit: Annotated[int, Field(ge=1024)] = 262_144
     """Bytes a request body may have."""
     import_limit: Annotated[int, Field(ge=1024)] = 8 * 1024 * 1024
-    """The same for an import of segments, which is taken whole or not at all."""
+    """The same for an import of segments, and for the folder of a blueprint that is supposed."""
     body_seconds: Seconds = 10.0
     """Seconds a client may take to send it, and as many for the head before it."""
     keep_alive: Seconds = 15.0

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from turnlog.projections.audit.whatif.redone import Prompt, Redone
 from turnlog.projections.audit.whatif.standing import Altered, How
 
-WORST = 20
+WORST: Final = 20
 """Calls that are told one by one."""
+_What = tuple[str, How, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class RefusedOften:
     """One reason for which calls could not be made, with an example."""
 
     code: str
+    field: str
+    """What is at fault, dotted; empty where it is nothing in particular."""
     calls: int
     first: str
     """The first of these calls."""
@@ -80,6 +84,51 @@ class Account:
         cut = sum(each.pieces for each in self.altered if each.how == "cut")
         lost = self.before.prefix - self.after.prefix
         return self.calls - self.again, cut, lost, self.after.tokens - self.before.tokens
+
+
+def together(accounts: Iterable[Account]) -> Account:
+    """Add up the accounts of many sessions; no call is told by itself."""
+    held = tuple(accounts)
+    return Account(
+        calls=sum(each.calls for each in held),
+        again=sum(each.again for each in held),
+        same=sum(each.same for each in held),
+        before=_sides([each.before for each in held]),
+        after=_sides([each.after for each in held]),
+        altered=tuple(_altered_in_all(each.altered for each in held)),
+        refused=tuple(_refused_in_all(each.refused for each in held)),
+        worst=(),
+    )
+
+
+def _sides(sides: list[Side]) -> Side:
+    models = Counter[str]()
+    for side in sides:
+        models.update(side.models)
+    return Side(
+        tokens=sum(side.tokens for side in sides),
+        largest=max((side.largest for side in sides), default=0),
+        prefix=sum(side.prefix for side in sides),
+        models=dict(models),
+        counters=tuple(sorted({name for side in sides for name in side.counters})),
+    )
+
+
+def _altered_in_all(all_of: Iterable[tuple[AlteredOften, ...]]) -> Iterable[AlteredOften]:
+    calls, size = Counter[_What](), Counter[_What]()
+    for each in (one for some in all_of for one in some):
+        calls[each.layer, each.how, each.rule] += each.calls
+        size[each.layer, each.how, each.rule] += each.pieces
+    for what, number in size.most_common():
+        yield AlteredOften(*what, calls[what], number)
+
+
+def _refused_in_all(all_of: Iterable[tuple[RefusedOften, ...]]) -> Iterable[RefusedOften]:
+    found: dict[tuple[str, str], RefusedOften] = {}
+    for each in (one for some in all_of for one in some):
+        before = found.get((each.code, each.field), replace(each, calls=0))
+        found[each.code, each.field] = replace(before, calls=before.calls + each.calls)
+    yield from sorted(found.values(), key=lambda each: -each.calls)
 
 
 def account(redone: Iterable[Redone]) -> Account:
@@ -133,16 +182,15 @@ def _side(prompts: list[Prompt]) -> Side:
 
 
 def _altered(calls: Iterable[Redone]) -> Iterable[AlteredOften]:
-    held = Counter[tuple[str, How, str | None]]()
-    size = Counter[tuple[str, How, str | None]]()
+    held, size = Counter[_What](), Counter[_What]()
     for each in calls:
-        found = Counter[tuple[str, How, str | None]]()
+        found = Counter[_What]()
         for one in each.altered:
             found[one.layer, one.how, one.rule] += pieces(one)
         held.update(found.keys())
         size.update(found)
-    for (layer, how, rule), number in size.most_common():
-        yield AlteredOften(layer, how, rule, held[layer, how, rule], number)
+    for what, number in size.most_common():
+        yield AlteredOften(*what, held[what], number)
 
 
 def _refused(calls: Iterable[Redone]) -> Iterable[RefusedOften]:
@@ -150,4 +198,4 @@ def _refused(calls: Iterable[Redone]) -> Iterable[RefusedOften]:
     often = Counter((why.code, why.field or "") for _, why in refused)
     for (code, field), number in often.most_common():
         call, why = next(p for p in refused if (p[1].code, p[1].field or "") == (code, field))
-        yield RefusedOften(code, number, call, why.detail)
+        yield RefusedOften(code, field, number, call, why.detail)

@@ -1,0 +1,132 @@
+"""Pins: which texts the sessions that are still open are made from, and how many are of each.
+
+A closed session makes no call any more, so it counts for nothing here. Prompt files count where
+they were pinned since the session was last moved to another version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import (
+    ColumnElement,
+    Label,
+    Select,
+    and_,
+    exists,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    union_all,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from turnlog.events.content import Digest
+from turnlog.projections.store.selecting import of_tenant
+from turnlog.projections.store.tables import PROMPTS, SESSIONS
+from turnlog.projections.store.texts import storable
+
+What = Literal["blueprint", "cartridge", "memory", "prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A text that open sessions of a blueprint are pinned to."""
+
+    blueprint: str
+    what: What
+    version: int | None
+    """Of a blueprint."""
+    provider: str | None
+    """Of a prompt file: for which it was resolved."""
+    layer: str | None
+    """And for which layer."""
+    path: str | None
+    """And where it was found."""
+    digest: Digest
+    sessions: int
+    """How many."""
+
+
+async def pins(
+    connection: AsyncConnection, tenant: str, blueprint: str | None = None
+) -> tuple[Pin, ...]:
+    """Give every pin of open sessions, those of a blueprint or of all, the most used first."""
+    live = and_(of_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
+    if blueprint is not None:
+        live = and_(live, SESSIONS.c.blueprint == storable(blueprint))
+    found = union_all(
+        _own("blueprint", SESSIONS.c.blueprint_digest, live),
+        _own("cartridge", SESSIONS.c.cartridge, live),
+        _own("memory", SESSIONS.c.memory, live),
+        _prompts(live),
+    )
+    rows = [Pin(**row) for row in (await connection.execute(found)).mappings()]
+    return tuple(sorted(rows, key=_order))
+
+
+def pinned_to(digest: Digest) -> ColumnElement[bool]:
+    """Match the rows of sessions that are pinned to a text, whatever it is to them."""
+    own = (SESSIONS.c.blueprint_digest, SESSIONS.c.cartridge, SESSIONS.c.memory)
+    prompt = exists().where(_in_force(), PROMPTS.c.digest == digest)
+    return or_(*(column == digest for column in own), prompt)
+
+
+def _order(pin: Pin) -> tuple[str, str, str, str, int, str]:
+    place = (pin.blueprint, pin.what, pin.layer or "", pin.provider or "")
+    return (*place, -pin.sessions, pin.digest)
+
+
+def _own(
+    what: What, digest: ColumnElement[str], live: ColumnElement[bool]
+) -> Select[*tuple[Any, ...]]:
+    """Count what the row of a session names itself."""
+    version = SESSIONS.c.blueprint_version if what == "blueprint" else null()
+    groups = [SESSIONS.c.blueprint, digest, *([version] if what == "blueprint" else [])]
+    return (
+        select(
+            SESSIONS.c.blueprint,
+            literal(what).label("what"),
+            version.label("version"),
+            *_named("provider", "layer", "path"),
+            digest.label("digest"),
+            func.count().label("sessions"),
+        )
+        .where(live, digest.is_not(None))
+        .group_by(*groups)
+    )
+
+
+def _named(*names: str) -> list[Label[None]]:
+    return [null().label(name) for name in names]
+
+
+def _prompts(live: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
+    rows = PROMPTS.c
+    named = (rows.provider, rows.layer, rows.path, rows.digest)
+    return (
+        select(
+            SESSIONS.c.blueprint,
+            literal("prompt").label("what"),
+            null().label("version"),
+            *named,
+            func.count().label("sessions"),
+        )
+        .join(PROMPTS, _in_force())
+        .where(live)
+        .group_by(SESSIONS.c.blueprint, *named)
+    )
+
+
+def _in_force() -> ColumnElement[bool]:
+    """Join a session with the prompt files it is pinned to now."""
+    rows = PROMPTS.c
+    return and_(
+        rows.build == SESSIONS.c.build,
+        rows.tenant == SESSIONS.c.tenant,
+        rows.session == SESSIONS.c.session,
+        rows.pinned_in > SESSIONS.c.blueprint_in,
+    )

@@ -1,0 +1,1 @@
+"""What if: a change is brought along, asked about, and shown."""

@@ -1,0 +1,37 @@
+"""A folder of a blueprint as it is sent along: every text in it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.source import BLUEPRINT_FILE
+from turnlog.services.gateway.payloads.what_if import FolderForm
+from turnlog.services.runtime.files import MAX_BYTES
+
+
+def brought(folder: Path) -> FolderForm:
+    """Read a blueprint's folder; raises `Refused` where there is none."""
+    folder = folder.resolve()
+    if not (folder / BLUEPRINT_FILE).is_file():
+        detail = f"there is no {BLUEPRINT_FILE} in {folder}"
+        raise Refused("unknown-blueprint", detail, field="--blueprint", fix="name its folder")
+    return FolderForm(blueprint=folder.name, files=dict(_texts(folder)))
+
+
+def _texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Give texts by their path; what is hidden, no text, or lies elsewhere stays behind."""
+    for file in sorted(folder.rglob("*")):
+        place = file.relative_to(folder)
+        if any(step.startswith(".") for step in place.parts) or not _is_ours(file, folder):
+            continue
+        try:
+            yield place.as_posix(), file.read_bytes().decode()
+        except UnicodeDecodeError:
+            continue
+
+
+def _is_ours(file: Path, folder: Path) -> bool:
+    inside = file.resolve().is_relative_to(folder)
+    return inside and file.is_file() and file.stat().st_size <= MAX_BYTES

@@ -1,0 +1,57 @@
+"""The report as one page that stands alone: no script, no address, nothing to fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Final
+
+from turnlog.services.cli.screens.spelling import counted, money
+from turnlog.services.cli.screens.what_if import change, stands_otherwise
+from turnlog.services.gateway.payloads.what_if import (
+    Begun,
+    Ended,
+    SessionSupposed,
+    SessionUntold,
+)
+
+IN_DETAIL: Final = 200
+"""Sessions whose calls are told too, so that the page can still be opened."""
+
+
+def page(
+    begun: Begun,
+    sessions: Sequence[SessionSupposed],
+    untold: Sequence[SessionUntold],
+    ended: Ended,
+) -> str:
+    """Lay out the report; sessions come with the worst first."""
+    # Takes a moment that only a report should pay
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = files("turnlog.services.cli.supposing").joinpath("page.html").read_text()
+    return environment.from_string(template).render(
+        begun=begun,
+        change=change(begun),
+        sessions=sessions,
+        untold=untold,
+        total=ended,
+        detailed=IN_DETAIL,
+        widest=max((1, *(max(each.before.tokens, each.after.tokens) for each in sessions))),
+        figure="{:,}".format,
+        share=share,
+        counted=counted,
+        money=money,
+        otherwise=stands_otherwise,
+    )
+
+
+def share(after: int, before: int) -> str:
+    """Spell the way from one figure to another; nothing where it is none."""
+    if after == before:
+        return "±0 %"
+    spelt = f"{(after - before) / before:+.0%}" if before else "new"
+    return spelt.replace("-", "−").replace("%", " %")

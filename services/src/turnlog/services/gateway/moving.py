@@ -1,0 +1,153 @@
+"""Versions over HTTP: what open sessions are pinned to, and moving one to another version.
+
+A session is moved to what the files of its blueprint say now, never to something a request
+brings along. That is read, checked against the session and pinned before anything is recorded;
+prompt files are pinned by the next call, as after an opening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import JsonValue
+
+from turnlog.events.content import Digest, digest_of
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.cartridge import Cartridge
+from turnlog.projections.blueprint.faults import FaultyBlueprint
+from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.schema import Blueprint, blueprint_digest, reach
+from turnlog.projections.blueprint.storable import checked_text
+from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.session.commands import MoveBlueprint
+from turnlog.projections.session.moving import misfit
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.store.pins import Pin, pins
+from turnlog.projections.window.material import Material
+from turnlog.services.gateway.caller import AskedBy
+from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.headers import stamp
+from turnlog.services.gateway.payloads.moving import Moved, MoveForm, PinList, PinView
+from turnlog.services.runtime.plugins import check_plugins
+
+router = APIRouter()
+
+
+@router.get("/v1/pins", summary="What open sessions are pinned to")
+async def list_pins(
+    tenant: Tenant,
+    desk: AtDesk,
+    blueprint: Annotated[str | None, Query(description="Of this blueprint only")] = None,
+) -> PinList:
+    """Count open sessions by what they are made from, and say what the files say by now."""
+    wanted = None if blueprint is None else checked_text(blueprint, "blueprint")
+    async with desk.store.reading() as connection:
+        found = await pins(connection, tenant, wanted)
+    return PinList(pins=tuple(_view(desk, pin) for pin in found))
+
+
+def _view(desk: Desk, pin: Pin) -> PinView:
+    return PinView(
+        blueprint=pin.blueprint,
+        what=pin.what,
+        version=pin.version,
+        provider=pin.provider,
+        layer=pin.layer,
+        path=pin.path,
+        digest=pin.digest,
+        sessions=pin.sessions,
+        current=_current(desk, pin),
+    )
+
+
+def _current(desk: Desk, pin: Pin) -> bool | None:
+    """Tell whether a session opened now would be pinned to it; none where that depends."""
+    try:
+        if pin.what == "blueprint":
+            return blueprint_digest(desk.library.get(pin.blueprint)) == pin.digest
+        if pin.path is None or pin.path.startswith("source:"):
+            return None
+        text = desk.library.files(pin.blueprint).files.text(pin.path, "path")
+    except Refused:
+        return False
+    return text is not None and digest_of(text) == pin.digest
+
+
+@router.post("/v1/sessions/{session}/blueprint", summary="Move to another version")
+async def move_blueprint(
+    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: MoveForm | None = None
+) -> Moved:
+    """Let a session go on by what the files of its blueprint say now, from its next call on."""
+    given = form or MoveForm()
+
+    async def choose(state: SessionState | None) -> MoveBlueprint:
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="session")
+        return await _move(desk, state, given.digest)
+
+    done = await desk.sessions.act(asked.tenant, session, choose, asked.by, asked.command(given))
+    sequence = done.memo.sequence if done.memo else done.state.head.sequence
+    stamp(response, sequence)
+    return Moved(
+        session=session,
+        sequence=sequence,
+        moved=bool(done.events or done.memo),
+        blueprint=done.state.blueprint.name,
+        version=done.state.blueprint.version,
+        digest=done.state.blueprint.digest,
+    )
+
+
+async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> MoveBlueprint:
+    blueprint = desk.library.get(state.blueprint.name)
+    check_plugins(blueprint)
+    if expected not in {None, blueprint_digest(blueprint)}:
+        detail = f"the files are version {blueprint.version}, {blueprint_digest(blueprint)}"
+        fix = "look at it, then ask again"
+        raise Refused("blueprint-changed", detail, field="digest", fix=fix)
+    attributes, cartridge = _read(desk, blueprint, state.attributes)
+    policy = desk.library.memory_policy(blueprint)
+    leaving = await desk.blueprints.load(state)
+    material = Material(blueprint, cartridge or {}, policy.policy if policy else None)
+    pin, tenant = desk.blueprints, state.tenant
+    return MoveBlueprint(
+        await pin.pin(tenant, blueprint),
+        reach(blueprint),
+        attributes,
+        blueprint.profiles,
+        leaving.phases,
+        material.phases,
+        None if cartridge is None else await pin.pin_cartridge(tenant, cartridge),
+        await pin.pin_memory(tenant, policy.policy) if policy else None,
+        policy.warnings if policy else (),
+        stale=_stale(desk, blueprint, state, attributes),
+    )
+
+
+def _read(
+    desk: Desk, blueprint: Blueprint, given: Mapping[str, JsonValue]
+) -> tuple[dict[str, JsonValue], Cartridge | None]:
+    """Read what attributes lead to; raises `Refused` where the session has none that fit."""
+    try:
+        attributes = checked_values(blueprint.attributes, given, "attributes")
+        return attributes, desk.library.cartridge(blueprint, attributes)
+    except FaultyBlueprint:
+        raise
+    except Refused as refused:
+        raise misfit(refused.detail, refused.field or "attributes", refused.fix) from None
+
+
+def _stale(
+    desk: Desk, blueprint: Blueprint, state: SessionState, attributes: Mapping[str, JsonValue]
+) -> bool:
+    """Tell whether prompt files say something else by now; refuses where one must be there."""
+    layers = {name: each for name, each in blueprint.layers.items() if isinstance(each, FileLayer)}
+    stale = False
+    for provider, pinned in state.prompts.items():
+        found = desk.library.prompt_files(blueprint, layers, provider, attributes)
+        now = {name: digest_of(text) for name, (_, text) in found.items()}
+        was = {n: file.digest for n, file in pinned.items() if not file.path.startswith("source:")}
+        stale = stale or now != was
+    return stale

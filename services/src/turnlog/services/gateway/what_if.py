@@ -1,0 +1,159 @@
+"""What if, over HTTP: recorded calls, assembled again under a change that nobody made.
+
+A folder cannot travel by its name, so its files come in the body. The answer is a line a session,
+sent as each is done, so that it is a sign of progress too; a session that cannot be told has a
+line of its own and stops no other. Nothing is written, and no model is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import Response, StreamingResponse
+
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.session import BlueprintMoved, SessionOpened
+from turnlog.projections.audit.whatif.account import Account, account, together
+from turnlog.projections.audit.whatif.change import Change
+from turnlog.projections.audit.whatif.redone import what_if
+from turnlog.projections.blueprint.schema import blueprint_digest
+from turnlog.projections.store.listing import Wanted, sessions
+from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.headers import NDJSON
+from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.what_if import (
+    Begun,
+    Ended,
+    Line,
+    SessionSupposed,
+    SessionUntold,
+    SupposedBlueprint,
+    WhatIfForm,
+)
+from turnlog.services.gateway.supposing import call_view, figures
+from turnlog.services.runtime.blueprint_files import BlueprintFiles
+from turnlog.services.runtime.files import Brought
+from turnlog.services.runtime.installed import installed
+from turnlog.services.runtime.plugins import check_plugins
+from turnlog.services.runtime.prices import PriceTable
+from turnlog.services.runtime.records import Record, Records
+from turnlog.services.runtime.vocabularies import ready
+
+router = APIRouter()
+
+PATH: Final = "/v1/what-if"
+_PAGE: Final = 500
+
+
+@router.post(
+    PATH,
+    response_model=Line,
+    response_class=Response,
+    responses={200: {"content": {NDJSON: {}}}},
+    summary="What if the blueprint, the budget or the model were another",
+)
+async def ask_what_if(tenant: Tenant, desk: AtDesk, form: WhatIfForm) -> StreamingResponse:
+    """Assemble recorded calls again under a change; a line a session, and one of all together."""
+    change = await _change(desk, form)
+    named = tuple(dict.fromkeys(form.sessions or await _all(desk, tenant, change)))
+    return StreamingResponse(_lines(desk, tenant, form, change, named), media_type=NDJSON)
+
+
+async def _change(desk: Desk, form: WhatIfForm) -> Change:
+    """Read what is supposed; raises `FaultyBlueprint` with every fault of it."""
+    if form.blueprint is None:
+        if form.budget is None and form.model is None:
+            fix = "bring a blueprint, or name a budget or a model"
+            raise Refused("invalid", "nothing is supposed", field="blueprint", fix=fix)
+        return Change(desk.library, None, form.budget, form.model, desk.settings.model)
+    files = BlueprintFiles(Brought(form.blueprint.blueprint, form.blueprint.files))
+    blueprint = files.blueprint()
+    check_plugins(blueprint)
+    await ready(blueprint)
+    return Change(files, blueprint, form.budget, form.model, desk.settings.model)
+
+
+async def _all(desk: Desk, tenant: str, change: Change) -> Sequence[str]:
+    """Name all sessions, or those of the blueprint that is brought along."""
+    wanted = Wanted(blueprint=change.blueprint.blueprint if change.blueprint else None)
+    named: list[str] = []
+    before: int | None = None
+    while True:
+        async with desk.store.reading() as connection:
+            page = await sessions(connection, tenant, wanted, limit=_PAGE, before=before)
+        named += [row.session for row in page.sessions]
+        before = page.before
+        if before is None:
+            return named
+
+
+async def _lines(
+    desk: Desk, tenant: str, form: WhatIfForm, change: Change, named: Sequence[str]
+) -> AsyncGenerator[bytes]:
+    yield _line(_begun(form, change, len(named)))
+    prices, accounts = await desk.prices.table(), list[Account]()
+    async with aclosing(_told(desk, tenant, change, named, prices)) as told:
+        async for line, found in told:
+            accounts += [found] if found else []
+            yield _line(line)
+    total = figures(together(accounts), prices)
+    told_of = len(accounts)
+    yield _line(Ended(**total, sessions=told_of, untold=len(named) - told_of))
+
+
+async def _told(
+    desk: Desk, tenant: str, change: Change, named: Iterable[str], prices: PriceTable
+) -> AsyncGenerator[tuple[SessionSupposed | SessionUntold, Account | None]]:
+    for session in named:
+        try:
+            record = await Records(desk.sessions).whole(tenant, session)
+            # A long session takes seconds, in which others are to be answered
+            found = await asyncio.to_thread(_account, record, change)
+        except (Corrupt, Refused) as error:
+            yield _untold(session, error), None
+        else:
+            yield _session(session, record, found, prices), found
+
+
+def _account(record: Record, change: Change) -> Account:
+    return account(what_if(record.events, record.blobs, installed(), change))
+
+
+def _session(session: str, record: Record, found: Account, prices: PriceTable) -> SessionSupposed:
+    said = (each.event for each in reversed(record.events))
+    made = next(each for each in said if isinstance(each, SessionOpened | BlueprintMoved))
+    return SessionSupposed(
+        **figures(found, prices),
+        session=session,
+        sequence=record.events[-1].sequence,
+        blueprint=made.blueprint.name,
+        version=made.blueprint.version,
+        worst=tuple(call_view(each) for each in found.worst),
+        badness=found.badness,
+    )
+
+
+def _untold(session: str, error: Corrupt | Refused) -> SessionUntold:
+    match error:
+        case Refused(code=code, detail=detail):
+            return SessionUntold(session=session, code=code, detail=detail)
+        case Corrupt():
+            return SessionUntold(session=session, code="corrupt", detail=str(error))
+
+
+def _begun(form: WhatIfForm, change: Change, number: int) -> Begun:
+    supposed = change.blueprint
+    blueprint = supposed and SupposedBlueprint(
+        blueprint=supposed.blueprint,
+        version=supposed.version,
+        digest=blueprint_digest(supposed),
+    )
+    return Begun(sessions=number, blueprint=blueprint, budget=form.budget, model=form.model)
+
+
+def _line(answer: Answer) -> bytes:
+    return answer.model_dump_json().encode() + b"\n"
