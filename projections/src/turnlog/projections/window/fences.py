@@ -8,7 +8,7 @@ indented by one blank. Nothing else is ever changed.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
 from unicodedata import category, normalize
@@ -22,6 +22,8 @@ _UNSEEN_ASCII: Final = dict.fromkeys((*range(0x21), 0x7F))
 """The same within ASCII, which most lines are."""
 
 
+# Layers are few, and their fences are written at every step of every call
+@lru_cache(1_024)
 def fence(template: str, layer: str) -> str:
     """Write the fence of a layer."""
     return template.replace("{LAYER}", layer.upper()).replace("{layer}", layer)

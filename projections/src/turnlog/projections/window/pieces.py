@@ -6,7 +6,7 @@ or put it back, and the record can say which. A block is a layer's pieces in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -69,13 +69,13 @@ class Block:
     form: Form
     pieces: tuple[Piece, ...]
 
-    @cached_property
+    @property
     def standing(self) -> tuple[Piece, ...]:
         """The pieces that stand in the prompt."""
         return tuple([piece for piece in self.pieces if piece.text])
 
-    @cached_property
-    def led_in(self) -> tuple[tuple[Piece, str], ...]:
+    @property
+    def led_in(self) -> Sequence[tuple[Piece, str]]:
         """The pieces that stand, the first of every item with its heading."""
         led: list[tuple[Piece, str]] = []
         shown = -1
@@ -84,7 +84,7 @@ class Block:
             heading = item.heading if item and item.place != shown else ""
             led.append((piece, heading + self.form.segments_between if heading else ""))
             shown = item.place if item else shown
-        return tuple(led)
+        return led
 
     @cached_property
     def content(self) -> str:
@@ -92,7 +92,7 @@ class Block:
         stand = [before + piece.text for piece, before in self.led_in]
         return self.form.segments_between.join(stand)
 
-    @cached_property
+    @property
     def fenced(self) -> str:
         """The same with its fences; nothing where it says nothing."""
         text, form = self.content, self.form

@@ -57,18 +57,17 @@ def stretches(slot: LayerSlot) -> Iterator[Stretch]:
     """Set the pieces of a message that stand one behind the other."""
     form, joint = slot.form, ""
     for block in slot.blocks:
-        standing = block.standing
-        for piece, before in block.led_in:
-            first = piece is standing[0]
-            outer = joint + opening(form, block.layer) if first else form.segments_between
-            after = closing(form, block.layer) if piece is standing[-1] else ""
+        standing = block.led_in
+        for place, (piece, before) in enumerate(standing):
+            outer = form.segments_between if place else joint + opening(form, block.layer)
+            after = closing(form, block.layer) if piece is standing[-1][0] else ""
             yield Stretch(block, piece, outer + before, after)
         joint = form.between if standing else joint
 
 
 def message(slot: LayerSlot) -> str:
     """Give the whole text of a message: what its stretches say, without setting them apart."""
-    return slot.form.between.join([block.fenced for block in slot.blocks if block.fenced])
+    return slot.form.between.join(filter(None, [block.fenced for block in slot.blocks]))
 
 
 def on_block(plan: Plan, layer: str, change: Callable[[Block], Block]) -> Plan:

@@ -130,21 +130,25 @@ def _reached(before: Prompt, now: Prompt) -> Reached:
     """Compare part by part, and runs turn by turn without taking them apart."""
     messages = 0
     for place, (was, stands) in enumerate(zip(before.parts, now.parts, strict=False)):
-        match was.source, stands.source:
-            case FromTurns() as then, FromTurns() as run if then.first == run.first:
-                turns = range(run.first, min(then.last, run.last) + 1)
-                turn, said = _known(turns, before.turns, before.since or 0)
-                messages += said
-                if not then.last == run.last == turn - 1:
-                    return Reached(place, turn, messages)
-            case (FromTurns(), _) | (_, FromTurns()):
+        then, run = _run(was), _run(stands)
+        if then is None and run is None:
+            mark = before.mark(place)
+            if mark.digest is None or mark != now.mark(place):
                 return Reached(place, 0, messages)
-            case _:
-                mark = before.mark(place)
-                if mark.digest is None or mark != now.mark(place):
-                    return Reached(place, 0, messages)
-                messages += mark.opens
+            messages += mark.opens
+        elif then and run and then.first == run.first:
+            turns = range(run.first, min(then.last, run.last) + 1)
+            turn, said = _known(turns, before.turns, before.since or 0)
+            messages += said
+            if not then.last == run.last == turn - 1:
+                return Reached(place, turn, messages)
+        else:
+            return Reached(place, 0, messages)
     return Reached(min(len(before.parts), len(now.parts)), 0, messages)
+
+
+def _run(part: Part) -> FromTurns | None:
+    return part.source if type(part.source) is FromTurns else None
 
 
 def _known(run: range, turns: Turns, since: int) -> tuple[int, int]:
