@@ -7,9 +7,11 @@ from typing import Final
 
 from pydantic import JsonValue, TypeAdapter
 
+from turnlog.projections.audit.diff import Diff
 from turnlog.projections.audit.why import Why
 from turnlog.services.cli.console import answers, print_json
 from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.screens.diff import diff_screen
 from turnlog.services.cli.screens.why import why_screen
 from turnlog.services.cli.show import Form
 from turnlog.services.gateway.payloads.prompts import PromptView
@@ -44,3 +46,14 @@ def plain(found: Explained) -> JsonValue:
     rest = {k: v for k, v in prompt.items() if k not in left} if isinstance(prompt, dict) else {}
     own = told["why"]
     return {**own, **rest} if isinstance(own, dict) else rest
+
+
+async def show_diff(
+    reader: Reader, session: str, calls: tuple[str, str], other: str | None, form: Form
+) -> None:
+    """Show what differs between two calls."""
+    found = await reader.diff(session, calls, other)
+    if form == "json":
+        print_json(TypeAdapter(Diff).dump_python(found, mode="json"))
+    else:
+        answers().print(diff_screen(found))

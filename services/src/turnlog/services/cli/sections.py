@@ -60,6 +60,7 @@ SECTIONS: Final = (
             Command("references", remembering.references),
             Command("prompt", reading.prompt),
             Command("why", explaining.why),
+            Command("diff", explaining.diff),
             Command("tail", watching.tail),
             Command("replay", watching.replay),
         ),

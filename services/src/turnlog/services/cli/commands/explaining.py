@@ -41,6 +41,26 @@ def why(
     reading(asked, lambda reader: explain(reader, session, which, output))
 
 
+def diff(
+    session: Session,
+    before: Annotated[str, typer.Argument(metavar="A", help="A call: 3.1 is turn 3, call 1.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The call it is compared with.")],
+    other: Annotated[
+        str | None,
+        typer.Option("--other", metavar="SESSION", help="Where B is a call of another session."),
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Say what differs between two calls: each part that came, went or changed, and what did it."""
+    from turnlog.services.cli.explaining import show_diff
+
+    asked, calls = Asked(url, data_dir, tenant), (before, after)
+    reading(asked, lambda reader: show_diff(reader, session, calls, other, output))
+
+
 def withheld(
     session: Session,
     turn: Turn,

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from turnlog.events import codec
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
+from turnlog.projections.audit.diff import Diff
 from turnlog.projections.audit.why import Why
 from turnlog.services.cli.reader.frames import frames
 from turnlog.services.cli.reader.refusals import checked, reaching
@@ -110,6 +111,12 @@ class Reader:
         """Explain a turn, `3`, or one of its calls, `3.1`."""
         what = "turns" if which.isdecimal() else "calls"
         return await self._get(Why, f"/v1/sessions/{session}/{what}/{which}/why")
+
+    async def diff(self, session: str, calls: tuple[str, str], other: str | None) -> Diff:
+        """Give what differs between two calls, the second of another session where one is named."""
+        before, after = calls
+        path = f"/v1/sessions/{session}/calls/{before}/diff/{after}"
+        return await self._get(Diff, path, {"other": other})
 
     async def verify(self, session: str) -> VerifyView:
         """Check a session's record."""

@@ -1,0 +1,48 @@
+"""Differences over HTTP: two calls, of one session or of two of a tenant's.
+
+It is computed from the events of both sessions and of the library, and holds no text; what either
+call was sent stands behind its own route.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from turnlog.events.ids import ID
+from turnlog.projections.audit.diff import Diff, diff
+from turnlog.projections.audit.sides import side_of
+from turnlog.services.gateway.desk import AtDesk, Tenant
+from turnlog.services.gateway.headers import stamp
+from turnlog.services.gateway.reasons import library
+
+router = APIRouter()
+
+Other = Annotated[
+    str | None,
+    Query(pattern=f"^{ID}$", description="The session of the second call, where it is another"),
+]
+
+
+@router.get(
+    "/v1/sessions/{session}/calls/{call}/diff/{second}", summary="What differs between two calls"
+)
+async def show_diff(
+    session: str,
+    call: str,
+    second: str,
+    tenant: Tenant,
+    desk: AtDesk,
+    response: Response,
+    other: Other = None,
+) -> Diff:
+    """Give what was added, removed, changed, shrunk or moved, each with its rule and its causes."""
+    events = await desk.sessions.events(tenant, session)
+    others = await desk.sessions.events(tenant, other) if other else events
+    stamp(response, events[-1].sequence)
+    edits = await library(desk, tenant, (*events, *others))
+    left, right = side_of(events, call, edits), side_of(others, second, edits)
+    # Two long sessions take a while, in which others are to be answered
+    return await asyncio.to_thread(diff, left, right)
