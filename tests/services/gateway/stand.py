@@ -48,6 +48,8 @@ from turnlog.services.worker.heartbeat import Heart
 SILENT = tracing("test", None)
 FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
 MODEL = "puppet/one"
+WAITED = (TurnSubmitted.leaf, TurnReleased.leaf)
+"""How the subjects end that workers wait for."""
 
 
 class Holding(Protocol):
@@ -249,6 +251,7 @@ async def answering(held: Holding, store: Store, tenant: str, model: PuppetModel
     )
     async with asyncio.TaskGroup() as turns, aclosing(held.log.follow(tenant, 0, live=True)) as log:
         async for bulk in log:
-            for event in (read(raw.stored, raw.stream_sequence) for raw in bulk):
-                if isinstance(event.event, TurnSubmitted | TurnReleased):
+            for raw in bulk:
+                if raw.subject.endswith(WAITED):
+                    event = read(raw.stored, raw.stream_sequence)
                     turns.create_task(worker.answer(delivery(event)))

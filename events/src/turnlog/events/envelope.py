@@ -55,6 +55,8 @@ class Envelope(BaseModel):
     """Digest of that command's body."""
     traceparent: str | None = None
     """W3C trace context."""
+    copyof: str | None = None
+    """Id of the event it repeats, in the session that this one was forked from."""
     data: dict[str, JsonValue]
     """The event itself."""
 

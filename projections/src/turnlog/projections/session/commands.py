@@ -16,7 +16,7 @@ from turnlog.events.call import Cost, Fault, Timings, Usage
 from turnlog.events.content import Digest
 from turnlog.events.manifest import Manifest
 from turnlog.events.prompt import PromptFile
-from turnlog.events.session import BlueprintRef, Origin
+from turnlog.events.session import BlueprintRef, Origin, SessionOpened
 from turnlog.events.tokens import ToolRequest
 from turnlog.events.turn import Finish
 from turnlog.projections.blueprint.asking import ReferencesSpec
@@ -41,6 +41,14 @@ class OpenSession:
     key: dict[str, str] = field(default_factory=dict[str, str])
     memory: Digest | None = None
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForkSession:
+    """Open a session that goes on from a place in another one."""
+
+    opened: SessionOpened
+    """As its origin was opened, and where it comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +264,7 @@ class EndAttempt:
 
 Command = (
     OpenSession
+    | ForkSession
     | SubmitTurn
     | RecordChoice
     | SendSignal

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import assert_never
 
 from turnlog.events.errors import Refused
-from turnlog.projections.session import calling, moving, phasing, resolving, working
+from turnlog.projections.session import calling, forking, moving, phasing, resolving, working
 from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.commands import (
     CancelTurn,
@@ -23,6 +23,7 @@ from turnlog.projections.session.commands import (
     ExcludeTurn,
     FallBack,
     FixContext,
+    ForkSession,
     MoveBlueprint,
     OpenSession,
     RecordChoice,
@@ -40,8 +41,11 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
     """Give the events a command leads to; raises `Refused` when a rule forbids it."""
     if isinstance(command, OpenSession):
         return calling.open_session(state, command)
+    if isinstance(command, ForkSession):
+        return forking.fork_session(state, command)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
+    forking.whole(state)
     match command:
         case SubmitTurn():
             return calling.submit(state, command)

@@ -88,6 +88,8 @@ def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
         cartridge=event.cartridge,
         memory=event.memory,
         warnings=event.warnings,
+        origin=event.origin,
+        drawn=event.drawn,
     )
     return _remembered(state, recorded)
 

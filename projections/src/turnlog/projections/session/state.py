@@ -16,9 +16,9 @@ from pydantic import JsonValue, TypeAdapter
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Head
 from turnlog.events.prompt import PromptFile
-from turnlog.events.session import BlueprintRef
+from turnlog.events.session import BlueprintRef, Origin
 
-FOLD_VERSION: Final = 5
+FOLD_VERSION: Final = 6
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
 MOST_RECENT: Final = 512
 """Turns kept one by one at the most, and shown by any view but one of the whole history."""
@@ -247,6 +247,10 @@ class SessionState:
     """What was wrong with the files it is made from."""
     attributes_in: int = 1
     """Sequence of the event that says its attributes: the opening, or the latest move."""
+    origin: Origin | None = None
+    """The session it came from."""
+    drawn: str | None = None
+    """By which session's id variants are drawn, where not by its own."""
 
 
 STATE: Final = TypeAdapter(SessionState)

@@ -18,7 +18,13 @@ def started(recorded: Recorded, event: AttemptStarted) -> Change:
     """Begin the row of an attempt."""
     key = (recorded.tenant, recorded.session, event.turn, event.attempt)
     at = recorded.envelope.time
-    return Put(ATTEMPTS, key, {"call": event.call, "worker": event.worker, "started_at": at})
+    values: Values = {
+        "call": event.call,
+        "worker": event.worker,
+        "started_at": at,
+        "copied": recorded.envelope.copyof is not None,
+    }
+    return Put(ATTEMPTS, key, values)
 
 
 def ended(recorded: Recorded, event: AttemptEnded) -> Change:
@@ -66,16 +72,23 @@ def assembled(recorded: Recorded, event: ContextAssembled) -> Iterator[Change]:
 
 
 def _ledger(turn: int, place: int, parts: Sequence[Part]) -> Values:
-    standing = [part for part in parts if part.kept]
-    cut = [part for part in parts if part.treatment == "dropped"]
+    count = tokens = characters = turns = cut_turns = 0
+    for part in parts:
+        if part.kept:
+            count += 1
+            tokens += part.tokens
+            characters += part.characters
+            turns += _turns(part)
+        if part.treatment == "dropped":
+            cut_turns += _turns(part)
     return {
         "turn": turn,
         "place": place,
-        "parts": len(standing),
-        "tokens": sum(part.tokens for part in standing),
-        "characters": sum(part.characters for part in standing),
-        "turns": sum(_turns(part) for part in standing),
-        "cut_turns": sum(_turns(part) for part in cut),
+        "parts": count,
+        "tokens": tokens,
+        "characters": characters,
+        "turns": turns,
+        "cut_turns": cut_turns,
     }
 
 

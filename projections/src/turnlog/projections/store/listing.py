@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, RowMapping, exists, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.codec import rfc3339
+from turnlog.projections.store.pins import pinned_to
 from turnlog.projections.store.rows import Page, SessionRow
 from turnlog.projections.store.selecting import columns_of, of_session, of_tenant
 from turnlog.projections.store.tables import ATTRIBUTES, SESSIONS
@@ -39,6 +40,12 @@ class Wanted:
     """Something happened in it at or after this moment."""
     redacted: bool | None = None
     """Whether a reply of it was redacted."""
+    origin: str | None = None
+    """The session it came from."""
+    digest: str | None = None
+    """It is pinned to this text, as its blueprint, its cartridge or whatever else."""
+    open: bool | None = None
+    """Whether it may still go on."""
 
 
 async def sessions(
@@ -79,8 +86,14 @@ def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
         conditions.append(_ROWS.blueprint == storable(wanted.blueprint))
     if wanted.since is not None:
         conditions.append(_ROWS.last_at >= rfc3339(wanted.since))
+    if wanted.origin is not None:
+        conditions.append(_ROWS.origin_session == storable(wanted.origin))
     if wanted.redacted is not None:
         conditions.append(_ROWS.redacted.is_(wanted.redacted))
+    if wanted.digest is not None:
+        conditions.append(pinned_to(storable(wanted.digest)))
+    if wanted.open is not None:
+        conditions.append(_ROWS.closed_at.is_(None) == wanted.open)
     return conditions
 
 

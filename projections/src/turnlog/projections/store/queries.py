@@ -87,14 +87,16 @@ async def counts(connection: AsyncConnection, tenant: str) -> Counts:
     still_open = and_(of_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
     # Postgres adds up to a decimal; money is whole.
     known = cast(func.coalesce(func.sum(ATTEMPTS.c.micro_dollars), 0), BigInteger)
-    ended = and_(of_tenant(ATTEMPTS, tenant), ATTEMPTS.c.ended_at.is_not(None))
+    # What a fork has from its origin was paid for there.
+    made = and_(of_tenant(ATTEMPTS, tenant), ATTEMPTS.c.copied.is_(False))
+    ended = and_(made, ATTEMPTS.c.ended_at.is_not(None))
     found = select(
         _counted(SESSIONS, tenant).label("sessions"),
         select(func.count()).where(still_open).scalar_subquery().label("open_sessions"),
         _counted(TURNS, tenant).label("turns"),
         _counted(CALLS, tenant).label("calls"),
         _counted(REDACTIONS, tenant).label("redactions"),
-        select(known).where(of_tenant(ATTEMPTS, tenant)).scalar_subquery().label("micro_dollars"),
+        select(known).where(made).scalar_subquery().label("micro_dollars"),
         select(func.count())
         .where(ended, ATTEMPTS.c.micro_dollars.is_(None))
         .scalar_subquery()

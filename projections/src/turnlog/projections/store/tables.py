@@ -160,8 +160,10 @@ ATTEMPTS: Final = _rows(
     _number("first_token_ms"),
     _number("total_ms"),
     _text("fault"),
+    _flag("copied"),
 )
-"""One row an attempt; null money and null tokens are unknown, never nothing."""
+"""One row an attempt; null money and null tokens are unknown, never nothing. One that
+is `copied` was made, and paid for, in the session that this one was forked from."""
 
 WINDOW_PARTS: Final = _rows(
     "window_parts",
@@ -241,6 +243,7 @@ Index(
 )
 Index("sessions_newest_first", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.opened_position)
 Index("sessions_by_blueprint", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.blueprint)
+Index("sessions_by_origin", SESSIONS.c.build, SESSIONS.c.tenant, SESSIONS.c.origin_session)
 Index(
     "sessions_by_attribute",
     ATTRIBUTES.c.build,

@@ -72,6 +72,7 @@ CONFLICTS: Final = frozenset(
         "segment-taken",
         "session-closed",
         "session-exists",
+        "fork-unfinished",
         "signal-not-offered",
         "turn-open",
     }

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final, TypeVar
-from uuid import uuid4
+from typing import Final
 
 from pydantic import JsonValue
 from rich.text import Text
@@ -24,16 +23,11 @@ from turnlog.services.cli.console import answers, print_json
 from turnlog.services.cli.importing.files import understood
 from turnlog.services.cli.importing.rows import Row
 from turnlog.services.cli.options import Asked
-from turnlog.services.cli.place import service
-from turnlog.services.cli.reader.opened import client
-from turnlog.services.cli.reader.refusals import checked, reaching
 from turnlog.services.cli.screens.segments import changed_line, fault_lines, import_line
+from turnlog.services.cli.sending import Given, sent
 from turnlog.services.cli.show import Form
-from turnlog.services.gateway.payloads.closed import Answer
 from turnlog.services.gateway.payloads.segments import SegmentChanged, SegmentsImported
 
-Given = Mapping[str, JsonValue]
-View = TypeVar("View", bound=Answer)
 _ROW: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
 _READ: Final = "-"
 
@@ -41,13 +35,13 @@ _READ: Final = "-"
 async def add_one(asked: Asked, text: str, form: Given, output: Form) -> None:
     """Add a segment."""
     body = {"content": _text(text), **form}
-    _show(await _sent(asked, "POST", "/v1/segments", body, SegmentChanged), "added", output)
+    _show(await sent(asked, "POST", "/v1/segments", body, SegmentChanged), "added", output)
 
 
 async def edit_one(asked: Asked, segment: int, text: str | None, form: Given, output: Form) -> None:
     """Edit a segment, or switch it."""
     body = {"content": None if text is None else _text(text), **form}
-    done = await _sent(asked, "PATCH", f"/v1/segments/{segment}", body, SegmentChanged)
+    done = await sent(asked, "PATCH", f"/v1/segments/{segment}", body, SegmentChanged)
     _show(done, "is as you asked", output)
 
 
@@ -58,7 +52,7 @@ async def import_all(asked: Asked, files: Sequence[Path], output: Form) -> bool:
         return _told(found.faults, output)
     body: Given = {"segments": [_form(authored) for _, authored in found.segments]}
     try:
-        done = await _sent(asked, "POST", "/v1/segments/import", body, SegmentsImported)
+        done = await sent(asked, "POST", "/v1/segments/import", body, SegmentsImported)
     except Refused as refused:
         fault = _placed(refused, [row for row, _ in found.segments])
         if fault is None:
@@ -69,16 +63,6 @@ async def import_all(asked: Asked, files: Sequence[Path], output: Form) -> bool:
     else:
         answers().print(import_line(done))
     return True
-
-
-async def _sent(asked: Asked, method: str, path: str, body: Given, form: type[View]) -> View:
-    given = {name: value for name, value in body.items() if value is not None}
-    url = service(asked).url
-    async with client(url) as reached:
-        with reaching(url):
-            headers = {"Idempotency-Key": uuid4().hex}
-            answer = checked(await reached.request(method, path, json=given, headers=headers))
-    return form.model_validate_json(answer.content)
 
 
 def _text(text: str) -> str:

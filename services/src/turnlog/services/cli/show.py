@@ -5,7 +5,7 @@ A program gets the HTTP answer as it is, so what is known of one is known of the
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 from rich.console import RenderableType
@@ -17,9 +17,12 @@ from turnlog.services.cli.screens.history import conversation
 from turnlog.services.cli.screens.prompt import prompt_screen, window_screen
 from turnlog.services.cli.screens.segments import segment_screen, segment_table
 from turnlog.services.cli.screens.sessions import session_list, summary
+from turnlog.services.gateway.payloads.calls import CallList
 from turnlog.services.gateway.payloads.closed import Answer
 
 Form = Literal["table", "json"]
+MOST_FORKS: Final = 100
+"""Forks of a session that are shown; `turnlog sessions --origin` lists all."""
 
 
 async def show_sessions(reader: Reader, query: Query, form: Form) -> None:
@@ -28,19 +31,31 @@ async def show_sessions(reader: Reader, query: Query, form: Form) -> None:
     shown(page, session_list(page), form)
 
 
-async def show_session(reader: Reader, session: str, form: Form) -> None:
-    """Show one session with its turns and calls."""
+async def show_session(reader: Reader, session: str, at: int | None, form: Form) -> None:
+    """Show one session with its turns, its calls and what came of it elsewhere."""
     facts, history, calls = (
-        await reader.session(session),
-        await reader.history(session),
-        await reader.calls(session),
+        await reader.session(session, at),
+        await reader.history(session, at),
+        _until(await reader.calls(session), at),
     )
+    forks = (await reader.sessions({"origin": session, "limit": MOST_FORKS})).sessions
     if form == "json":
         print_json(
-            {**_plain(facts), "turns": _plain(history)["turns"], "calls": _plain(calls)["calls"]}
+            {
+                **_plain(facts),
+                "turns": _plain(history)["turns"],
+                "calls": _plain(calls)["calls"],
+                "forks": [_plain(fork) for fork in forks],
+            }
         )
     else:
-        answers().print(summary(facts, history, calls))
+        answers().print(summary(facts, history, calls, forks))
+
+
+def _until(calls: CallList, at: int | None) -> CallList:
+    """Leave out calls that had not been made; of the others it is told what came of them since."""
+    made = tuple(call for call in calls.calls if at is None or call.sequence <= at)
+    return calls.model_copy(update={"calls": made})
 
 
 async def show_history(reader: Reader, session: str, at: int | None, form: Form) -> None:
@@ -50,10 +65,10 @@ async def show_history(reader: Reader, session: str, at: int | None, form: Form)
 
 
 async def show_window(
-    reader: Reader, session: str, call: str | None, at: int | None, form: Form
+    reader: Reader, session: str, call: str | None, at: int | None, clock: str | None, form: Form
 ) -> None:
-    """Show what a call would see."""
-    window = await reader.window(session, call, at)
+    """Show what a call would see, or would have seen."""
+    window = await reader.window(session, call, at, clock)
     shown(window, window_screen(window), form)
 
 

@@ -14,6 +14,7 @@ from turnlog.services.gateway.payloads.asked import TryForm
 
 def trial(
     at: int | None,
+    clock: str | None,
     text: str | None,
     given: Sequence[str],
     call: str | None,
@@ -21,9 +22,10 @@ def trial(
     model: str | None,
 ) -> TryForm:
     """Read what is to be tried; it is always tried now."""
-    if at is not None:
-        fix = "leave out --at, or all of --text, --input, --budget and --model"
-        raise Refused("bad-option", "what is tried is tried now", field="--at", fix=fix)
+    for name, given_too in (("--at", at), ("--clock", clock)):
+        if given_too is not None:
+            fix = f"leave out {name}, or all of --text, --input, --budget and --model"
+            raise Refused("bad-option", "what is tried is tried now", field=name, fix=fix)
     inputs = named_json(given, "--input")
     return TryForm(text=text, inputs=inputs, call=call, budget=budget, model=model)
 

@@ -7,6 +7,7 @@ import json
 import sys
 from contextlib import aclosing
 
+from rich.console import RenderableType
 from rich.text import Text
 
 from turnlog.events.envelope import Recorded
@@ -17,6 +18,7 @@ from turnlog.services.cli.replay.player import Player
 from turnlog.services.cli.replay.scenes import scenes
 from turnlog.services.cli.screens.events import event_line
 from turnlog.services.cli.screens.palette import BAD
+from turnlog.services.cli.screens.prompt import shown_to_model
 from turnlog.services.cli.screens.spelling import one_line
 from turnlog.services.cli.show import Form
 
@@ -46,15 +48,21 @@ def _write(event: Recorded | Unreadable, *, with_session: bool) -> None:
     console.print(line, no_wrap=True, overflow="ellipsis", soft_wrap=whole)
 
 
-async def replay(reader: Reader, session: str, speed: float, *, step: bool) -> None:
-    """Play a session as its user saw it."""
+async def replay(reader: Reader, session: str, speed: float, *, step: bool, prompts: bool) -> None:
+    """Play a session as its user saw it, or with `prompts` as its models did too."""
     console = answers()
     events = [event async for event in reader.events(Wanted(session))]
     if step and not sys.stdin.isatty():
         fix = "leave it out, or run it in a terminal"
         raise Refused("bad-option", "nobody is there to turn the page", field="--step", fix=fix)
     paced = speed if console.is_terminal else 0.0
-    await Player(console, paced, _next_page if step else None).play(scenes(events))
+
+    async def prompt(call: str) -> RenderableType:
+        return shown_to_model(await reader.prompt(session, call))
+
+    turn_page = _next_page if step else None
+    player = Player(console, paced, turn_page, prompt if prompts else None)
+    await player.play(scenes(events, prompts=prompts))
 
 
 async def _next_page() -> None:

@@ -20,7 +20,8 @@ from turnlog.projections.store.rows import SessionRow
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.freshness import read_up_to
 from turnlog.services.gateway.moments import in_utc
-from turnlog.services.gateway.payloads.sessions import ListedSession, SessionPage
+from turnlog.services.gateway.payloads.moving import DIGEST
+from turnlog.services.gateway.payloads.sessions import ListedSession, OriginView, SessionPage
 
 router = APIRouter()
 
@@ -39,6 +40,12 @@ class Filter(BaseModel):
     """Made from this blueprint."""
     since: AwareDatetime | None = None
     """Something happened in it at or after this moment."""
+    origin: str | None = None
+    """Came from this session: its forks."""
+    digest: Annotated[str, Field(pattern=DIGEST)] | None = None
+    """Pinned to this blueprint, cartridge, memory policy or prompt file; see `/v1/pins`."""
+    open: bool | None = None
+    """Whether it is not closed."""
     redacted: bool | None = None
     """Whether a reply of it was withheld."""
     limit: Annotated[int, Field(ge=1, le=500)] = PAGE
@@ -52,12 +59,21 @@ class Filter(BaseModel):
 
     def wanted(self) -> Wanted:
         """Put the question to the read models; refuses what neither filters nor can be asked."""
-        for name in ("q", "blueprint"):
+        for name in ("q", "blueprint", "origin"):
             checked_text(getattr(self, name) or "", name)
         extra: dict[str, str] = self.model_extra or {}
         attributes = dict(_attribute(name, value) for name, value in extra.items())
         since = in_utc(self.since, "since") if self.since else None
-        return Wanted(self.q, self.blueprint, attributes, since, self.redacted)
+        return Wanted(
+            self.q,
+            self.blueprint,
+            attributes,
+            since,
+            self.redacted,
+            self.origin,
+            self.digest,
+            self.open,
+        )
 
 
 def _attribute(name: str, value: str) -> tuple[str, str]:
@@ -101,4 +117,12 @@ def _listed(row: SessionRow) -> ListedSession:
         opened_at=row.opened_at,
         last_at=row.last_at,
         closed_at=row.closed_at,
+        origin=_origin(row),
     )
+
+
+def _origin(row: SessionRow) -> OriginView | None:
+    if row.origin_kind is None:
+        return None
+    facts = {"kind": row.origin_kind, "session": row.origin_session}
+    return OriginView.model_validate({**facts, "sequence": row.origin_sequence})

@@ -20,6 +20,7 @@ from turnlog.services.gateway.payloads.sessions import (
     ChoiceView,
     Opened,
     OpenTurnView,
+    OriginView,
     SessionView,
 )
 
@@ -105,5 +106,6 @@ def _view(state: SessionState) -> SessionView:
         phase=state.phase,
         exchanges=state.exchanges,
         warnings=state.warnings,
+        origin=OriginView.model_validate(state.origin) if state.origin else None,
         choices=tuple(ChoiceView.model_validate(made) for made in state.choices),
     )

@@ -47,7 +47,8 @@ class Gathering:
             return call
         chain = locales(material, state, call.inputs)
         moment = call.at if then else None
-        given = await self.segments.gather(state.tenant, state.session, wanted, chain, moment)
+        drawn = state.drawn or state.session
+        given = await self.segments.gather(state.tenant, drawn, wanted, chain, moment)
         return replace(call, gathered=given)
 
     async def again(

@@ -228,7 +228,14 @@ class Sessions:
     ) -> Done | None:
         """Put events behind a state; none when others did first."""
         drafts = [self._draft(event, asked) for event in events]
-        batch = codec.write(asked.tenant, asked.session, state.head if state else None, drafts)
+        head = state.head if state else None
+        return await self.put(state, codec.write(asked.tenant, asked.session, head, drafts))
+
+    async def put(self, state: SessionState | None, batch: codec.Batch) -> Done | None:
+        """Put a batch behind a state; none when others did first.
+
+        Raises `Unavailable` without a certain answer from the log.
+        """
         outcome = await self.log.append(batch)
         match outcome:
             case Appended(events=added) | AlreadyThere(events=added):

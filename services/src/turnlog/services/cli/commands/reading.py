@@ -36,6 +36,9 @@ def sessions(  # noqa: PLR0913 - one for each option
     redacted: Annotated[
         bool | None, typer.Option("--redacted", help="Only those with a reply withheld.")
     ] = None,
+    origin: Annotated[
+        str | None, typer.Option(metavar="SESSION", help="Only those forked from this one.")
+    ] = None,
     limit: Annotated[
         int, typer.Option(metavar="NUMBER", min=1, max=500, help="How many at the most.")
     ] = 50,
@@ -54,6 +57,7 @@ def sessions(  # noqa: PLR0913 - one for each option
         "q": query,
         "blueprint": blueprint,
         "redacted": redacted,
+        "origin": origin,
         "limit": limit,
         "before": before,
     }
@@ -63,16 +67,17 @@ def sessions(  # noqa: PLR0913 - one for each option
 
 def show(
     session: Session,
+    at: At = None,
     url: Url = None,
     data_dir: DataDir = HERE,
     tenant: Tenant = DEFAULT,
     output: Output = "table",
 ) -> None:
-    """Show one session: what it is, its turns, its calls."""
+    """Show one session: what it is, its turns, its calls, its forks; now or at any sequence."""
     from turnlog.services.cli.show import show_session
 
     asked = Asked(url, data_dir, tenant)
-    reading(asked, lambda reader: show_session(reader, session, output), rows=True)
+    reading(asked, lambda reader: show_session(reader, session, at, output), rows=True)
 
 
 def history(
@@ -96,6 +101,10 @@ def window(  # noqa: PLR0913, PLR0917 - each is an option of the command
         str | None, typer.Option(metavar="KIND", help="The kind of call; else the profile's own.")
     ] = None,
     at: At = None,
+    clock: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="What the clock says; else what it said then, or now."),
+    ] = None,
     text: Annotated[
         str | None, typer.Option("--text", metavar="WORDS", help="Try what is not said yet.")
     ] = None,
@@ -116,17 +125,18 @@ def window(  # noqa: PLR0913, PLR0917 - each is an option of the command
 ) -> None:
     """Show what the next call would see, with its tokens by component and what it would cost.
 
+    With --at it is what a call would have seen then, by the clock and the library of that moment.
     With --text it is the call for a turn that nobody submitted; nothing is written, nobody asked.
     """
     asked = Asked(url, data_dir, tenant)
     if text is None and not given and budget is None and model is None:
         from turnlog.services.cli.show import show_window
 
-        reading(asked, lambda reader: show_window(reader, session, call, at, output))
+        reading(asked, lambda reader: show_window(reader, session, call, at, clock, output))
         return
     from turnlog.services.cli.trying import show_tried, trial
 
-    form = trial(at, text, given or [], call, budget, model)
+    form = trial(at, clock, text, given or [], call, budget, model)
     reading(asked, lambda reader: show_tried(reader, session, form, output))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from turnlog.services.cli.replay.scenes import Scene
@@ -31,6 +31,8 @@ class Player:
     """How many times as fast as it was; 0 is without any pause."""
     turn_page: Callable[[], Awaitable[None]] | None = None
     """Waited for before each turn but the first, where somebody steps through."""
+    prompt: Callable[[str], Awaitable[RenderableType]] | None = None
+    """Gives what the model of a call was shown."""
 
     async def play(self, scenes: Iterable[Scene]) -> None:
         """Play them all."""
@@ -49,6 +51,10 @@ class Player:
                 self.console.print(Text(f"{'':{WIDTH}}   {one_line(scene.text)}", QUIET))
             case "reply":
                 await self._say(scene)
+            case "prompt" if self.prompt:
+                self.console.print(await self.prompt(scene.text))
+            case "prompt":
+                pass
 
     async def _say(self, scene: Scene) -> None:
         typist = Typist(self.console, "reply", REPLY, WIDTH)

@@ -1,4 +1,4 @@
-"""The scenes of a session: what its user saw, in order, with the pauses between.
+"""The scenes of a session: what its user or its models saw, in order, with the pauses between.
 
 They are told by the log alone. What an attempt had said before it was given up was seen, so it
 is shown, and taken back as it was then. How fast single tokens came is not on the log: a reply
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, Timings
+from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled, Timings
 from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Event
@@ -28,7 +28,8 @@ from turnlog.events.turn import (
     TurnSubmitted,
 )
 
-Who = Literal["you", "reply", "note"]
+Who = Literal["you", "reply", "note", "prompt"]
+"""A prompt's text is the call it is of; whoever plays it has to get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,15 @@ class _Line:
     turn: int | None = None
 
 
-def scenes(events: Iterable[Recorded]) -> Iterator[Scene]:
-    """Give the scenes of a session's events."""
+def scenes(events: Iterable[Recorded], *, prompts: bool = False) -> Iterator[Scene]:
+    """Give the scenes of a session's events; with `prompts` what models were shown as well."""
     shown_at: datetime | None = None
     spoke = 0.0
     for recorded in events:
         if isinstance(recorded.event, AttemptEnded):
             spoke = _spoke(recorded.event.timings)
         line = _line(recorded.event, spoke)
-        if line is not None:
+        if line is not None and (prompts or line.who != "prompt"):
             at = datetime.fromisoformat(recorded.envelope.time)
             since = (at - shown_at).total_seconds() if shown_at else 0.0
             shown_at = at
@@ -77,10 +78,14 @@ def _spoke(timings: Timings | None) -> float:
 
 def _line(event: Event, spoke: float) -> _Line | None:
     match event:
-        case SessionOpened(blueprint=blueprint):
-            return _Line("note", f"the session opens by {blueprint.name} v{blueprint.version}")
+        case SessionOpened(blueprint=blueprint, origin=origin):
+            came = f", {origin.kind} of {origin.session} at {origin.sequence}" if origin else ""
+            opens = f"the session opens by {blueprint.name} v{blueprint.version}"
+            return _Line("note", opens + came)
         case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
             return _Line("you", _text(text), turn=turn) if text else None
+        case ContextAssembled(call=call):
+            return _Line("prompt", call)
         case AttemptStarted(attempt=attempt) if attempt > 1:
             return _Line("note", f"attempt {attempt} begins anew")
         case AttemptEnded(partial=partial) if partial:

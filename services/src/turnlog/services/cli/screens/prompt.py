@@ -31,7 +31,7 @@ from turnlog.services.cli.screens.margin import beside
 from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY, layer_colours
 from turnlog.services.cli.screens.passages import Passage, passages
 from turnlog.services.cli.screens.spelling import money, short
-from turnlog.services.gateway.payloads.prompts import MessageView, PromptView, WindowView
+from turnlog.services.gateway.payloads.prompts import MessageView, PromptView, WayView, WindowView
 
 
 def prompt_screen(prompt: PromptView) -> RenderableType:
@@ -39,6 +39,14 @@ def prompt_screen(prompt: PromptView) -> RenderableType:
     call = Text().append(f"prompt of call {prompt.call}", "bold")
     call.append(f"  {prompt.session} · {prompt.model} · {prompt.manifest.kind}", QUIET)
     return Group(call, *_body(prompt.messages, prompt.manifest), proof(prompt))
+
+
+def shown_to_model(prompt: PromptView) -> RenderableType:
+    """Show the messages of a call alone, between what was said before and after it."""
+    tokens = f"  {prompt.model} · {prompt.manifest.tokens:,} tokens"
+    head = Text().append(f"the model is shown, in call {prompt.call}", "bold").append(tokens, QUIET)
+    said = [ChatMessage(view.role, view.content) for view in prompt.messages]
+    return Group(head, prompt_texts(said, prompt.manifest) if said else proof(prompt), Text())
 
 
 def window_screen(window: WindowView) -> RenderableType:
@@ -57,14 +65,25 @@ def _cost(cost: Cost) -> Text:
     return line.append(f" · {how}, {cost.table} · the reply comes on top", QUIET)
 
 
-def proof(prompt: PromptView) -> Text:
-    """Say whether a prompt reads back as it was recorded."""
-    if prompt.verified:
-        line = Text().append("✓ read back from the log, byte for byte", f"bold {GOOD}")
-    else:
-        fault = f"{prompt.fault.where}: {prompt.fault.detail}" if prompt.fault else ""
-        line = Text().append(f"✗ not proven · {fault}", f"bold {BAD}")
-    return line.append(f"\n  {prompt.digest}", QUIET)
+def proof(prompt: PromptView) -> RenderableType:
+    """Say of each way to a prompt whether it leads to the recorded one."""
+    ways = Table.grid(padding=(0, 2))
+    for name, way in (("by reference", prompt.reference), ("by assembly", prompt.assembly)):
+        ways.add_row(_way(way), Text(name, "bold"), Text(_come_to(way)))
+    ways.add_row("", Text("recorded", "bold"), Text(prompt.digest, QUIET))
+    return ways
+
+
+def _way(way: WayView) -> Text:
+    colour = {"reproduced": GOOD, "unreproducible": WARY, "failed": BAD}[way.outcome]
+    return Text({"reproduced": "✓", "unreproducible": "-", "failed": "✗"}[way.outcome], colour)
+
+
+def _come_to(way: WayView) -> str:
+    if way.fault is None:
+        return "byte for byte the recorded one"
+    apart = "not reproducible by this version: " if way.outcome == "unreproducible" else ""
+    return f"{apart}{way.fault.where}: {way.fault.detail}"
 
 
 def _body(views: Sequence[MessageView], manifest: Manifest) -> Iterator[RenderableType]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -63,19 +63,34 @@ def _title(session: ListedSession) -> Text:
     return title.append(one_line(session.title or ""))
 
 
-def summary(session: SessionView, history: HistoryView, calls: CallList) -> RenderableType:
-    """Show one session with its turns, and the calls they took."""
-    return Group(facts(session), Text(), turn_table(history.turns), Text(), call_table(calls.calls))
+def summary(
+    session: SessionView,
+    history: HistoryView,
+    calls: CallList,
+    forks: Sequence[ListedSession] = (),
+) -> RenderableType:
+    """Show one session with its turns, the calls they took, and the sessions that came from it."""
+    turns, made = turn_table(history.turns), call_table(calls.calls)
+    return Group(facts(session, forks), Text(), turns, Text(), made)
 
 
-def facts(session: SessionView) -> Table:
-    """Show what a session is, and where it stands."""
+def facts(session: SessionView, forks: Sequence[ListedSession] = ()) -> Table:
+    """Show what a session is, where it stands, and what it has to do with others."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=QUIET, justify="right")
     grid.add_column(overflow="fold")
-    for name, fact in _facts(session):
+    for name, fact in (*_facts(session), *_kin(session, forks)):
         grid.add_row(name, fact)
     return grid
+
+
+def _kin(session: SessionView, forks: Sequence[ListedSession]) -> Iterator[tuple[str, str]]:
+    if origin := session.origin:
+        what = "forked from" if origin.kind == "fork" else "child of"
+        yield "origin", f"{what} {origin.session} at sequence {origin.sequence:,}"
+    for fork in forks:
+        if fork.origin:
+            yield "fork", f"{fork.session} at sequence {fork.origin.sequence:,}"
 
 
 def _facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:

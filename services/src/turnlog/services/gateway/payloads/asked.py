@@ -31,6 +31,15 @@ class OpenForm(Form):
     """What it is found by, or opened, where its blueprint takes a key; any characters."""
 
 
+class ForkForm(Form):
+    """Forks a session."""
+
+    at: Annotated[int, Field(ge=1, le=MAX_INT)]
+    """The last event that the fork has in common with it."""
+    session: str | None = None
+    """An id of one's own, 1 to 64 of `A-Z a-z 0-9 _ -`; without it one is made."""
+
+
 class TurnForm(Form):
     """Submits a turn."""
 

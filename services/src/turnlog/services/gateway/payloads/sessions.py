@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
@@ -19,6 +21,32 @@ class Opened(Answer):
     """Digest of the blueprint, to which the session is pinned."""
     sequence: int
     """Of the event that opened it."""
+
+
+class OriginView(Answer):
+    """Where a session comes from."""
+
+    kind: Literal["parent", "fork"]
+    """A coordinator's child, or a fork."""
+    session: str
+    """The session it came from."""
+    sequence: int
+    """That session's sequence at which it came away."""
+
+
+class Forked(Answer):
+    """A fork is open, and has all events of its origin."""
+
+    session: str
+    """Its id."""
+    origin: OriginView
+    """Where it comes from."""
+    blueprint: str
+    """The blueprint's name."""
+    digest: Digest
+    """Digest of the blueprint, to which the session is pinned."""
+    sequence: int
+    """Its last event."""
 
 
 class OpenTurnView(Answer):
@@ -80,6 +108,8 @@ class SessionView(Answer):
     """Choices made so far."""
     warnings: tuple[str, ...] = ()
     """What was wrong with the files it was opened by, and what stands in for them."""
+    origin: OriginView | None = None
+    """The session it came from."""
 
 
 class ListedSession(Answer):
@@ -111,6 +141,8 @@ class ListedSession(Answer):
     """When something last happened in it."""
     closed_at: str | None
     """When it closed."""
+    origin: OriginView | None = None
+    """The session it came from."""
 
 
 class SessionPage(Answer):

@@ -1,0 +1,29 @@
+"""Sending a command to a running service, as over HTTP and under a key of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from turnlog.services.cli.options import Asked
+from turnlog.services.cli.place import service
+from turnlog.services.cli.reader.opened import client
+from turnlog.services.cli.reader.refusals import checked, reaching
+from turnlog.services.gateway.payloads.closed import Answer
+
+Given = Mapping[str, JsonValue]
+View = TypeVar("View", bound=Answer)
+
+
+async def sent(asked: Asked, method: str, path: str, body: Given, form: type[View]) -> View:
+    """Send what is given and read the answer; raises `Refused` where no service runs."""
+    given = {name: value for name, value in body.items() if value is not None}
+    url = service(asked).url
+    async with client(url) as reached:
+        with reaching(url):
+            headers = {"Idempotency-Key": uuid4().hex}
+            answer = checked(await reached.request(method, path, json=given, headers=headers))
+    return form.model_validate_json(answer.content)

@@ -1,0 +1,81 @@
+"""Forking a session: it is opened, and given its origin's events page by page.
+
+A page is one atomic append, so whoever dies between two leaves a fork that is known not to be
+whole; the same fork asked for again goes on where it stands, whoever began it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from turnlog.events import codec
+from turnlog.events.copying import copied
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt
+from turnlog.projections.session.commands import ForkSession
+from turnlog.projections.session.forking import missing, opening
+from turnlog.projections.session.state import SessionState
+from turnlog.services.runtime.past import Past
+from turnlog.services.runtime.sessions import By
+
+PAGE: Final = 256
+"""Events in one append."""
+PAGE_BYTES: Final = 4_000_000
+"""What they may have together, unless it is a single one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a fork begins."""
+
+    tenant: str
+    session: str
+    at: int
+    """The origin's last event that the fork has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forking:
+    """Makes forks; one a process."""
+
+    past: Past
+
+    async def fork(
+        self, place: Place, session: str, by: By, command: codec.Command | None
+    ) -> SessionState:
+        """Give a session that goes on from a place; raises `Refused` where none can begin there."""
+        tenant, origin = place.tenant, place.session
+        state = await self.past.state(tenant, origin, place.at)
+        first = (await self.past.moment(tenant, origin, 1)).recorded
+        asked = ForkSession(opening(state, first))
+        done = await self.past.sessions.act(tenant, session, asked, by, command)
+        return await self._whole(done.state, place)
+
+    async def _whole(self, state: SessionState, place: Place) -> SessionState:
+        sessions = self.past.sessions
+        while missing(state):
+            events = await self._page(place, state.head.sequence)
+            batch = copied(state.session, state.head, events, sessions.source)
+            done = await sessions.put(state, batch)
+            state = done.state if done else await self._latest(state)
+        return state
+
+    async def _page(self, place: Place, after: int) -> Sequence[Recorded]:
+        """Give the origin's next events, as many as one append may have."""
+        sessions = self.past.sessions
+        last = await sessions.last(place.tenant, place.session)
+        end = min(after + PAGE, place.at)
+        upto = await sessions.log.find(place.tenant, place.session, end, last)
+        events = await sessions.behind(upto, after)
+        sizes = accumulate(len(event.stored) for event in events)
+        return events[: max(1, sum(size <= PAGE_BYTES for size in sizes))]
+
+    async def _latest(self, state: SessionState) -> SessionState:
+        """Give what it has come to, where somebody else copies too."""
+        latest = await self.past.sessions.load(state.tenant, state.session, leader=True)
+        if latest is None:
+            raise Corrupt(f"log of session {state.session}", "it is gone")
+        return latest

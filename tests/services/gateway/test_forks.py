@@ -1,0 +1,209 @@
+"""Forks: a session that goes on from a place in another one, which stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.services.gateway.stand import Stand
+from turnlog.events.call import ContextAssembled
+from turnlog.events.copying import copied
+from turnlog.events.session import SessionOpened
+from turnlog.projections.session.commands import ForkSession
+from turnlog.projections.session.forking import opening
+from turnlog.projections.store.queries import counts
+from turnlog.services.runtime.sessions import By
+
+LATER = "And what did I say?"
+
+
+async def talked(stand: Stand) -> str:
+    """Talk, with a turn left out, a reply withheld, and one more turn behind them."""
+    session = await stand.open()
+    for number in ("one", "two", "three"):
+        await stand.say(session, f"File {number}", f"Filed {number}.")
+    await stand.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
+    form = {"turn": 2, "reason": "not ours to say"}
+    await stand.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    await stand.say(session, "File four", "Filed four.")
+    return session
+
+
+async def forked(stand: Stand, origin: str, **form: object) -> dict[str, Any]:
+    answer = await stand.http.post(f"/v1/sessions/{origin}/fork", json=form)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+async def head(stand: Stand, session: str) -> int:
+    return int((await stand.get(f"/v1/sessions/{session}"))["sequence"])
+
+
+async def said(stand: Stand, session: str, turn: int) -> tuple[list[dict[str, str]], str]:
+    """Give the prompt of a turn's first call."""
+    prompt = await stand.get(f"/v1/sessions/{session}/calls/{turn}.1/prompt")
+    assert prompt["verified"]
+    return prompt["messages"], prompt["digest"]
+
+
+async def test_the_next_prompt_of_a_fork_is_that_of_its_origin_byte_for_byte(stand: Stand) -> None:
+    session = await talked(stand)
+    at = await head(stand, session)
+    fork = (await forked(stand, session, at=at))["session"]
+    for each in (session, fork):
+        await stand.say(each, LATER, "Much.")
+    assert await said(stand, fork, 5) == await said(stand, session, 5)
+
+
+async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
+    stand: Stand,
+) -> None:
+    session = await talked(stand)
+    history = await stand.get(f"/v1/sessions/{session}/history")
+    (excluded,) = [
+        event.sequence
+        for event in await stand.desk.sessions.events(stand.tenant, session)
+        if event.envelope.type == "turnlog.turn-excluded.v1"
+    ]
+    fork = (await forked(stand, session, at=excluded - 1))["session"]
+    assert len(history["turns"]) == 4
+    then = await stand.get(f"/v1/sessions/{session}/history", at=excluded - 1)
+    assert (await stand.get(f"/v1/sessions/{fork}/history"))["turns"] == then["turns"]
+    await stand.say(fork, LATER, "Much.")
+    words = [each["content"] for each in (await said(stand, fork, 4))[0]]
+    assert "Filed two." in words
+    assert "File four" not in words
+
+
+async def test_an_origin_is_not_touched_and_both_records_hold(stand: Stand) -> None:
+    session = await talked(stand)
+    before = await stand.desk.sessions.events(stand.tenant, session)
+    fork = (await forked(stand, session, at=len(before)))["session"]
+    assert await stand.desk.sessions.events(stand.tenant, session) == before
+    for each in (session, fork):
+        assert (await stand.get(f"/v1/sessions/{each}/verify"))["verified"]
+
+
+async def test_a_fork_of_a_fork_is_one_too(stand: Stand) -> None:
+    session = await talked(stand)
+    at = await head(stand, session)
+    first = (await forked(stand, session, at=at, session="first"))["session"]
+    second = (await forked(stand, first, at=at, session="second"))["session"]
+    for each in (session, second):
+        await stand.say(each, LATER, "Much.")
+    assert await said(stand, second, 5) == await said(stand, session, 5)
+    assert (await stand.get(f"/v1/sessions/{second}/verify"))["verified"]
+    opened = (await stand.desk.sessions.events(stand.tenant, second))[0].event
+    assert isinstance(opened, SessionOpened)
+    assert opened.drawn == session, "variants would be drawn anew"
+
+
+async def test_a_fork_says_where_it_comes_from_and_is_found_by_that(stand: Stand) -> None:
+    session = await talked(stand)
+    at = await head(stand, session)
+    fork = await forked(stand, session, at=at, session="elsewhere")
+    origin = {"kind": "fork", "session": session, "sequence": at}
+    assert (fork["origin"], fork["sequence"]) == (origin, at)
+    assert (await stand.get("/v1/sessions/elsewhere"))["origin"] == origin
+    found = await stand.get("/v1/sessions", origin=session, min_sequence=f"elsewhere:{at}")
+    assert [(each["session"], each["origin"]) for each in found["sessions"]] == [
+        ("elsewhere", origin)
+    ]
+    assert (await stand.get("/v1/sessions", origin="elsewhere"))["sessions"] == []
+
+
+async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: Stand) -> None:
+    session = await talked(stand)
+    at = await head(stand, session)
+    await forked(stand, session, at=at, session="copy")
+    events = await stand.desk.sessions.events(stand.tenant, session)
+    copies = await stand.desk.sessions.events(stand.tenant, "copy")
+    assert copies[0].envelope.copyof is None
+    for event, copy in zip(events[1:], copies[1:], strict=True):
+        assert copy.envelope.copyof == event.envelope.id != copy.envelope.id
+        assert (copy.envelope.data, copy.envelope.time) == (
+            event.envelope.data,
+            event.envelope.time,
+        )
+
+
+async def test_what_a_fork_has_from_its_origin_is_not_paid_for_twice(stand: Stand) -> None:
+    session = await talked(stand)
+    at = await head(stand, session)
+    await forked(stand, session, at=at, session="copy")
+    page = await stand.get("/v1/sessions", min_sequence=f"copy:{at}")
+    assert len(page["sessions"]) == 2
+    async with stand.store.reading() as connection:
+        counted = await counts(connection, stand.tenant)
+    calls = (await stand.get(f"/v1/sessions/{session}/calls"))["calls"]
+    assert counted.micro_dollars == sum(call["micro_dollars"] or 0 for call in calls)
+    assert len((await stand.get("/v1/sessions/copy/calls"))["calls"]) == len(calls)
+
+
+async def test_the_same_fork_under_the_same_key_is_one_fork(stand: Stand) -> None:
+    session = await talked(stand)
+    at = await head(stand, session)
+    path, key = f"/v1/sessions/{session}/fork", {"Idempotency-Key": "k-1"}
+    first = await stand.http.post(path, json={"at": at}, headers=key)
+    again = await stand.http.post(path, json={"at": at}, headers=key)
+    assert (first.status_code, first.json()) == (201, again.json())
+    other = await stand.http.post(path, json={"at": 1}, headers=key)
+    assert (other.status_code, other.json()["code"]) == (409, "key-reused")
+
+
+async def test_a_place_where_a_turn_is_open_is_refused_with_the_turn(idle: Stand) -> None:
+    session = await idle.open()
+    await idle.submit(session)
+    answer = await idle.http.post(f"/v1/sessions/{session}/fork", json={"at": 2})
+    assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
+    assert "turn 1" in answer.json()["detail"]
+    assert (await forked(idle, session, at=1))["sequence"] == 1
+
+
+async def test_a_closed_session_is_forked_before_it_closed(idle: Stand) -> None:
+    session = await idle.open()
+    await idle.http.post(f"/v1/sessions/{session}/close")
+    answer = await idle.http.post(f"/v1/sessions/{session}/fork", json={"at": 2})
+    assert (answer.status_code, answer.json()["code"]) == (409, "session-closed")
+    fork = (await forked(idle, session, at=1))["session"]
+    assert not (await idle.get(f"/v1/sessions/{fork}"))["closed"]
+
+
+async def test_an_id_that_is_taken_is_refused(idle: Stand) -> None:
+    session = await idle.open()
+    answer = await idle.http.post(
+        f"/v1/sessions/{session}/fork", json={"at": 1, "session": session}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (409, "session-exists")
+
+
+async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
+    stand: Stand,
+) -> None:
+    session = await talked(stand)
+    sessions, at = stand.desk.sessions, await head(stand, session)
+    events = await sessions.events(stand.tenant, session)
+    begun = ForkSession(opening(await sessions.load_open(stand.tenant, session), events[0]))
+    half = (await sessions.act(stand.tenant, "half", begun, By("tester"))).state
+    await sessions.put(half, copied("half", half.head, events[1:6], "/test"))
+    turn = await stand.http.post("/v1/sessions/half/turns", json={"text": "Hi"})
+    assert (turn.status_code, turn.json()["code"]) == (409, "fork-unfinished")
+    await forked(stand, session, at=at, session="half")
+    for each in (session, "half"):
+        await stand.say(each, LATER, "Much.")
+    assert await said(stand, "half", 5) == await said(stand, session, 5)
+
+
+async def test_no_worker_is_told_of_turns_that_were_copied(stand: Stand) -> None:
+    session = await talked(stand)
+    at = await head(stand, session)
+    await forked(stand, session, at=at, session="copy")
+    stream = stand.held.log.follow(stand.tenant, 0, live=False)
+    subjects = [raw.subject async for bulk in stream for raw in bulk]
+    told = [each for each in subjects if ".copy." in each and each.endswith(".submitted")]
+    assert told == []
+    fixed = [
+        event
+        for event in await stand.desk.sessions.events(stand.tenant, "copy")
+        if isinstance(event.event, ContextAssembled)
+    ]
+    assert len(fixed) == 4
