@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic import JsonValue
@@ -29,8 +30,8 @@ REFUSED = ModelFailure("unauthorised", "no key")
 VARIED: Sequence[dict[str, JsonValue]] = (
     *COAST,
     row("world", "An der Küste ist immer Nebel.", "world.coast", locale="de"),
-    row("npc", "The guard yawns.", "npc.twin", tier=0),
-    row("npc", "The guard whistles.", "npc.twin", tier=0, variant="b"),
+    row("npc", "The guard yawns.", "npc.twin", id=99),
+    row("npc", "The guard whistles.", "npc.twin", id=99, variant="b"),
 )
 
 
@@ -53,11 +54,12 @@ async def say(stand: Stand, session: str, text: str | None, *script: Line, **inp
     return str((await post(stand, f"/v1/sessions/{session}/turns?wait=60", **form))["status"])
 
 
-def wishing(stand: Stand, signal: str) -> Sequence[Line]:
-    """Give a script whose answer asks for a transition."""
+def wishing(stand: Stand, signal: str) -> Sequence[Sequence[Line]]:
+    """Give a script whose answer asks for a transition, and one of what is said after it."""
     call = ToolCall("call-1", TRANSITION, f'{{"signal": "{signal}"}}')
     wish = replace(finished(finish="tool_calls"), tool_calls=(call,))
-    return ("So be it. ", lambda: setattr(stand.model, "end", wish))
+    ended, meant = (partial(setattr, stand.model, "end", end) for end in (finished(), wish))
+    return ("So be it. ", meant), (ended, "So you ", "see.")
 
 
 async def completed(stand: Stand, session: str, turn: int) -> None:
@@ -74,7 +76,7 @@ async def completed(stand: Stand, session: str, turn: int) -> None:
 async def assistant(stand: Stand) -> str:
     """Failures, a cancelled turn, exclusions, an operator's redaction, and more than fits."""
     attributes = {"language": "French", "instructions": "Say only what you know."}
-    session = await stand.open("assistant", attributes=attributes)
+    session = await stand.open("assistant", session="assistant", attributes=attributes)
     here = f"/v1/sessions/{session}"
     assert await say(stand, session, "Who are you?", "A record. ", "Of turns.") == "completed"
     assert await say(stand, session, "And now?", REFUSED) == "failed"
@@ -100,19 +102,20 @@ async def assistant(stand: Stand) -> str:
 async def choosing(stand: Stand) -> str:
     """A choice before the dialogue, and a transition that comes too early."""
     attributes = {"task": "share-before-reading", "locale": "en"}
-    session = await stand.open("trickster", attributes=attributes)
+    session = await stand.open("trickster", session="choosing", attributes=attributes)
     await post(stand, f"/v1/sessions/{session}/choices", choice="share")
-    assert await say(stand, session, "Why share it?", *wishing(stand, "partial")) == "completed"
-    stand.model.end = finished()
-    assert await say(stand, session, "Who says so?", *wishing(stand, "understood")) == "completed"
-    stand.model.end = finished()
-    await completed(stand, session, 3)
+    early, spoken = wishing(stand, "partial")
+    for text in ("Why share it?", "Who says so?"):
+        assert await say(stand, session, text, spoken[0], *early) == "completed"
+    stand.model.scripts = [["It is funny. ", early[1]], spoken]
+    assert await say(stand, session, "Is it true?") == "completed"
+    await completed(stand, session, 4)
     return session
 
 
 async def drawing(stand: Stand) -> str:
     """A withheld reply, the note of it, and a debrief forced by the most exchanges."""
-    session = await stand.open("trickster", attributes={"task": "lucky-draw"})
+    session = await stand.open("trickster", session="drawing", attributes={"task": "lucky-draw"})
     assert await say(stand, session, "Labas!", "You won. ", "Hurry.") == "completed"
     assert await say(stand, session, "How do I get it?", "Well. ", SECRET, "Soon.") == "completed"
     stand.model.scripts = [[DOWN], ["Just say yes."]]
@@ -141,7 +144,7 @@ async def asking(stand: Stand) -> str:
 async def mastering(stand: Stand) -> str:
     """Segments in every tier, locale and variant; budgets that need every step of the ladders."""
     await post(stand, "/v1/segments/import", segments=VARIED)
-    session = await stand.open("game-master", attributes={**ENTRY, "locale": "de"})
+    session = await stand.open("game-master", session="game", attributes={**ENTRY, "locale": "de"})
     long = "The road goes on. " * 120
     for inputs in (
         {"npcs": npcs((GUARD, 2), ("npc.twin", 0)), "rng": "6", "player": "A bard."},

@@ -72,13 +72,15 @@ class Session:
         for place, line in enumerate(lines, 1):
             stored, before = line.removesuffix(b"\n"), self.heads[-1] if self.heads else None
             event = parsed(stored, f"event {place}")
+            stands, names = event.get("sequence"), event.get("prevhash")
             if (event.get("tenant"), event.get("subject")) != (tenant, name):
-                raise Wrong(f"event {place}: it belongs to another session")
-            if event.get("sequence") != place:
-                raise Wrong(f"event {place}: in its place stands event {event.get('sequence')}")
-            if event.get("prevhash") != before:
-                detail = "it does not continue the stored bytes of the event before it"
-                raise Wrong(f"event {place}: {detail}")
+                raise Wrong(f"event {stands}: it belongs to session {event.get('subject')}")
+            if not isinstance(stands, int) or stands < place:
+                raise Wrong(f"event {stands}: it stands behind event {place - 1}")
+            if stands > place:
+                raise Wrong(f"event {place}: it is missing before event {stands}")
+            if names != before:
+                raise Wrong(f"event {max(1, place - 1)}: event {place} does not continue its bytes")
             self.events.append(event)
             self.heads.append(digest_of(stored))
 
@@ -287,8 +289,10 @@ class Bundle:
         self.sessions[name] = session
         with (self.folder / "sessions" / f"{name}.ndjson").open("rb") as lines:
             session.read(lines, self.manifest["tenant"], name)
-        if (len(session.heads), session.heads[-1]) != (stated["events"], stated["head"]):
-            raise Wrong(f"event {len(session.heads)}: it is not the last one that was exported")
+        if (len(session.heads), session.heads[-1:]) != (stated["events"], [stated["head"]]):
+            raise Wrong(
+                f"event {stated['events']}: it is not the one that was exported as the last"
+            )
         prompts = [self.prompt(session, *made) for made in session.calls()]
         return f"{stated['events']} events in one chain, {len(prompts)} prompts as they were sent"
 

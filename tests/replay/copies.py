@@ -1,0 +1,103 @@
+"""Bundles in a test's hands: read, changed in every way somebody might, and written again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turnlog.events.content import digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.projections.audit.bundle import (
+    LISTED,
+    Bundled,
+    BundleList,
+    blob_file,
+    placed,
+    session_file,
+)
+
+Change = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class Copy:
+    """A bundle that may be changed."""
+
+    listed: BundleList
+    sessions: dict[str, list[bytes]]
+    blobs: dict[str, bytes]
+    beside: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """Further files by name."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Copy:
+        """Read a bundle."""
+        listed = BundleList.model_validate_json((folder / LISTED).read_bytes())
+        names = [each.session for each in listed.sessions]
+        sessions = {name: (folder / session_file(name)).read_bytes().splitlines() for name in names}
+        blobs = {digest: (folder / blob_file(digest)).read_bytes() for digest in listed.blobs}
+        return cls(listed, sessions, blobs)
+
+    def write(self, folder: Path) -> Path:
+        """Write it."""
+        files = {LISTED: self.listed.written(), **self.beside}
+        files |= {blob_file(digest): raw for digest, raw in self.blobs.items()}
+        files |= {
+            session_file(name): b"".join(line + b"\n" for line in lines)
+            for name, lines in self.sessions.items()
+        }
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        return folder
+
+    def copy(self) -> Copy:
+        """Give one to change."""
+        return deepcopy(self)
+
+    def events(self, session: str) -> tuple[Recorded, ...]:
+        """Give a session's events as they lay in the log."""
+        return placed(self.sessions[session])
+
+    def texts(self) -> Mapping[str, str]:
+        """Give the blobs as texts."""
+        return {digest: raw.decode() for digest, raw in self.blobs.items()}
+
+    def change(self, session: str, sequence: int, change: Change) -> None:
+        """Change one event, and nothing behind it."""
+        event = json.loads(self.sessions[session][sequence - 1])
+        change(event)
+        self.sessions[session][sequence - 1] = spelt(event)
+
+    def rechained(self, session: str) -> None:
+        """Write a session's chain anew, as somebody would who can write everything."""
+        lines, before = self.sessions[session], None
+        for place, line in enumerate(lines):
+            event = json.loads(line)
+            event |= {"sequence": place + 1} | ({"prevhash": before} if before else {})
+            lines[place] = spelt(event)
+            before = digest_of(lines[place])
+
+    def listed_anew(self) -> None:
+        """Write the list as if what is here were all there had been."""
+        sessions = tuple(
+            Bundled(session=name, events=len(lines), head=digest_of(lines[-1]))
+            for name, lines in self.sessions.items()
+        )
+        changed = {"sessions": sessions, "blobs": tuple(self.blobs)}
+        self.listed = self.listed.model_copy(update=changed)
+
+
+def spelt(event: Mapping[str, Any]) -> bytes:
+    """Spell an event as events are spelt."""
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def calls(copy: Copy, session: str) -> list[int]:
+    """Give the sequences of the events that fixed prompts."""
+    lines = enumerate(copy.sessions[session], 1)
+    return [sequence for sequence, line in lines if b'"turnlog.context-assembled.v1"' in line]

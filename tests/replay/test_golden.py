@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.parts.reproduction import by_stranger, means
+from tests.replay.copies import Copy, calls
+from tests.replay.golden import releases, this_release
+from turnlog.events.call import ContextAssembled
+from turnlog.projections.audit.report import Report
+from turnlog.projections.audit.verify import verify
+from turnlog.projections.window.call import ASSEMBLER
+
+RAISE = (
+    "assembly gives another prompt than it did: take the change back, or raise ASSEMBLER in "
+    "window/call.py and record this version's log anew with `python -m tests.replay.golden`"
+)
+ANEW = "record this version's log with `python -m tests.replay.golden`"
+
+
+def reports(copy: Copy) -> Iterator[tuple[str, Report]]:
+    for session in copy.sessions:
+        yield session, verify(copy.events(session), copy.texts(), means())
+
+
+def wrong(copy: Copy) -> list[str]:
+    return [f"{name}: {each}" for name, report in reports(copy) for each in report.findings]
+
+
+@pytest.fixture
+def golden() -> Copy:
+    return Copy.read(this_release())
+
+
+@pytest.mark.parametrize("release", releases(), ids=lambda release: release.name)
+def test_what_a_release_recorded_is_had_again_or_said_to_be_beyond_this_version(
+    release: Path,
+) -> None:
+    assert wrong(Copy.read(release)) == [], RAISE
+
+
+@pytest.mark.parametrize("release", releases(), ids=lambda release: release.name)
+def test_what_a_release_recorded_is_read_back_by_the_strangers_verifier(release: Path) -> None:
+    copy = Copy.read(release)
+    for session in copy.sessions:
+        assert list(by_stranger(list(copy.events(session)), copy.blobs)) == []
+
+
+def test_this_version_has_a_log_of_its_own_and_all_of_it_is_had_again(golden: Copy) -> None:
+    told = [event.event for session in golden.sessions for event in golden.events(session)]
+    made = [event.manifest.assembler for event in told if isinstance(event, ContextAssembled)]
+    assert set(made) == {ASSEMBLER}, ANEW
+    again = [report.prompts for _, report in reports(golden)]
+    assert sum(each.reference for each in again) == len(made)
+    assert sum(each.assembly for each in again) == len(made)
+
+
+def otherwise(event: dict[str, Any]) -> None:
+    """Record a call as an assembler that counts otherwise would have."""
+    event["data"]["manifest"]["tokens"] += 1
+
+
+def earlier(event: dict[str, Any]) -> None:
+    """The same, by an earlier version of it."""
+    otherwise(event)
+    event["data"]["manifest"]["assembler"] = ASSEMBLER - 1
+
+
+def test_a_change_in_assembly_that_nobody_announced_fails(golden: Copy) -> None:
+    for session in golden.sessions:
+        last = calls(golden, session)[-1]
+        golden.change(session, last, otherwise)
+        golden.rechained(session)
+        found = verify(golden.events(session), golden.texts(), means()).findings
+        assert [(each.verdict, each.check) for each in found] == [("reproduction", "assembly")]
+        assert found[0].sequence == last
+        assert "its tokens is" in found[0].detail
+
+
+def test_once_the_assembler_is_raised_it_is_not_reproducible_and_never_failed(
+    golden: Copy,
+) -> None:
+    for session in golden.sessions:
+        fixed = calls(golden, session)
+        for sequence in fixed:
+            golden.change(session, sequence, earlier)
+        golden.rechained(session)
+        report = verify(golden.events(session), golden.texts(), means())
+        assert report.findings == ()
+        assert report.prompts.unreproducible == len(fixed)
+        assert report.prompts.reference == len(fixed), "its references are as good as ever"
