@@ -5,7 +5,7 @@ So no field is spent on saying which form it is, and a form reads as what it say
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 
 def form_by(*words: str) -> Callable[[object], str | None]:
@@ -22,6 +22,8 @@ def form_by(*words: str) -> Callable[[object], str | None]:
                 if word in piece:
                     return name
             return None
-        return next((name for word, name in tags if hasattr(piece, word)), None)
+        # A model takes long to say that it lacks a field
+        held: Container[str] = getattr(piece, "__dict__", ())
+        return next((name for word, name in tags if word in held), None)
 
     return tag
