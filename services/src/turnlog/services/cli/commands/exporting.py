@@ -1,0 +1,54 @@
+"""The command that takes sessions out of the house."""
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from turnlog.services.cli.commands.late import reading
+from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Tenant, Url
+
+
+def export(
+    sessions: Annotated[list[str], typer.Argument(metavar="SESSION...", help="The sessions.")],
+    *,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR|FILE.zip", help="As a bundle that a stranger can check."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, help="A signed checkpoint to put with it."
+        ),
+    ] = None,
+    format: Annotated[  # noqa: A002 - the name of the option
+        Literal["ndjson", "parquet", "chat"],
+        typer.Option(help="Without a bundle: stored lines, a table, or talk in Markdown."),
+    ] = "ndjson",
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE|DIR", help="Where to; a folder for more than one session."),
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+) -> None:
+    """Take sessions out, as a bundle that a stranger can check, as lines, as a table, as talk.
+
+    A bundle holds events as they are stored, the texts they name, and one file of Python that
+    checks it all with nothing installed: `python3 -I verify.py`. What was withheld is not in it.
+    """
+    from turnlog.services.cli.exporting import export_bundle, export_files
+
+    asked = Asked(url, data_dir, tenant)
+    if bundle is None:
+        if checkpoint is not None:
+            raise typer.BadParameter("it goes into a bundle", param_hint="--checkpoint")
+        reading(asked, lambda reader: export_files(reader, sessions, format, to))
+    else:
+        reading(asked, lambda reader: export_bundle(reader, sessions, bundle, checkpoint))

@@ -1,0 +1,106 @@
+"""Taking sessions out: what a service sends is put into files, whole or not at all.
+
+A bundle of several sessions is put together from one of each. Nothing that is there already is
+overwritten, and nothing is left behind when something goes wrong on the way.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+from zipfile import ZipFile
+
+from turnlog.events.errors import Refused
+from turnlog.projections.audit.bundle import CHECKPOINT, LISTED, BundleList
+from turnlog.services.bundle.around import around
+from turnlog.services.cli.checkpoints import held
+from turnlog.services.cli.console import remarks
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.reader.taking import exported
+from turnlog.services.cli.screens.spelling import counted
+
+SUFFIX: Final = {"ndjson": "ndjson", "parquet": "parquet", "chat": "md"}
+
+
+async def export_files(reader: Reader, sessions: Sequence[str], form: str, to: Path | None) -> None:
+    """Write sessions in a form: to a file, to a folder of files, or to standard output."""
+    if to is None:
+        await _shown(reader, sessions, form)
+        return
+    with _new(to) as new:
+        if len(sessions) == 1:
+            await _written(exported(reader, sessions[0], form), new)
+        else:
+            new.mkdir()
+            for session in sessions:
+                await _written(exported(reader, session, form), new / f"{session}.{SUFFIX[form]}")
+
+
+async def _shown(reader: Reader, sessions: Sequence[str], form: str) -> None:
+    if form == "parquet":
+        detail, fix = "a table is nothing for a terminal", "name a file: --to FILE"
+        raise Refused("bad-option", detail, field="--to", fix=fix)
+    for session in sessions:
+        async for piece in exported(reader, session, form):
+            sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+async def export_bundle(
+    reader: Reader, sessions: Sequence[str], to: Path, checkpoint: Path | None
+) -> None:
+    """Write a bundle of sessions, as a folder or as a zip of one; a checkpoint must hold."""
+    if checkpoint is not None:
+        held(checkpoint, None)
+    with _new(to) as new:
+        folder = new.with_suffix(".folder") if to.suffix == ".zip" else new
+        folder.mkdir()
+        listed = [await _unpacked(reader, session, folder) for session in sessions]
+        for name, content in around(_together(listed)):
+            (folder / name).write_bytes(content)
+        if checkpoint is not None:
+            shutil.copyfile(checkpoint, folder / CHECKPOINT)
+        if folder != new:
+            shutil.make_archive(str(new), "zip", folder)
+            new.with_name(f"{new.name}.zip").rename(new)
+    where = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
+    of = counted(len(sessions), "session")
+    remarks().print(f"a bundle of {of}; to check it: {where} python3 -I verify.py")
+
+
+async def _unpacked(reader: Reader, session: str, folder: Path) -> BundleList:
+    """Put the files of one session where those of all will be."""
+    packed = folder / "packed.zip"
+    await _written(exported(reader, session, "bundle"), packed)
+    with ZipFile(packed) as archive:
+        archive.extractall(folder)
+    packed.unlink()
+    return BundleList.model_validate_json((folder / LISTED).read_bytes())
+
+
+def _together(lists: Sequence[BundleList]) -> BundleList:
+    blobs = dict.fromkeys(digest for listed in lists for digest in listed.blobs)
+    sessions = dict.fromkeys(session for listed in lists for session in listed.sessions)
+    return lists[-1].model_copy(update={"sessions": tuple(sessions), "blobs": tuple(blobs)})
+
+
+async def _written(pieces: AsyncGenerator[bytes], to: Path) -> None:
+    with to.open("xb") as file:
+        async for piece in pieces:
+            file.write(piece)
+
+
+@contextmanager
+def _new(to: Path) -> Generator[Path]:
+    """Give a place beside `to` that becomes it in the end; refuses to take the place of another."""
+    if to.exists():
+        raise Refused("folder-exists", f"{to} is there already", fix="name another place")
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=to.parent, prefix=f".{to.name}.") as beside:
+        yield Path(beside) / to.name
+        (Path(beside) / to.name).rename(to)
