@@ -10,6 +10,8 @@ import pytest_asyncio
 from tests.araquem.bank import Bank, bank, town
 from tests.parts.openai_server import OpenAIServer
 
+pytest.register_assert_rewrite("tests.araquem.rows")
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def provider() -> AsyncIterator[OpenAIServer]:

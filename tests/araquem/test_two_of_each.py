@@ -1,8 +1,8 @@
 """Every row with two gateways and two workers, and once more after everything was restarted.
 
 A7 is what this shows by the way: the memory is one, whichever gateway is asked and whichever
-worker answers, and it stays. The rows are those of the other files, asked by another client each
-time, so that no conversation of before is there.
+worker answers, and it stays. The rows stand in `rows`, and are asked by another client each time,
+so that no conversation of before is there.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from functools import partial
 import pytest
 import pytest_asyncio
 
-from tests.araquem import test_conversations, test_front_door, test_memory, test_references
 from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, Town, bank, said, town
+from tests.araquem.rows import conversations, front_door, memory, references
 from tests.parts.openai_server import OpenAIServer
 from turnlog.events.call import AttemptStarted
 
@@ -26,13 +26,13 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)
 Row = Callable[[Bank], Awaitable[None]]
 
 FRESH, RESTARTED = "fresh", "restarted"
-FILES = (test_conversations, test_front_door, test_memory, test_references)
+FILES = (conversations, front_door, memory, references)
 AT_LEAST = 5
 """Conversations; more until both workers have had some of their turns."""
 
 
 def rows() -> Iterator[tuple[str, Row]]:
-    """Give the tests of the other files that ask for nothing but a bank, case by case."""
+    """Give the rows by name, case by case."""
     for file in FILES:
         for name, test in vars(file).items():
             if name.startswith("test_a") and "a_bank" in inspect.signature(test).parameters:
@@ -110,7 +110,7 @@ async def test_a7_the_first_questions_of_a_conversation_open_one_session(a_bank:
         assert [turn["status"] for turn in turns] == ["completed"] * 4
 
 
-@pytest.mark.parametrize("odd", test_conversations.ODD)
+@pytest.mark.parametrize("odd", conversations.ODD)
 async def test_a1_anything_may_be_a_client_and_a_conversation(a_bank: Bank, odd: str) -> None:
     client = f"{odd[:900]}{a_bank.client}"
     strange = replace(a_bank, client=client)

@@ -10,8 +10,6 @@ from tests.araquem.bank import NOWHERE, PRICE, RISK, Bank, said
 from tests.parts.openai_behaviours import Refusal
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
-
 
 def about(resolved: TurnResolved) -> tuple[object, bool, str]:
     return resolved.identifiers.get("ticker"), resolved.used, resolved.reason

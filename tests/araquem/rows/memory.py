@@ -10,8 +10,6 @@ import pytest
 from tests.araquem.bank import NOWHERE, POLICY, RISK, Bank, said
 from tests.parts.processes import LOOK_EVERY
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
-
 
 def spoken(prompt: dict[str, Any]) -> list[str]:
     """Give the messages of a prompt behind its system message."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.araquem.bank import NOWHERE, PRICE, PRICE_ANSWER, RISK, RISK_ANSWER, Bank, said
 from tests.parts.openai_behaviours import Refusal
-
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
 
 async def test_a6_the_door_is_closed_both_ways(a_bank: Bank) -> None:

@@ -8,8 +8,6 @@ from tests.araquem.bank import NOWHERE, RISK, Bank, said, session_of
 from turnlog.events.session import SessionOpened
 from turnlog.events.turn import TurnSubmitted
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
-
 ODD = ["a:b", "c.*.>", "../..", "Ω 💱\r\n\t\u2028", "$JS.API.>", '"],["', "x" * 1000]
 """What an application may call its conversations."""
 
