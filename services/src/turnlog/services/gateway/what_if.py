@@ -22,6 +22,7 @@ from turnlog.projections.audit.whatif.change import Change
 from turnlog.projections.audit.whatif.redone import what_if
 from turnlog.projections.blueprint.schema import blueprint_digest
 from turnlog.projections.store.listing import Wanted, sessions
+from turnlog.projections.store.reach import come_to
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import NDJSON
 from turnlog.services.gateway.payloads.closed import Answer
@@ -38,6 +39,7 @@ from turnlog.services.gateway.supposing import call_view, figures
 from turnlog.services.runtime.blueprint_files import BlueprintFiles
 from turnlog.services.runtime.files import Brought
 from turnlog.services.runtime.installed import installed
+from turnlog.services.runtime.lag import lag
 from turnlog.services.runtime.plugins import check_plugins
 from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.runtime.records import Record, Records
@@ -59,8 +61,10 @@ _PAGE: Final = 500
 async def ask_what_if(tenant: Tenant, desk: AtDesk, form: WhatIfForm) -> StreamingResponse:
     """Assemble recorded calls again under a change; a line a session, and one of all together."""
     change = await _change(desk, form)
+    behind = 0 if form.sessions else await _behind(desk, tenant)
     named = tuple(dict.fromkeys(form.sessions or await _all(desk, tenant, change)))
-    return StreamingResponse(_lines(desk, tenant, form, change, named), media_type=NDJSON)
+    begun = _begun(form, change, len(named), behind)
+    return StreamingResponse(_lines(desk, tenant, begun, change, named), media_type=NDJSON)
 
 
 async def _change(desk: Desk, form: WhatIfForm) -> Change:
@@ -75,6 +79,17 @@ async def _change(desk: Desk, form: WhatIfForm) -> Change:
     check_plugins(blueprint)
     await ready(blueprint)
     return Change(files, blueprint, form.budget, form.model, desk.settings.model)
+
+
+async def _behind(desk: Desk, tenant: str) -> int:
+    """Give the read models, from which sessions are listed, a while to draw level."""
+    end = await desk.log.end(tenant)
+
+    async def look() -> int:
+        return end - await lag(desk.log, desk.store, tenant)
+
+    level = await come_to(desk.bell, look, end, within=desk.patience)
+    return 0 if level else await lag(desk.log, desk.store, tenant)
 
 
 async def _all(desk: Desk, tenant: str, change: Change) -> Sequence[str]:
@@ -92,9 +107,9 @@ async def _all(desk: Desk, tenant: str, change: Change) -> Sequence[str]:
 
 
 async def _lines(
-    desk: Desk, tenant: str, form: WhatIfForm, change: Change, named: Sequence[str]
+    desk: Desk, tenant: str, begun: Begun, change: Change, named: Sequence[str]
 ) -> AsyncGenerator[bytes]:
-    yield _line(_begun(form, change, len(named)))
+    yield _line(begun)
     prices, accounts = await desk.prices.table(), list[Account]()
     async with aclosing(_told(desk, tenant, change, named, prices)) as told:
         async for line, found in told:
@@ -145,14 +160,20 @@ def _untold(session: str, error: Corrupt | Refused) -> SessionUntold:
             return SessionUntold(session=session, code="corrupt", detail=str(error))
 
 
-def _begun(form: WhatIfForm, change: Change, number: int) -> Begun:
+def _begun(form: WhatIfForm, change: Change, number: int, behind: int) -> Begun:
     supposed = change.blueprint
     blueprint = supposed and SupposedBlueprint(
         blueprint=supposed.blueprint,
         version=supposed.version,
         digest=blueprint_digest(supposed),
     )
-    return Begun(sessions=number, blueprint=blueprint, budget=form.budget, model=form.model)
+    return Begun(
+        sessions=number,
+        behind=behind,
+        blueprint=blueprint,
+        budget=form.budget,
+        model=form.model,
+    )
 
 
 def _line(answer: Answer) -> bytes:

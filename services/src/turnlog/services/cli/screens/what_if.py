@@ -62,6 +62,9 @@ def _screen(
         yield _session_table(sessions[:SHOWN])
         if len(sessions) > SHOWN:
             yield Text(f"{len(sessions) - SHOWN:,} more: -o json, or --html FILE", QUIET)
+    if begun.behind:
+        lacking = counted(begun.behind, "event")
+        yield Text(f"the read models lack {lacking}, and perhaps a session", WARY)
     for each in untold:
         yield Text(f"✗ {each.session} ", BAD).append(harmless(each.detail), "default")
     yield Rule(style=QUIET)

@@ -50,8 +50,7 @@ def page(
 
 
 def share(after: int, before: int) -> str:
-    """Spell the way from one figure to another; nothing where it is none."""
-    if after == before:
-        return "±0 %"
-    spelt = f"{(after - before) / before:+.0%}" if before else "new"
-    return spelt.replace("-", "−").replace("%", " %")
+    """Spell the way from one figure to another."""
+    if not before:
+        return "new" if after else "as it was"
+    return f"{(after - before) / before:+.0%}" if after != before else "as it was"

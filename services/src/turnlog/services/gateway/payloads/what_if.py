@@ -61,6 +61,8 @@ class Begun(Answer):
     line: Literal["begun"] = "begun"
     sessions: int
     """How many lines follow before the last."""
+    behind: int
+    """Events that the read models lacked when the sessions were listed; 0 where they were named."""
     blueprint: SupposedBlueprint | None
     """The blueprint that was brought along."""
     budget: int | None

@@ -1,0 +1,154 @@
+"""What if over HTTP and from the command line: many sessions, nothing written, no model asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import select
+
+from tests.parts.house import TENANT, House
+from tests.services.gateway.stand import InMemory, Stand, standing
+from tests.services.whatif.twice import CONVERSATION, FIRST, SECOND, folder_of, led, really
+from turnlog.projections.store.library_tables import METADATA
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.supposing.asking import ask
+from turnlog.services.cli.supposing.folder import brought
+from turnlog.services.gateway.payloads.what_if import WhatIfForm
+
+MANY = int(os.environ.get("SESSIONS", "20"))
+"""Sessions that are recorded; a thousand by `make suppose`."""
+PERSONA = "You are a clerk, and brief."
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A service with many recorded sessions, and where its blueprint is."""
+
+    stand: Stand
+    house: House
+    first: Path
+    second: Path
+
+    async def asked(self, **form: object) -> list[dict[str, Any]]:
+        """Suppose something; gives the lines."""
+        answer = await self.stand.http.post("/v1/what-if", json=form)
+        assert answer.status_code == 200, answer.text
+        return [json.loads(line) for line in answer.text.splitlines()]
+
+    async def everything(self) -> tuple[int, int, str]:
+        """Sum up what is on the log, in the blobs and in the rows."""
+        digest = hashlib.sha256()
+        async with self.stand.store.reading() as connection:
+            for table in METADATA.sorted_tables:
+                for row in await connection.execute(select(table)):
+                    digest.update(repr(row).encode())
+        return await self.house.log.end(TENANT), len(self.house.blobs.held), digest.hexdigest()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Recorded]:
+    root, held = tmp_path_factory.mktemp("recorded"), InMemory()
+    first = folder_of(root / "first", FIRST, persona_md=PERSONA)
+    second = folder_of(root / "second", SECOND, persona_md=PERSONA)
+    house = House(held.log, held.blobs, held.tokens)
+    for number in range(MANY):
+        await led(house, first, f"s-{number}", CONVERSATION[: 1 + number % len(CONVERSATION)])
+    async with standing(held, TENANT, root, working=False) as stand:
+        yield Recorded(stand, house, first / "clerk", second / "clerk")
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize("change", ["blueprint", "budget", "model"])
+async def test_many_sessions_are_told_without_a_model_and_nothing_is_written(
+    recorded: Recorded, change: str
+) -> None:
+    folder = brought(recorded.second).model_dump(mode="json")
+    forms = {"blueprint": folder, "budget": 60, "model": "openai/gpt-4o"}
+    lines = await recorded.asked(**{change: forms[change]})
+    before, requests = await recorded.everything(), len(recorded.house.model.requests)
+    assert await recorded.asked(**{change: forms[change]}) == lines
+    begun, *sessions, ended = lines
+    assert [line["line"] for line in lines] == ["begun", *["session"] * MANY, "ended"]
+    assert (begun["sessions"], begun["behind"], ended["sessions"]) == (MANY, 0, MANY)
+    assert ended["calls"] == sum(each["calls"] for each in sessions) == requests
+    assert ended["again"] == requests
+    assert ended["after"]["tokens"] == sum(each["after"]["tokens"] for each in sessions)
+    assert await recorded.everything() == before
+    assert len(recorded.house.model.requests) == requests
+    assert recorded.stand.model.requests == []
+
+
+async def test_figures_over_http_are_those_of_really_using_the_blueprint(
+    recorded: Recorded,
+) -> None:
+    await led(recorded.house, recorded.second.parent, "really", CONVERSATION)
+    folder = brought(recorded.second).model_dump(mode="json")
+    _, session, _ = await recorded.asked(sessions=["s-7"], blueprint=folder)
+    had = really(recorded.house, "really")
+    assert session["after"]["tokens"] == sum(each.tokens for each in had)
+    assert session["after"]["prefix"] == sum(each.prefix or 0 for each in had)
+    digests = {each["call"]: each["after"]["digest"] for each in session["worst"]}
+    assert digests == {f"{turn}.1": each.digest for turn, each in enumerate(had, 1)}
+
+
+async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = WhatIfForm(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
+    page = tmp_path / "report.html"
+    await ask(Reader(recorded.stand.http), form, "json", page)
+    told = json.loads(capsys.readouterr().out)
+    assert [each["session"] for each in told["sessions"]] == ["s-6", "s-3", "s-0"]
+    assert [(each["session"], each["code"]) for each in told["untold"]] == [
+        ("nobody", "unknown-session")
+    ]
+    refused = told["sessions"][0]["worst"][0]["refused"]
+    assert (refused["code"], refused["limit"]) == ("over-budget", 12)
+    assert f"{12 + refused['over']} tokens do not fit 12" in refused["detail"]
+    assert [each["layer"] for each in refused["kept"]] == ["persona", "input"]
+    assert "not for behaviour" in told["exact"]
+    report = page.read_text()
+    assert report.index("s-6") < report.index("s-3") < report.index("s-0")
+    assert "not for behaviour" in report
+    assert "<script" not in report
+    assert "http" not in report
+
+
+async def test_screen_says_what_is_cut_and_what_the_figures_are_worth(
+    recorded: Recorded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    form = WhatIfForm(sessions=["s-7"], budget=60)
+    await ask(Reader(recorded.stand.http), form, "table", None)
+    shown = capsys.readouterr().out
+    assert "what if a budget of 60 tokens" in shown
+    assert "drop_oldest_pairs" in shown
+    assert "not for behaviour" in shown
+
+
+@pytest.mark.parametrize(
+    ("form", "code"),
+    [
+        ({}, "invalid"),
+        ({"budget": 0}, "invalid"),
+        ({"blueprint": {"blueprint": "clerk", "files": {}}}, "faulty-blueprint"),
+        ({"blueprint": {"blueprint": "clerk", "files": {"blueprint.yaml": "\0"}}}, "bad-text"),
+        ({"blueprint": {"blueprint": "other", "files": {"blueprint.yaml": FIRST}}},
+         "faulty-blueprint"),
+        ({"budget": 1, "sessions": []}, "invalid"),
+    ],
+)  # fmt: skip
+async def test_change_that_is_none_is_refused_before_anything_is_told(
+    recorded: Recorded, form: dict[str, Any], code: str
+) -> None:
+    answer = await recorded.stand.http.post("/v1/what-if", json=form)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
