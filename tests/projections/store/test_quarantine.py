@@ -27,7 +27,7 @@ from turnlog.events.log.ports import Raw
 from turnlog.projections.store import checkpoints, quarantine, queries
 from turnlog.projections.store.changes import Put, Values
 from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.fold import Arrived, fold
+from turnlog.projections.store.fold import arrived, fold
 from turnlog.projections.store.quarantine import Halted
 from turnlog.projections.store.replay import Replayed, replay
 from turnlog.projections.store.schema import prepare
@@ -179,11 +179,10 @@ async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
     log: MemoryLog,
 ) -> None:
     story = Story(log)
-    first, second = await story.tell(opened(), submitted(1, "a secret"))
+    _, second = await story.tell(opened(), submitted(1, "a secret"))
     strange = replace(second, event=cast("Unknown", "a secret"))
-    raws = await everything(log)
-    events = [Arrived(raw, event) for raw, event in zip(raws, (first, strange), strict=True)]
-    (poison,) = fold(events, {}, (), {}).poisons
+    first, behind = map(arrived, await everything(log))
+    (poison,) = fold((first, replace(behind, event=strange)), {}, (), {}).poisons
     assert poison.position == 2
     assert poison.reason.startswith("AssertionError in ")
     assert "secret" not in poison.reason

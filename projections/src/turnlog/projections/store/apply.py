@@ -65,6 +65,19 @@ def ending(recorded: Recorded, digest: Digest) -> Change:
 def _changes(recorded: Recorded) -> Iterator[Change]:
     at = recorded.envelope.time
     match recorded.event:
+        # Those of every turn come first: each case is a question asked of the events behind it.
+        case TurnSubmitted() | TurnQueued() as event:
+            yield from _submitted(recorded, event)
+        case AttemptStarted() as event:
+            yield calls.started(recorded, event)
+        case ContextAssembled() as event:
+            yield from calls.assembled(recorded, event)
+        case AttemptEnded() as event:
+            yield calls.ended(recorded, event)
+        case CallCompleted() as event:
+            yield calls.answered(recorded, event)
+        case TurnCompleted() as event:
+            yield _completed(recorded, event)
         case SessionOpened() as event:
             yield from _opened(recorded, event)
         case SessionClosed():
@@ -74,12 +87,8 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
             yield from _attributes(recorded, event)
         case PromptsSnapshotted() as event:
             yield from _pinned(recorded, event)
-        case TurnSubmitted() | TurnQueued() as event:
-            yield from _submitted(recorded, event)
         case TurnReleased(turn=turn):
             yield _turn(recorded, turn, status="open", released_at=at)
-        case TurnCompleted() as event:
-            yield _completed(recorded, event)
         case TurnFailed(turn=turn, code=cause, detail=detail):
             yield _turn(recorded, turn, status="failed", cause=cause, detail=detail, settled_at=at)
         case TurnCancelled(turn=turn, reason=cause):
@@ -90,14 +99,6 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
             yield _turn(recorded, turn, excluded=False)
         case ReplyRedacted() as event:
             yield from _redacted(recorded, event)
-        case AttemptStarted() as event:
-            yield calls.started(recorded, event)
-        case ContextAssembled() as event:
-            yield from calls.assembled(recorded, event)
-        case AttemptEnded() as event:
-            yield calls.ended(recorded, event)
-        case CallCompleted() as event:
-            yield calls.answered(recorded, event)
         case PhaseEntered() as event:
             yield _entered(recorded, event)
         case ChoiceRecorded() | ToolCalled() | ToolReturned() | Unknown():

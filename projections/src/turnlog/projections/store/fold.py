@@ -64,15 +64,8 @@ class Arrived:
 
     raw: Raw
     event: Recorded | Corrupt
-
-    @property
-    def owner(self) -> Owner:
-        """Whose it is, by the place where it is stored: bytes may lie."""
-        match self.raw.subject.split("."):
-            case ["session", tenant, session, _, *_]:
-                return tenant, session
-            case _:
-                return "", self.raw.subject[:256]
+    owner: Owner
+    """Whose it is, by the place where it is stored: bytes may lie."""
 
     @property
     def traceparent(self) -> str | None:
@@ -82,10 +75,20 @@ class Arrived:
 
 def arrived(raw: Raw) -> Arrived:
     """Decode bytes, whatever they are."""
+    event: Recorded | Corrupt
     try:
-        return Arrived(raw, read(raw.stored, raw.stream_sequence))
+        event = read(raw.stored, raw.stream_sequence)
     except Corrupt as error:
-        return Arrived(raw, error)
+        event = error
+    return Arrived(raw, event, _owner(raw.subject))
+
+
+def _owner(subject: str) -> Owner:
+    match subject.split("."):
+        case ["session", tenant, session, _, *_]:
+            return tenant, session
+        case _:
+            return "", subject[:256]
 
 
 def fold(

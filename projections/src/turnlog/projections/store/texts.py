@@ -10,11 +10,12 @@ from pydantic import JsonValue
 from turnlog.events.content import Content, Digest, Plain, digest_of
 
 TITLE_CHARACTERS: Final = 120
+NUL: Final = "\0"
 
 
 def storable(text: str) -> str:
     """Replace NUL, which Postgres refuses in a text, so that both databases hold the same."""
-    return text.replace("\0", "\ufffd")
+    return text.replace(NUL, "\ufffd")
 
 
 def readable(content: Content | None) -> str | None:
