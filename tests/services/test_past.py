@@ -1,0 +1,190 @@
+"""The past of a session, by waypoints where there are any and without them where there are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.parts.house import TENANT, House
+from turnlog.events.call import ContextAssembled
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Head, Recorded
+from turnlog.events.errors import Refused
+from turnlog.events.log.memory import MemoryLog
+from turnlog.projections.audit.reproduction import by_assembly
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.projections.session.evolve import fold
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.readback import blobs_of, read_back, tools_of
+from turnlog.projections.window.request import Request
+from turnlog.services.runtime.past import Past
+from turnlog.services.runtime.sessions import By
+from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.waypoints import EVERY, Waypoints, for_reading
+
+TURNS = 100
+
+
+@dataclass
+class CountedLog(MemoryLog):
+    """Counts the events that are read of sessions."""
+
+    read: int = 0
+
+    async def between(
+        self, tenant: str, session: str, after: Head | None, upto: Recorded
+    ) -> list[Recorded]:
+        events = [*await super().between(tenant, session, after, upto)]
+        self.read += len(events)
+        return events
+
+
+@dataclass
+class Rows:
+    """Stands for the read models."""
+
+    known: dict[str, int] = field(default_factory=dict[str, int])
+
+    async def sequence_of(self, tenant: str, session: str, call: str) -> int | None:
+        del tenant, session
+        return self.known.get(call)
+
+
+def past(house: House, rows: Rows | None = None) -> Past:
+    """Give the past as a process reads it that has seen nothing yet."""
+    sessions = house.sessions_of("/test/auditor")
+    gathering = house.contexts(sessions).gathering
+    return Past(sessions, house.blueprints, gathering, rows or Rows())
+
+
+@pytest.fixture(scope="module")
+def built() -> House:
+    """A long session: now and then a turn is left out, or its reply withheld."""
+    return asyncio.run(talked())
+
+
+async def talked() -> House:
+    house = House(log=CountedLog())
+    await house.open()
+    worker = house.worker()
+    for turn in range(1, TURNS + 1):
+        house.model.scripts.append([f"Reply {turn}."])
+        await house.answer(await house.submit(f"Turn {turn}"), worker)
+        if turn % 10 == 0:
+            await house.sessions.act(TENANT, "s", ExcludeTurn(turn - 3), By("tester"))
+        if turn % 15 == 0:
+            withheld = RedactReply(turn - 1, "asked for", "operator", "(Withheld.)")
+            await house.sessions.act(TENANT, "s", withheld, By("tester"))
+    return house
+
+
+@pytest.fixture
+def house(built: House) -> Iterator[House]:
+    """The same for each test, whatever became of its snapshots."""
+    held = dict(built.snapshots.held)
+    yield built
+    built.snapshots.held = held
+
+
+def fixed(house: House) -> dict[str, tuple[Recorded, ContextAssembled]]:
+    said = ((each, each.event) for each in house.events())
+    return {call.call: (each, call) for each, call in said if isinstance(call, ContextAssembled)}
+
+
+def then(house: House, at: int) -> SessionState:
+    state = fold(house.events()[:at])
+    assert state
+    return for_reading(state)
+
+
+def log_of(house: House) -> CountedLog:
+    assert isinstance(house.log, CountedLog)
+    return house.log
+
+
+async def test_the_state_at_a_sequence_is_that_of_the_events_up_to_it(house: House) -> None:
+    last = len(house.events())
+    reader = past(house)
+    around = {1, 2, EVERY - 1, EVERY, EVERY + 1, 2 * EVERY, last - 1, last}
+    for at in sorted(around | {*range(7, last, 163)}):
+        assert await reader.state(TENANT, "s", at) == then(house, at)
+
+
+async def test_to_come_to_any_sequence_takes_no_more_than_two_stretches(house: House) -> None:
+    last = len(house.events())
+    for at in (5, EVERY + 90, last - 200, last):
+        log_of(house).read = 0
+        await past(house).state(TENANT, "s", at)
+        assert log_of(house).read <= 2 * EVERY
+
+
+async def test_a_session_without_waypoints_is_read_whole_once_and_has_them_then(
+    house: House,
+) -> None:
+    last = len(house.events())
+    house.snapshots.held.clear()
+    assert await past(house).state(TENANT, "s", last - 20) == then(house, last - 20)
+    log_of(house).read = 0
+    assert await past(house).state(TENANT, "s", last - 30) == then(house, last - 30)
+    assert log_of(house).read <= 2 * EVERY
+
+
+async def test_a_waypoint_of_other_events_is_not_used(house: House) -> None:
+    checked = CheckedSnapshots(house.log, house.snapshots)
+    good = await checked.load(TENANT, "s", 1)
+    assert good
+    other = replace(good, head=replace(good.head, hash=Digest("sha256:" + "0" * 64)), submitted=999)
+    await Waypoints(checked).keep(other)
+    at = EVERY + 10
+    assert await past(house).state(TENANT, "s", at) == then(house, at)
+
+
+async def test_a_waypoint_holds_no_text_and_no_key(house: House) -> None:
+    checked = CheckedSnapshots(house.log, house.snapshots)
+    state = await checked.load(TENANT, "s", 1)
+    assert state
+    assert "Reply" not in repr(state)
+    assert state.commands == ()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["by the rows", "without rows"])
+@pytest.mark.parametrize("call", ["1.1", "61.1", "100.1"])
+async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
+    house: House, call: str, *, known: bool
+) -> None:
+    recorded, said = fixed(house)[call]
+    reader = past(house, Rows({call: recorded.sequence} if known else {}))
+    moment = await reader.call(TENANT, "s", call)
+    assert moment.recorded == recorded
+    events = await reader.referred(moment)
+    blobs = await reader.sessions.texts.read_blobs(TENANT, blobs_of(said.manifest))
+    messages = read_back(said.manifest, events, blobs)
+    request = Request(said.model, messages, tools_of(said.manifest), said.parameters)
+    assert request.digest == said.manifest.digest
+    assert by_assembly(await reader.made(moment)).outcome == "reproduced"
+
+
+async def test_only_the_events_of_its_window_are_read_for_a_call(house: House) -> None:
+    recorded, _ = fixed(house)["90.1"]
+    reader = past(house, Rows({"90.1": recorded.sequence}))
+    log_of(house).read = 0
+    moment = await reader.call(TENANT, "s", "90.1")
+    await reader.referred(moment)
+    await reader.made(moment)
+    assert log_of(house).read <= 2 * EVERY
+
+
+async def test_rows_that_are_wrong_cost_time_and_nothing_else(house: House) -> None:
+    recorded, _ = fixed(house)["37.1"]
+    for wrong in (recorded.sequence - 1, 1, 99_999):
+        moment = await past(house, Rows({"37.1": wrong})).call(TENANT, "s", "37.1")
+        assert moment.recorded == recorded
+
+
+async def test_a_call_that_was_never_made_is_refused(house: House) -> None:
+    with pytest.raises(Refused) as refused:
+        await past(house).call(TENANT, "s", "37.2")
+    assert refused.value.code == "unknown-call"
