@@ -39,6 +39,12 @@ def sessions(  # noqa: PLR0913 - one for each option
     origin: Annotated[
         str | None, typer.Option(metavar="SESSION", help="Only those forked from this one.")
     ] = None,
+    digest: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="Only those pinned to this text.")
+    ] = None,
+    still_open: Annotated[
+        bool | None, typer.Option("--open", help="Only those that are not closed.")
+    ] = None,
     limit: Annotated[
         int, typer.Option(metavar="NUMBER", min=1, max=500, help="How many at the most.")
     ] = 50,
@@ -57,6 +63,8 @@ def sessions(  # noqa: PLR0913 - one for each option
         "q": query,
         "blueprint": blueprint,
         "redacted": redacted,
+        "digest": digest,
+        "open": still_open,
         "origin": origin,
         "limit": limit,
         "before": before,

@@ -9,8 +9,17 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Output, Tenant, Url
+from turnlog.services.cli.commands.late import reading, running
+from turnlog.services.cli.options import (
+    DEFAULT,
+    HERE,
+    Asked,
+    DataDir,
+    Output,
+    Session,
+    Tenant,
+    Url,
+)
 
 
 def what_if(  # noqa: PLR0913 - one for each option
@@ -52,3 +61,39 @@ def what_if(  # noqa: PLR0913 - one for each option
     )
     asked = Asked(url, data_dir, tenant)
     reading(asked, lambda reader: ask(reader, form, output, html), rows=not sessions)
+
+
+def blueprint_pinned(
+    blueprint: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Of this blueprint only.")
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Say what open sessions are pinned to, how many are of each, and what the files say by now."""
+    from turnlog.services.cli.versions import show_pins
+
+    asked = Asked(url, data_dir, tenant)
+    reading(asked, lambda reader: show_pins(reader, blueprint, output), rows=True)
+
+
+def blueprint_move(
+    session: Session,
+    *,
+    to: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="Only if the files are of this digest.")
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    output: Output = "table",
+) -> None:
+    """Let a session go on by what the files of its blueprint say now, from its next call on.
+
+    Between turns, or where a phase has just been entered. What was said, and every prompt so
+    far, stays what it is.
+    """
+    from turnlog.services.cli.versions import move
+
+    running(move(Asked(url, data_dir, DEFAULT), session, to, output))

@@ -1,0 +1,233 @@
+"""Versions: which sessions run by which, and moving one to the next at a boundary."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.parts.house import BY, TENANT, House
+from tests.services.gateway.stand import InMemory, Stand, standing
+from tests.services.whatif.twice import (
+    CONVERSATION,
+    FIRST,
+    SECOND,
+    Said,
+    folder_of,
+    led,
+    opened,
+    really,
+    turn,
+)
+from turnlog.events.content import digest_of
+from turnlog.projections.session.commands import SubmitTurn
+from turnlog.services.runtime.library import Library
+
+PERSONA, OTHER = "You are a clerk, and brief.", "You are a clerk with all the time in the world."
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """A service, the house behind it, and the folder of its one blueprint."""
+
+    stand: Stand
+    house: House
+    folder: Path
+
+    def edited(self, text: str, **files: str) -> None:
+        """Let the files say something else."""
+        folder_of(self.folder, text, **files)
+
+    async def moved(self, session: str, **form: object) -> httpx.Response:
+        """Ask for a session to be moved."""
+        return await self.stand.http.post(f"/v1/sessions/{session}/blueprint", json=form)
+
+    async def pins(self, what: str, sequence: str) -> list[dict[str, Any]]:
+        """Give the pins of a kind, once the rows hold an event."""
+        await self.stand.get("/v1/sessions", min_sequence=sequence)
+        found = (await self.stand.get("/v1/pins", blueprint="clerk"))["pins"]
+        return [pin for pin in found if pin["what"] == what]
+
+
+@pytest_asyncio.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    held = InMemory()
+    folder = folder_of(tmp_path / "library", FIRST, persona_md=PERSONA)
+    house = House(held.log, held.blobs, held.tokens)
+    async with (
+        standing(held, TENANT, tmp_path, working=False) as stand,
+        stand.another_gateway(blueprints=(folder,)) as gateway,
+    ):
+        yield Office(gateway, house, folder)
+
+
+async def test_next_call_runs_by_the_new_version_and_old_ones_stay_what_they_were(
+    office: Office,
+) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:3], tone="kind")
+    before = really(office.house, "s")
+    office.edited(SECOND, persona_md=OTHER)
+    answer = await office.moved("s")
+    assert answer.status_code == 200, answer.text
+    said = answer.json()
+    assert (said["moved"], said["version"]) == (True, 2)
+    assert office.house.names()[-1] == "blueprint-moved"
+    await turn(office.house, Library((office.folder,)).get("clerk"), "s", CONVERSATION[5])
+    after = really(office.house, "s")
+    assert after[:3] == before
+    assert (after[3].kind, after[3].budget) == ("answer", 90)
+    prompt = await office.stand.get("/v1/sessions/s/calls/4.1/prompt")
+    assert prompt["messages"][0]["content"] == f"{OTHER}\n\nkind"
+    for call in ("1.1", "3.1", "4.1"):
+        assert (await office.stand.get(f"/v1/sessions/s/calls/{call}/prompt"))["verified"]
+    assert office.house.names().count("prompts-snapshotted") == 2
+
+
+async def test_an_edited_prompt_file_alone_is_worth_a_move(office: Office) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    assert (await office.moved("s")).json()["moved"] is False
+    office.edited(FIRST, persona_md=OTHER)
+    assert (await office.moved("s")).json()["moved"] is True
+    await turn(office.house, Library((office.folder,)).get("clerk"), "s", CONVERSATION[1])
+    assert (await office.moved("s")).json()["moved"] is False
+    last = await office.stand.get("/v1/sessions/s/calls/2.1/prompt")
+    assert last["messages"][0]["content"].startswith(OTHER)
+
+
+async def test_the_same_key_moves_once(office: Office) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    office.edited(SECOND, persona_md=OTHER)
+    answers = [
+        await office.stand.http.post(
+            "/v1/sessions/s/blueprint", json={}, headers={"Idempotency-Key": "once"}
+        )
+        for _ in range(2)
+    ]
+    assert answers[0].json() == answers[1].json()
+    assert office.house.names().count("blueprint-moved") == 1
+
+
+async def test_a_session_is_not_moved_while_a_turn_is_open(office: Office) -> None:
+    await led(office.house, office.folder, "s", ())
+    await office.house.sessions.act(
+        TENANT, "s", SubmitTurn("Hi", Library((office.folder,)).get("clerk").policies),
+        BY,
+    )  # fmt: skip
+    office.edited(SECOND, persona_md=OTHER)
+    answer = await office.moved("s")
+    assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
+    assert "blueprint-moved" not in office.house.names()
+
+
+async def test_a_version_other_than_the_one_expected_is_not_taken(office: Office) -> None:
+    await led(office.house, office.folder, "s", ())
+    office.edited(SECOND, persona_md=OTHER)
+    answer = await office.moved("s", digest=digest_of("what somebody looked at"))
+    assert (answer.status_code, answer.json()["code"]) == (409, "blueprint-changed")
+
+
+MISFITS = {
+    "attributes.tone": FIRST.replace("  tone: {type: text, default: plain}\n", ""),
+    "attributes.shop": FIRST.replace("inputs:", "  shop: {type: text, required: true}\ninputs:"),
+    "profile": FIRST.replace("  chat: {def", "  talk: {def"),
+}
+
+
+@pytest.mark.parametrize("field", MISFITS)
+async def test_a_version_that_does_not_fit_is_refused_by_what_does_not(
+    office: Office, field: str
+) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    office.edited(MISFITS[field])
+    answer = await office.moved("s")
+    said = answer.json()
+    assert (answer.status_code, said["code"]) == (409, "blueprint-does-not-fit")
+    assert said["field"] == field
+    assert "blueprint-moved" not in office.house.names()
+
+
+async def test_pins_tell_how_many_open_sessions_are_of_each_version(office: Office) -> None:
+    for session in ("a", "b", "c"):
+        await led(office.house, office.folder, session, CONVERSATION[:1])
+    await office.stand.http.post("/v1/sessions/c/close", json={})
+    office.edited(SECOND, persona_md=OTHER)
+    moved = (await office.moved("a")).json()
+    where = f"a:{moved['sequence']}"
+    versions = await office.pins("blueprint", where)
+    assert [(p["version"], p["sessions"], p["current"]) for p in versions] == [
+        (1, 1, False), (2, 1, True)
+    ] or [(p["version"], p["sessions"], p["current"]) for p in versions] == [
+        (2, 1, True), (1, 1, False)
+    ]  # fmt: skip
+    (prompt,) = await office.pins("prompt", where)
+    assert (prompt["layer"], prompt["path"]) == ("persona", "persona.md")
+    assert (prompt["digest"], prompt["sessions"]) == (digest_of(PERSONA), 1)
+    assert prompt["current"] is False
+    await turn(office.house, Library((office.folder,)).get("clerk"), "a", CONVERSATION[1])
+    where = f"a:{len(office.house.events('a'))}"
+    prompts = {p["digest"]: p["current"] for p in await office.pins("prompt", where)}
+    assert prompts == {digest_of(PERSONA): False, digest_of(OTHER): True}
+    for digest, wanted in ((prompt["digest"], ["b"]), (moved["digest"], ["a"])):
+        page = await office.stand.get("/v1/sessions", digest=digest, open="true")
+        assert [each["session"] for each in page["sessions"]] == wanted
+
+
+PHASED = """
+blueprint: clerk
+version: {version}
+attributes:
+  task: {{type: id, required: true}}
+cartridge:
+  file: "{{task}}.yaml"
+  requires: [phases]
+layers:
+  persona: {{text: "{persona}"}}
+calls:
+  talk: {{messages: [{{system: [persona]}}, {{history: recent}}, {{user: [input]}}]}}
+  end: {{messages: [{{system: [persona]}}, {{history: recent}}]}}
+history:
+  recent: {{}}
+phases:
+  from: cartridge.phases
+  calls: {{freeform: talk, debrief: end}}
+  signals: {{understood: on_success}}
+profiles:
+  lesson: {{default: true, call: by_phase}}
+"""
+GRAPH = """
+phases:
+  start: one
+  one: {kind: freeform, min_exchanges: 0, max_exchanges: 2,
+        ai_transitions: {on_success: two, on_max_exchanges: two}}
+  two: {kind: freeform}
+"""
+
+
+async def test_in_a_state_machine_a_session_is_moved_where_a_phase_begins(office: Office) -> None:
+    office.edited(PHASED.format(version=1, persona="Begin."), task__yaml="")
+    (office.folder / "clerk" / "t.yaml").write_text(GRAPH)
+    library = Library((office.folder,))
+    blueprint = library.get("clerk")
+    office.house.library = library
+    await opened(office.house, library, blueprint, "s", {"task": "t"})
+    await turn(office.house, blueprint, "s", Said("One?", "One."))
+    office.edited(PHASED.format(version=2, persona="Go on."))
+    under_way = await office.moved("s")
+    assert (under_way.status_code, under_way.json()["code"]) == (409, "not-at-a-boundary")
+    await turn(office.house, blueprint, "s", Said("Two?", "Two."))
+    assert (await office.stand.get("/v1/sessions/s"))["phase"] == "two"
+    graph = GRAPH.replace("  two:", "  three:").replace(": two", ": three")
+    (office.folder / "clerk" / "t.yaml").write_text(graph)
+    gone = await office.moved("s")
+    assert (gone.status_code, gone.json()["field"]) == (409, "phase")
+    assert gone.json()["code"] == "blueprint-does-not-fit"
+    (office.folder / "clerk" / "t.yaml").write_text(GRAPH)
+    assert (await office.moved("s")).json()["moved"] is True
+    await turn(office.house, library.get("clerk"), "s", Said("Three?", "Three."))
+    prompt = await office.stand.get("/v1/sessions/s/calls/3.1/prompt")
+    assert (prompt["messages"][0]["content"], prompt["verified"]) == ("Go on.", True)
