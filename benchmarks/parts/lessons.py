@@ -14,11 +14,12 @@ from benchmarks.parts.prose import Prose
 from tests.parts.windows import blobs_of, fetched
 from tests.tutor.lessons import MODEL, Lesson, opened, shipped, shipped_files
 from turnlog.events.content import Digest
+from turnlog.projections.history import Turn, history
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Assembled, Call, Texts
 from turnlog.projections.window.material import Material
-from turnlog.projections.window.readback import read_back, tools_of
+from turnlog.projections.window.readback import read_parts, tools_of
 from turnlog.projections.window.request import Request
 
 TASK: Final = "share-before-reading"
@@ -35,6 +36,7 @@ class Moment:
     call: Call
     texts: Texts
     blobs: Mapping[Digest, str]
+    turns: Mapping[int, Turn]
 
     @property
     def state(self) -> SessionState:
@@ -48,9 +50,8 @@ class Moment:
 
     def told(self, assembled: Assembled) -> Request:
         """Read the call back by its manifest."""
-        manifest = assembled.manifest
-        messages = read_back(manifest, self.lesson.session.events, self.blobs)
-        asked = assembled.request
+        asked, manifest = assembled.request, assembled.manifest
+        messages = read_parts(manifest, self.lesson.session.events, self.turns, self.blobs)
         return Request(asked.model, messages, tools_of(manifest), asked.parameters)
 
 
@@ -64,7 +65,8 @@ def moment() -> Moment:
     state, blobs = lesson.session.opened, blobs_of(files)
     call = Call(material.call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
     texts = fetched(needs(material, state, call), lesson.session.events, files)
-    return Moment(lesson, call, texts, blobs)
+    turns = {turn.turn: turn for turn in history(lesson.session.events)}
+    return Moment(lesson, call, texts, blobs, turns)
 
 
 def _patient(material: Material) -> Material:
