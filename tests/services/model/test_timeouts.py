@@ -51,7 +51,8 @@ async def test_a_provider_that_never_begins(
 
 async def test_a_provider_that_falls_silent(server: OpenAIServer, name: str) -> None:
     server.will(Answer(breaks=Break(1, "stall")))
-    failure = await fail(LitellmModel(Timeouts(LONG, LONG, SHORT, LONG)), request(name))
+    async with asyncio.timeout(LONG / 2):  # what ends it is not that a first token was awaited
+        failure = await fail(LitellmModel(Timeouts(LONG, LONG, SHORT, LONG)), request(name))
     assert (failure.code, failure.retryable) == ("timeout_stalled", True)
     await all_left(server)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from turnlog.projections.blueprint.safety import CheckRule, HoldBack, PatternRule, Rule, SafetySpec
@@ -38,14 +38,25 @@ class Guard:
 
     hold_back: HoldBack
     rules: tuple[tuple[str, Broken], ...]
-    text: str = ""
     shown: int = 0
     """Characters that may be shown."""
+    _pieces: list[str] = field(default_factory=list[str])
+
+    @property
+    def text(self) -> str:
+        """All that was heard."""
+        self._pieces[:] = ["".join(self._pieces)]
+        return self._pieces[0]
 
     def hear(self, piece: str) -> str | Violation:
         """Take in a piece; gives what may be shown now, or the rule that is broken."""
-        self.text += mended(piece)
-        return self._released(self._safe_until())
+        piece = mended(piece)
+        self._pieces.append(piece)
+        if self.rules:
+            return self._released(self._safe_until())
+        # Most replies have no rules, and a long one must not be joined anew for each token.
+        self.shown += len(piece)
+        return piece
 
     def end(self) -> str | Violation:
         """Give the rest, now that nothing follows."""

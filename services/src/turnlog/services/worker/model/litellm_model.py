@@ -24,7 +24,7 @@ from turnlog.services.worker.model.litellm_library import (
     witnessed,
 )
 from turnlog.services.worker.model.parameters import checked
-from turnlog.services.worker.model.patience import Patience
+from turnlog.services.worker.model.patience import patient
 from turnlog.services.worker.model.reading import Reading, reported_usage
 from turnlog.services.worker.model.script_files import Scripts
 from turnlog.services.worker.model.scripted_provider import PROVIDER
@@ -48,20 +48,21 @@ class LitellmModel:
         arguments = self._arguments(request)
         library = await self._library()
         introduce(library, request.model)
-        patience, reading = Patience(self._timeouts), Reading()
-        stream = await patience.wait(library.acompletion(**arguments))
-        try:
-            witness = await patience.wait(witnessed(stream))
-            patience.answering()
-            while (chunk := await patience.wait(anext(stream, None))) is not None:
-                text, token = reading.take(chunk)
-                if text:
-                    yield TextDelta(text)
-                # Only now: time that the reader took is not the provider's silence.
-                if token:
-                    patience.heard()
-        finally:
-            await stream.aclose()
+        reading = Reading()
+        with patient(self._timeouts) as patience:
+            stream = await patience.wait(library.acompletion(**arguments))
+            try:
+                witness = await patience.wait(witnessed(stream))
+                patience.answering()
+                while (chunk := await patience.wait(anext(stream, None))) is not None:
+                    text, token = reading.take(chunk)
+                    if text:
+                        yield TextDelta(text)
+                    # Only now: time that the reader took is not the provider's silence.
+                    if token:
+                        patience.heard()
+            finally:
+                await stream.aclose()
         said, usage = said_finish(stream, witness), reported_usage(stream.chunks)
         yield ending(reading, said=said, usage=usage, asked=request.model)
 

@@ -26,12 +26,20 @@ class Reading:
     def __init__(self) -> None:
         self.spoken = False
         """Some text has come."""
-        self.model: str | None = None
-        self.response_id: str | None = None
+        self._latest: object = None
         self._bytes = 0
         self._calls: list[ToolCall] = []
         self._open: dict[int, int] = {}
         """Where in `_calls` the parts of an index go."""
+
+    @property
+    def model(self) -> str | None:
+        """Which one answers; every chunk says so."""
+        return _answering_model(self._latest) or None
+
+    @property
+    def response_id(self) -> str | None:
+        return _text(_get(self._latest, "id")) or None
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -39,8 +47,7 @@ class Reading:
 
     def take(self, chunk: object) -> tuple[str, bool]:
         """The text of a chunk, and whether it brought anything the model said."""
-        self.model = _answering_model(chunk) or self.model
-        self.response_id = _text(_get(chunk, "id")) or self.response_id
+        self._latest = chunk
         delta = _delta(chunk)
         text = self._counted(_text(_get(delta, "content")))
         parts = _sequence(_get(delta, "tool_calls"))
