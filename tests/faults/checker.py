@@ -17,7 +17,8 @@ from tests.faults.history import Heard, History, Look, Try
 from turnlog.events.content import Digest, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.turn import TurnCompleted, TurnQueued, TurnSubmitted
-from turnlog.projections.verify import verify
+from turnlog.projections.audit.verify import Means, verify
+from turnlog.services.runtime.installed import installed
 
 Fault = Literal[
     "lost", "invented", "doubled", "untrue answer", "reordered", "gap", "unproven", "two answers",
@@ -128,8 +129,8 @@ def _record(events: Sequence[Recorded], evidence: Evidence) -> Said:
         if recorded.sequence != place:
             yield "gap", f"event {recorded.sequence} stands in place {place}"
             break
-    for finding in verify(events, evidence.blobs).findings:
-        if finding.check in {"chain", "prompts"}:
+    for finding in verify(events, evidence.blobs, Means(installed())).findings:
+        if finding.check in {"chain", "reference", "assembly"}:
             yield "unproven", f"event {finding.sequence}: {finding.detail}"
     for turn, ends in settling.settled(events).items():
         if len(ends) > 1:

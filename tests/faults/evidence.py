@@ -16,7 +16,7 @@ from tests.parts.proof import everything, rows_before_and_after
 from tests.parts.service import TENANT, WITHIN, Service
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
-from turnlog.projections.verify import blobs_needed
+from turnlog.projections.audit.retelling import blobs_named
 
 
 async def nothing_is_wrong(at: Site, history: History) -> None:
@@ -60,5 +60,5 @@ async def _settled(service: Service) -> dict[str, list[Recorded]]:
 
 
 async def _blobs(service: Service, log: Iterable[list[Recorded]]) -> dict[Digest, str]:
-    needed = {digest for events in log for digest in blobs_needed(events)}
+    needed = {digest for events in log for digest in blobs_named(events)}
     return {digest: (await service.nats.blobs.get(TENANT, digest)).decode() for digest in needed}

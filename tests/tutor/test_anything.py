@@ -12,19 +12,22 @@ from tests.tutor.anything import ACTIONS, FORBIDDEN_HERE, TIGHT, Action, played
 from tests.tutor.lessons import graph
 from tests.tutor.playhouse import Playhouse, noted
 from turnlog.events.call import ContextAssembled
+from turnlog.events.content import digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import FromTurns, Part
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
+from turnlog.projections.audit.reproduction import proven
+from turnlog.projections.audit.retelling import blobs_named
+from turnlog.projections.audit.verify import Means, verify
 from turnlog.projections.history import Turn, history
 from turnlog.projections.session.evolve import fold, fold_whole
-from turnlog.projections.verify import blobs_needed, proven, verify
 from turnlog.projections.window.assemble import assemble, needs
 from turnlog.projections.window.call import Call, Texts, provider_of
-from turnlog.projections.window.history import run_digest
 from turnlog.projections.window.request import ChatMessage, Request
+from turnlog.services.runtime.installed import installed
 
 # Shrinking a whole lesson takes minutes, and a short list of actions is read as it is
 lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -68,7 +71,7 @@ class Played:
 
 async def all_of(play: Playhouse) -> Played:
     events = tuple(play.house.events())
-    wanted = blobs_needed(events)
+    wanted = blobs_named(events)
     blobs = {digest: (await play.house.blobs.get("t", digest)).decode() for digest in wanted}
     sent = tuple(_digest(play, number) for number in range(len(play.house.model.requests)))
     return Played(events, blobs, sent)
@@ -134,7 +137,7 @@ def test_every_call_reads_back_and_is_assembled_again_to_what_was_recorded_and_s
     actions: list[Action],
 ) -> None:
     session = session_of(actions)
-    assert verify(session.events, session.blobs).findings == ()
+    assert verify(session.events, session.blobs, Means(installed())).findings == ()
     recorded = [made.call.manifest.digest for made in session.calls]
     assert set(session.sent) <= set(recorded)
     for made in session.calls:
@@ -222,7 +225,11 @@ def goes_on(old: Part, new: Part, messages: tuple[ChatMessage, ...]) -> bool:
     if old.message is None or old.message != new.message or old.source.first != new.source.first:
         return old == new
     starts = (messages[old.message :][:length] for length in range(len(messages) + 1))
-    return any(run_digest(start) == old.digest for start in starts)
+    return any(digest_of(_lines(start)) == old.digest for start in starts)
+
+
+def _lines(messages: tuple[ChatMessage, ...]) -> str:
+    return "".join(f"{said.role} {digest_of(said.content)}\n" for said in messages)
 
 
 @lessons

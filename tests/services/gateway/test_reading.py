@@ -118,6 +118,12 @@ async def test_the_exact_prompt_of_a_call_is_read_back(stand: Stand) -> None:
     sent = stand.model.requests[1]
     assert [dict(message) for message in sent.messages] == prompt["messages"]
     assert (prompt["verified"], prompt["fault"], prompt["model"]) == (True, None, sent.model)
+    for way in ("reference", "assembly"):
+        assert prompt[way] == {
+            "outcome": "reproduced",
+            "digest": prompt["digest"],
+            "fault": None,
+        }
     form = {name: prompt[name] for name in ("model", "messages", "tools", "parameters")}
     canonical = json.dumps(form, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     assert prompt["digest"] == f"sha256:{sha256(canonical.encode()).hexdigest()}"
@@ -146,14 +152,20 @@ async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
         assert digest in prompt["fault"]["where"]
         assert prompt["manifest"] == whole["manifest"]
         checked = await restarted.get(f"/v1/sessions/{session}/verify")
-        assert [found["check"] for found in checked["findings"]] == ["prompts", "prompts"]
-        assert (checked["verified"], checked["prompts"]) == (False, 0)
+        checks = [found["check"] for found in checked["findings"]]
+        assert checks == ["blobs", *(["reference", "assembly"] * 2)]
+        assert (checked["completeness"], checked["reproduction"]) == ("incomplete", "failed")
+        assert (checked["verified"], checked["prompts"]["reference"]) == (False, 0)
 
 
 async def test_a_sound_record_verifies(stand: Stand) -> None:
     session = await talked(stand)
     report = await stand.get(f"/v1/sessions/{session}/verify")
-    assert (report["verified"], report["findings"], report["prompts"]) == (True, [], 2)
+    assert (report["verified"], report["findings"]) == (True, [])
+    prompts = report["prompts"]
+    assert (prompts["calls"], prompts["reference"], prompts["assembly"]) == (2, 2, 2)
+    verdicts = [report[each] for each in ("integrity", "completeness", "reproduction")]
+    assert verdicts == ["intact", "unwitnessed", "reproduced"]
     assert report["events"] == report["sequence"]
     last = await stand.held.log.last(stand.tenant, session)
     assert last is not None
@@ -170,7 +182,12 @@ async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(stand: Sta
     assert [found["check"] for found in other["findings"]] == ["noted"]
     ahead = await stand.get(f"/v1/sessions/{session}/verify", **(noted | {"noted": 99}))
     assert ahead["findings"] == [
-        {"check": "noted", "sequence": 99, "detail": "it was noted, and is not there"}
+        {
+            "verdict": "completeness",
+            "check": "noted",
+            "sequence": 99,
+            "detail": "it was noted, and is not there",
+        }
     ]
     for query in ("noted=1", f"head={before['head']}", "noted=1&head=sha256:0"):
         answer = await stand.http.get(f"/v1/sessions/{session}/verify?{query}")
@@ -184,10 +201,12 @@ async def test_a_record_that_cannot_be_read_is_found_out_and_is_no_surprise(
     if not isinstance(stand.held.log, MemoryLog):
         return  # No event of a real log can be altered from here
     place = stand.held.log.sessions[stand.tenant, session][1]
-    stand.held.log.stored[place - 1] = Raw("", place, b"{}")
+    subject = f"session.{stand.tenant}.{session}.session"
+    stand.held.log.stored[place - 1] = Raw(subject, place, b"{}")
     report = await stand.get(f"/v1/sessions/{session}/verify")
-    assert (report["verified"], report["head"], report["sequence"]) == (False, None, 0)
-    assert [found["check"] for found in report["findings"]] == ["log"]
+    found = [(each["check"], each["sequence"]) for each in report["findings"]]
+    assert found == [("log", 2), ("sequence", 2)]
+    assert (report["verified"], report["reproduction"]) == (False, "unchecked")
     answer = await stand.http.get(f"/v1/sessions/{session}/history")
     assert (answer.status_code, answer.json()["code"]) == (500, "corrupt")
 

@@ -105,9 +105,10 @@ class Retelling:
     state: SessionState | None = None
     known: list[Recorded] = field(default_factory=list[Recorded])
     """The events told so far."""
+    materials: dict[Pins, Material] = field(default_factory=dict[Pins, Material])
+    """What was read before, by what it is pinned by; sessions that are told together share it."""
     _before: SessionState | None = None
     _whole: SessionState | None = None
-    _material: tuple[Pins, Material] | None = None
 
     def told(self, recorded: Recorded) -> Made | None:
         """Take in an event; give the call where it fixed a prompt.
@@ -141,9 +142,9 @@ class Retelling:
         return Made(recorded, call, state, material, asked, self.texts(wanted))
 
     def _made_from(self, pins: Pins) -> Material:
-        if self._material is None or self._material[0] != pins:
-            self._material = (pins, pinned(pins, self.blobs, self.installed))
-        return self._material[1]
+        if pins not in self.materials:
+            self.materials[pins] = pinned(pins, self.blobs, self.installed)
+        return self.materials[pins]
 
     def reaching_back(self) -> SessionState:
         """Give the state so far with every turn kept."""

@@ -16,11 +16,11 @@ from turnlog.events.errors import Refused
 from turnlog.events.manifest import StepTaken
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
+from turnlog.projections.audit.calls import calls_in
 from turnlog.projections.audit.consequences import Consequence, consequences
 from turnlog.projections.audit.origins import Cause, PartOrigin, cause, origin
 from turnlog.projections.audit.sides import Side, side_of
 from turnlog.projections.history import Status, Turn, history
-from turnlog.projections.verify import calls_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,11 +82,16 @@ def vocabularies_named(blueprint: Blueprint) -> Iterator[str]:
     return (counter.tiktoken for counter in counters if isinstance(counter, Tiktoken))
 
 
-def lacking(material: Material) -> tuple[str, ...]:
-    """Say what a material names and this installation does not have: `step shorten`."""
-    steps = set(steps_named(material.blueprint)) - set(material.registered)
-    words = set(vocabularies_named(material.blueprint)) - set(material.vocabularies)
+def lacking(material: Material, kind: str) -> tuple[str, ...]:
+    """Say what a kind of call takes that this installation does not have: `step shorten`."""
+    spec = material.blueprint.calls.get(kind)
+    budget = material.blueprint.budget.get(spec.budget) if spec and spec.budget else None
+    if budget is None:
+        return ()
+    counter = budget.counter
+    words = {counter.tiktoken} if isinstance(counter, Tiktoken) else set[str]()
+    steps = {step.rung.name for step in budget.steps if isinstance(step.rung, Registered)}
     return (
-        *(f"step {name}" for name in sorted(steps)),
-        *(f"vocabulary {n}" for n in sorted(words)),
+        *(f"step {name}" for name in sorted(steps - set(material.registered))),
+        *(f"vocabulary {name}" for name in sorted(words - set(material.vocabularies))),
     )

@@ -8,11 +8,15 @@ from typing import Final
 
 from turnlog.services.cli.commands import (
     explaining,
+    exporting,
+    forking,
     keeping,
+    proving,
     reading,
     remembering,
     segments,
     starting,
+    supposing,
     watching,
 )
 
@@ -35,7 +39,7 @@ class Section:
 
 GROUPS: Final = {
     "config": "Settings and where they come from.",
-    "blueprint": "Blueprints: those there are, and what is wrong with one.",
+    "blueprint": "Blueprints: those there are, what is wrong with one, and who runs by which.",
     "segments": "Segments: stored texts that stand in prompts.",
 }
 """First words of commands of two."""
@@ -48,7 +52,7 @@ SECTIONS: Final = (
             Command("run", starting.run),
         ),
     ),
-    Section("Talk", (Command("chat", starting.chat),)),
+    Section("Talk", (Command("chat", starting.chat), Command("fork", forking.fork))),
     Section(
         "Read",
         (
@@ -68,8 +72,11 @@ SECTIONS: Final = (
     Section(
         "Prove",
         (
-            Command("verify", watching.verify),
+            Command("verify", proving.verify),
+            Command("checkpoint", proving.checkpoint),
+            Command("export", exporting.export),
             Command("withheld", explaining.withheld),
+            Command("what-if", supposing.what_if),
             Command("rebuild", watching.rebuild),
         ),
     ),
@@ -81,6 +88,8 @@ SECTIONS: Final = (
             Command("blueprint new", keeping.blueprint_new),
             Command("blueprint check", keeping.blueprint_check),
             Command("blueprint list", keeping.blueprint_list),
+            Command("blueprint pinned", supposing.blueprint_pinned),
+            Command("blueprint move", supposing.blueprint_move),
             Command("segments list", segments.listing),
             Command("segments show", segments.show),
             Command("segments add", segments.add),

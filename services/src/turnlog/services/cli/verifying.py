@@ -1,44 +1,70 @@
-"""Verifying sessions, one after the other, and saying so in an exit code."""
+"""Verifying a session or a whole log, and saying so in an exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import aclosing
+from typing import assert_never
 
 from pydantic import JsonValue
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from turnlog.events.errors import Refused, Unavailable
+from turnlog.projections.audit.checkpoint import Checkpoint
 from turnlog.services.cli.console import answers, print_json, remarks
-from turnlog.services.cli.reader.reader import Reader, Wanted
-from turnlog.services.cli.screens.verify import report
-from turnlog.services.cli.show import Form
-from turnlog.services.gateway.payloads.verify import VerifyView
+from turnlog.services.cli.reader.proving import Line, verified
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.screens.verify import log_report, report
+from turnlog.services.cli.show import Form, shown
+from turnlog.services.gateway.payloads.verify import FindingLine, ProgressLine, SummaryLine
+
+STAGES = {"chain": "checking the chain", "sessions": "having prompts again"}
 
 
-async def verify(reader: Reader, session: str | None, form: Form) -> bool:
-    """Verify one session or all, show what came of it, and tell whether all is well."""
-    sessions = [session] if session else await _all_sessions(reader)
-    reports = await _reports(reader, sessions)
-    if form == "json":
-        found: list[JsonValue] = [each.model_dump(mode="json") for each in reports]
-        print_json({"verified": all(each.verified for each in reports), "sessions": found})
-    else:
-        answers().print(report(reports))
-    return all(each.verified for each in reports)
+async def verify_session(
+    reader: Reader, session: str, witness: Checkpoint | None, form: Form
+) -> bool:
+    """Verify one session, show what came of it, and tell whether all is well."""
+    noted = witness.sessions.get(session) if witness else None
+    if witness and noted is None:
+        detail = f"the checkpoint of {witness.at} knows no session {session}"
+        fix = "verify it without, or take a checkpoint later than its first event"
+        raise Refused("unknown-session", detail, field="--checkpoint", fix=fix)
+    found = await reader.verify(session, noted)
+    shown(found, report(found), form)
+    return found.verified
 
 
-async def _all_sessions(reader: Reader) -> list[str]:
-    """Name every session that has an event on the log; read models may have missed one."""
-    found: dict[str, None] = {}
-    async with aclosing(reader.events(Wanted())) as events:
-        async for recorded in events:
-            found[recorded.session] = None
-    return list(found)
-
-
-async def _reports(reader: Reader, sessions: Sequence[str]) -> list[VerifyView]:
+async def verify_log(reader: Reader, witness: Checkpoint | None, form: Form) -> bool:
+    """Verify everything there is, show what came of it, and tell whether all is well."""
+    findings: list[FindingLine] = []
+    over: SummaryLine | None = None
     with progress() as bar:
-        return [await reader.verify(each) for each in bar.track(sessions, description="verifying")]
+        async with aclosing(verified(reader, witness)) as lines:
+            async for line in lines:
+                over = _taken(line, findings, bar) or over
+    if over is None:
+        raise Unavailable("the service", "it said nothing")
+    if form == "json":
+        found: list[JsonValue] = [each.model_dump(mode="json") for each in findings]
+        print_json({**over.model_dump(mode="json"), "found": found})
+    else:
+        answers().print(log_report(over, findings))
+    return over.verified
+
+
+def _taken(line: Line, findings: list[FindingLine], bar: Progress) -> SummaryLine | None:
+    match line:
+        case ProgressLine(stage=stage, done=done, goal=goal, rate=rate):
+            task = bar.task_ids[-1] if bar.task_ids else bar.add_task("")
+            told = f"{STAGES[stage]}, {rate:,.0f} events/s"
+            bar.update(task, description=told, completed=done, total=goal)
+        case FindingLine():
+            findings.append(line)
+        case SummaryLine():
+            return line
+        case _ as never:
+            assert_never(never)
+    return None
 
 
 def progress() -> Progress:

@@ -73,7 +73,7 @@ class Stage:
         """Show whether the record holds; exit code 5 where it does not."""
         await self.scene("Whether that is true", "the same checks as `turnlog verify`")
         verified = await Reader(self.client).verify(session)
-        self.console.print(report([verified]))
+        self.console.print(report(verified))
         if not verified.verified:
             raise typer.Exit(Exit.VERIFICATION_FAILED)
 

@@ -25,9 +25,11 @@ from turnlog.services.gateway import (
     differences,
     events,
     exports,
+    forks,
     health,
     history,
     listing,
+    moving,
     page,
     prompts,
     reasons,
@@ -36,6 +38,8 @@ from turnlog.services.gateway import (
     sessions,
     streams,
     turns,
+    verifying,
+    what_if,
     windows,
 )
 from turnlog.services.gateway.desk import Desk
@@ -50,15 +54,19 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     turns.router,
     streams.router,
     commands.router,
+    forks.router,
     events.router,
     exports.router,
     history.router,
     windows.router,
     calls.router,
     prompts.router,
+    verifying.router,
     assembly.router,
     reasons.router,
     differences.router,
+    what_if.router,
+    moving.router,
     blueprints.router,
     segments.router,
     health.router,
@@ -83,7 +91,11 @@ def build(desk: Desk) -> FastAPI:
         Limits,
         most_bytes=settings.body_limit,
         seconds=settings.body_seconds,
-        larger={segments.IMPORT: settings.import_limit},
+        larger={
+            segments.IMPORT: settings.import_limit,
+            verifying.WHOLE: settings.import_limit,
+            what_if.PATH: settings.import_limit,
+        },
     )
     app.add_middleware(Traced, tracing=desk.tracing)
     return app

@@ -12,7 +12,8 @@ from fastapi import APIRouter, Response
 from pydantic import JsonValue
 
 from turnlog.events.manifest import Manifest
-from turnlog.projections import verify
+from turnlog.projections.audit.calls import call_in
+from turnlog.projections.audit.reproduction import proven
 from turnlog.projections.window.account import LayerAccount, accounts
 from turnlog.projections.window.readback import blobs_of
 from turnlog.services.gateway.desk import AtDesk, Tenant
@@ -32,9 +33,9 @@ async def show_assembly(
 ) -> Assembly:
     """Give the prompt of a call, its layers and segments, and what was cut so that it fits."""
     events = await desk.sessions.events(tenant, session)
-    recorded, fixed = verify.call_in(events, call)
+    recorded, fixed = call_in(events, call)
     blobs = await desk.sessions.texts.read_blobs(tenant, blobs_of(fixed.manifest))
-    request = verify.proven(fixed, events, blobs)
+    request = proven(fixed, events, blobs)
     stamp(response, recorded.sequence)
     prompt = "\n\n".join(message.content for message in request.messages)
     return Assembly(prompt=prompt, meta=_meta(fixed.manifest))

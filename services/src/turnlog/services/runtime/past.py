@@ -15,11 +15,11 @@ from typing import Protocol
 from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt, Refused, Unavailable
+from turnlog.projections.audit.calls import call_in
 from turnlog.projections.audit.referring import referred_to
 from turnlog.projections.audit.retelling import Made
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.verify import call_in
 from turnlog.projections.window.assemble import needs
 from turnlog.projections.window.call import Call, provider_of
 from turnlog.services.runtime.blueprints import BlueprintStore

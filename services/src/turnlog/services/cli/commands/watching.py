@@ -61,34 +61,18 @@ def replay(
         float, typer.Option(metavar="TIMES", min=0.1, help="How many times as fast as it was.")
     ] = 1.0,
     step: Annotated[bool, typer.Option("--step", help="Wait for Enter before each turn.")] = False,
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="Show what the model saw before each reply, too.")
+    ] = False,
     url: Url = None,
     data_dir: DataDir = HERE,
     tenant: Tenant = DEFAULT,
 ) -> None:
-    """Play a session as its user saw it, at the pace it had."""
+    """Play a session as its user saw it, at the pace it had; with --prompts as its models did."""
     from turnlog.services.cli.watching import replay
 
     asked = Asked(url, data_dir, tenant)
-    reading(asked, lambda reader: replay(reader, session, speed, step=step))
-
-
-def verify(
-    session: OneOrAll = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
-    output: Output = "table",
-) -> None:
-    """Check that the record is whole, unaltered, and tells every prompt.
-
-    Where it is not, the exit code is 5 and the first bad event is named.
-    """
-    from turnlog.services.cli.failures import Exit
-    from turnlog.services.cli.verifying import verify
-
-    asked = Asked(url, data_dir, tenant)
-    if not reading(asked, lambda reader: verify(reader, session, output)):
-        raise typer.Exit(Exit.VERIFICATION_FAILED)
+    reading(asked, lambda reader: replay(reader, session, speed, step=step, prompts=prompts))
 
 
 def rebuild(

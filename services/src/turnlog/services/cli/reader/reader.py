@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from turnlog.events import codec
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
+from turnlog.projections.audit.checkpoint import HeadNoted
 from turnlog.projections.audit.diff import Diff
 from turnlog.projections.audit.why import Why
 from turnlog.services.cli.reader.frames import frames
@@ -25,6 +26,7 @@ from turnlog.services.gateway.payloads.asked import ReferenceForm, TryForm
 from turnlog.services.gateway.payloads.asking import MeantView, MemoryView, ReferencesView
 from turnlog.services.gateway.payloads.calls import CallList
 from turnlog.services.gateway.payloads.closed import Form
+from turnlog.services.gateway.payloads.moving import PinList
 from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
 from turnlog.services.gateway.payloads.segments import SegmentPage, SegmentView
 from turnlog.services.gateway.payloads.service import BlueprintList
@@ -69,17 +71,19 @@ class Reader:
         """Give a page of sessions, newest first."""
         return await self._get(SessionPage, "/v1/sessions", query)
 
-    async def session(self, session: str) -> SessionView:
-        """Give a session as its own log tells it."""
-        return await self._get(SessionView, f"/v1/sessions/{session}")
+    async def session(self, session: str, at: int | None = None) -> SessionView:
+        """Give a session as its own log tells it, now or as it was at a sequence."""
+        return await self._get(SessionView, f"/v1/sessions/{session}", {"at": at})
 
     async def history(self, session: str, at: int | None = None) -> HistoryView:
         """Give all turns, or those there were at a sequence."""
         return await self._get(HistoryView, f"/v1/sessions/{session}/history", {"at": at})
 
-    async def window(self, session: str, call: str | None, at: int | None) -> WindowView:
-        """Give what a call would see."""
-        query = {"call": call, "at": at}
+    async def window(
+        self, session: str, call: str | None, at: int | None, clock: str | None = None
+    ) -> WindowView:
+        """Give what a call would see, or would have seen."""
+        query: Query = {"call": call, "at": at, "clock": clock}
         return await self._get(WindowView, f"/v1/sessions/{session}/window", query)
 
     async def tried(self, session: str, asked: TryForm) -> WindowView:
@@ -118,9 +122,10 @@ class Reader:
         path = f"/v1/sessions/{session}/calls/{before}/diff/{after}"
         return await self._get(Diff, path, {"other": other})
 
-    async def verify(self, session: str) -> VerifyView:
-        """Check a session's record."""
-        return await self._get(VerifyView, f"/v1/sessions/{session}/verify")
+    async def verify(self, session: str, noted: HeadNoted | None = None) -> VerifyView:
+        """Check a session's record, and a head of it that was noted earlier."""
+        query: Query = {"noted": noted.sequence, "head": noted.hash} if noted else {}
+        return await self._get(VerifyView, f"/v1/sessions/{session}/verify", query)
 
     async def segments(self, query: Query) -> SegmentPage:
         """Give a page of segments, in the order of their numbers."""
@@ -129,6 +134,10 @@ class Reader:
     async def segment(self, segment: int) -> SegmentView:
         """Give a segment with everything it ever said."""
         return await self._get(SegmentView, f"/v1/segments/{segment}")
+
+    async def pins(self, blueprint: str | None) -> PinList:
+        """Give what open sessions are pinned to."""
+        return await self._get(PinList, "/v1/pins", {"blueprint": blueprint})
 
     async def blueprints(self) -> BlueprintList:
         """Give the blueprints a session can be opened by."""

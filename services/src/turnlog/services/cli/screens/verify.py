@@ -1,60 +1,91 @@
-"""What verifying came to: a line a check, what is wrong below it, and one word at the end."""
+"""What verifying came to: a line a promise, what is wrong below it, and one word at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET
+from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY
 from turnlog.services.cli.screens.spelling import counted, one_line, short
-from turnlog.services.gateway.payloads.verify import FindingView, VerifyView
+from turnlog.services.gateway.payloads.verify import (
+    FindingLine,
+    FindingView,
+    PromptsView,
+    SummaryLine,
+    VerifyView,
+)
 
-_CHECKS: Final[Mapping[str, str]] = {
-    "log": "every event can be read",
-    "sequence": "each session counts 1 to n, without a gap or a repeat",
-    "chain": "each event names the digest of the one before it",
-    "answers": "no turn was settled twice",
-    "prompts": "each reads back byte for byte as it was sent",
+_MEANT: Final[Mapping[str, tuple[str, str]]] = {
+    "intact": (GOOD, "every event continues the one before it, and no turn was settled twice"),
+    "broken": (BAD, "something is not as it was written"),
+    "witnessed": (GOOD, "nothing is missing, and what was noted is still there"),
+    "unwitnessed": (WARY, "nothing is missing in between; a checkpoint would show a cut end"),
+    "incomplete": (BAD, "something is missing"),
+    "reproduced": (GOOD, "each prompt comes out byte for byte, both ways"),
+    "unreproducible": (WARY, "not reproducible by this version"),
+    "unchecked": (WARY, "what lies behind a hole cannot be had again"),
+    "failed": (BAD, "prompts come out otherwise than they were recorded"),
+    "equal": (GOOD, "the read models say what the log says"),
+    "elsewhere": (WARY, "not compared: the read models have not come as far as the log"),
+    "differ": (BAD, "the read models say something else"),
 }
-UNREAD: Final = "log"
-"""Where this check finds something, the others have nothing to look at."""
+"""Verdict to its colour, and what it means."""
+_MARKS: Final = {GOOD: "✓", WARY: "-", BAD: "✗"}
 _MOST: Final = 10
-"""Findings shown of one check; `-o json` gives all."""
+"""Findings shown of one promise; `-o json` gives all."""
 Found = tuple[str, FindingView]
 """A finding and its session."""
 
 
-def report(reports: Sequence[VerifyView]) -> RenderableType:
-    """Show a verdict on some sessions."""
+def report(session: VerifyView) -> RenderableType:
+    """Show a verdict on a session."""
+    found = [(session.session, finding) for finding in session.findings]
+    line = _verdict(session.verified, len(found))
+    line.append(f" · {counted(1, 'session')}, {_extent(session.events, session.prompts)}")
+    if session.head:
+        line.append(f" · head {short(session.head)}", QUIET)
+    return Group(_promises(session, found), Text(), line)
+
+
+def log_report(log: SummaryLine, findings: Iterable[FindingLine]) -> RenderableType:
+    """Show a verdict on a whole log."""
+    found = [(each.session, each.finding) for each in findings]
+    line = _verdict(log.verified, len(found))
+    line.append(f" · {counted(log.sessions, 'session')}, {_extent(log.events, log.prompts)}")
+    line.append(f" · {log.seconds:.1f} s", QUIET)
+    return Group(_promises(log, found), Text(), line)
+
+
+def _promises(said: VerifyView | SummaryLine, found: Sequence[Found]) -> Table:
     table = Table.grid(padding=(0, 2))
-    found = tuple(_found(reports))
-    unread = {session for session, finding in found if finding.check == UNREAD}
-    for check in (*_CHECKS, *sorted({finding.check for _, finding in found} - set(_CHECKS))):
-        wrong = [each for each in found if each[1].check == check]
-        looked = check == UNREAD or len(unread) < len(reports)
-        table.add_row(_mark(wrong, looked=looked), Text(check, "bold"), _meaning(check, unread))
-        for each in wrong[:_MOST]:
-            table.add_row("", "", Text(one_line(spelt(each)), BAD))
-        if len(wrong) > _MOST:
-            table.add_row("", "", Text(f"and {len(wrong) - _MOST} more", QUIET))
-    return Group(table, Text(), _verdict(reports, found))
+    for promise in ("integrity", "completeness", "reproduction", "totals"):
+        verdict: str = getattr(said, promise)
+        colour, meaning = _MEANT[verdict]
+        told = Text(verdict, colour).append(f" · {meaning}", "default")
+        table.add_row(Text(_MARKS[colour], colour), Text(promise, "bold"), told)
+        if promise == "reproduction":
+            table.add_row("", "", Text(_prompts(said.prompts), QUIET))
+        for line in _lines([each for each in found if each[1].verdict == promise]):
+            table.add_row("", "", line)
+    return table
 
 
-def _mark(wrong: Sequence[Found], *, looked: bool) -> Text:
-    if wrong:
-        return Text("✗", BAD)
-    return Text("✓", GOOD) if looked else Text("-", QUIET)
+def _prompts(prompts: PromptsView) -> str:
+    told = f"{prompts.reference} by reference and {prompts.assembly} by assembly of {prompts.calls}"
+    if prompts.unreproducible:
+        told += f"; {prompts.unreproducible} not by this version: {prompts.why}"
+    return told + (f"; {prompts.unchecked} not checked" if prompts.unchecked else "")
 
 
-def _meaning(check: str, unread: Collection[str]) -> Text:
-    meaning = Text(_CHECKS.get(check, ""))
-    if unread and check != UNREAD:
-        meaning.append(f"; not looked at in {counted(len(unread), 'session')}", QUIET)
-    return meaning
+def _lines(wrong: Sequence[Found]) -> Iterator[Text]:
+    for each in wrong[:_MOST]:
+        yield Text(one_line(spelt(each)), BAD)
+    if len(wrong) > _MOST:
+        yield Text(f"and {len(wrong) - _MOST} more", QUIET)
 
 
 def spelt(found: Found) -> str:
@@ -64,23 +95,11 @@ def spelt(found: Found) -> str:
     return f"{session}{event}: {finding.detail}"
 
 
-def _found(reports: Iterable[VerifyView]) -> Iterator[Found]:
-    return ((report.session, finding) for report in reports for finding in report.findings)
+def _verdict(verified: bool, findings: int) -> Text:  # noqa: FBT001 - a verdict and its reasons
+    if verified:
+        return Text().append("verified", f"bold {GOOD}")
+    return Text().append(f"not verified: {counted(findings, 'finding')}", f"bold {BAD}")
 
 
-def _verdict(reports: Sequence[VerifyView], found: Sequence[Found]) -> Text:
-    line = Text()
-    if found:
-        line.append(f"not verified: {counted(len(found), 'finding')}", f"bold {BAD}")
-    else:
-        line.append("verified", f"bold {GOOD}")
-    line.append(f" · {_extent(reports)}")
-    if len(reports) == 1 and reports[0].head:
-        line.append(f" · head {short(reports[0].head)}", QUIET)
-    return line
-
-
-def _extent(reports: Sequence[VerifyView]) -> str:
-    events, prompts = sum(each.events for each in reports), sum(each.prompts for each in reports)
-    sizes = (counted(len(reports), "session"), counted(events, "event"), counted(prompts, "prompt"))
-    return ", ".join(sizes)
+def _extent(events: int, prompts: PromptsView) -> str:
+    return f"{counted(events, 'event')}, {counted(prompts.calls, 'prompt')}"

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from turnlog.events.call import Cost
 from turnlog.events.content import Digest
 from turnlog.events.manifest import Manifest, Role
+from turnlog.projections.audit.reproduction import Outcome
 from turnlog.services.gateway.payloads.closed import Answer
 
 
@@ -41,7 +42,7 @@ class WindowView(Answer):
 
 
 class Unproven(Answer):
-    """Why a prompt could not be shown to be the recorded one."""
+    """What stands between a prompt and its record."""
 
     where: str
     """The part."""
@@ -49,8 +50,19 @@ class Unproven(Answer):
     """What is wrong with it."""
 
 
+class WayView(Answer):
+    """One way to a prompt, and whether it leads to the recorded one."""
+
+    outcome: Outcome
+    """`unreproducible` where this version or this installation cannot tell."""
+    digest: Digest | None
+    """Of the canonical request it gives; none where it gives none."""
+    fault: Unproven | None
+    """What differs first, or what has moved on; none where nothing differs."""
+
+
 class PromptView(Answer):
-    """The exact prompt of a call, read back from the log."""
+    """The exact prompt of a call, had again from the log in two ways."""
 
     session: str
     """The session."""
@@ -72,7 +84,11 @@ class PromptView(Answer):
     """The record of its parts."""
     digest: Digest
     """Of the canonical request, as recorded."""
+    reference: WayView
+    """By following the references of the manifest; `messages` are from here."""
+    assembly: WayView
+    """By assembling the call again from the session as it was."""
     verified: bool
-    """Whether what was read back has that digest."""
+    """Whether both ways lead to the recorded prompt, as far as this version can tell."""
     fault: Unproven | None
     """Why not."""

@@ -103,7 +103,7 @@ export function sessionView(session) {
     verdict.className = `quiet verify ${found.verified ? "good" : "bad"}`;
     const first = found.findings[0];
     show(verdict, found.verified
-      ? `✓ ${counted(found.events, "event")}, ${counted(found.prompts, "prompt")}`
+      ? `✓ ${counted(found.events, "event")}, ${counted(found.prompts.calls, "prompt")}`
       : `✗ ${first.check}: ${first.detail}`);
     verdict.title = `head ${found.head}`;
   }

@@ -1,0 +1,79 @@
+"""Links: what stored bytes say of their place in a chain, read without decoding the event.
+
+The envelope comes first in whatever a release of Turnlog wrote, so a look at the beginning is
+enough; bytes that begin otherwise are parsed as JSON. Nothing is believed of the event itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, NamedTuple, cast
+
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Envelope
+
+_BEGINS: Final = re.compile(
+    rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"[^"\\]*"'
+    rb',"subject":"([^"\\]*)","time":"[^"\\]*","tenant":"([^"\\]*)","sequence":([0-9]+)'
+    rb'(?:,"prevstreamseq":([0-9]+))?(?:,"prevhash":"([^"\\]*)")?,"actor":'
+)
+
+
+class Link(NamedTuple):
+    """An event's place, by its own word."""
+
+    tenant: str
+    session: str
+    """The session, or the family of the library."""
+    sequence: int
+    prevstreamseq: int | None
+    prevhash: Digest | None
+
+
+def link_of(stored: bytes) -> Link | None:
+    """Read the link of stored bytes; none where they are no event."""
+    found = _BEGINS.match(stored)
+    if found is None:
+        return _parsed(stored)
+    session, tenant, sequence, place, digest = found.groups()
+    return Link(
+        tenant.decode(),
+        session.decode(),
+        int(sequence),
+        int(place) if place else None,
+        digest.decode() if digest else None,
+    )
+
+
+def link_in(envelope: Envelope) -> Link:
+    """Give the link of an event that was decoded."""
+    return Link(
+        envelope.tenant,
+        envelope.subject,
+        envelope.sequence,
+        envelope.prevstreamseq,
+        envelope.prevhash,
+    )
+
+
+def _parsed(stored: bytes) -> Link | None:
+    try:
+        said = json.loads(stored)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict):
+        return None
+    fields = cast("dict[str, object]", said)
+    match [fields.get(name) for name in ("tenant", "subject", "sequence")]:
+        case [str() as tenant, str() as session, int() as sequence]:
+            place, digest = fields.get("prevstreamseq"), fields.get("prevhash")
+            return Link(
+                tenant,
+                session,
+                sequence,
+                place if isinstance(place, int) else None,
+                digest if isinstance(digest, str) else None,
+            )
+        case _:
+            return None

@@ -1,0 +1,155 @@
+"""Reproduction: a recorded prompt is had again in two ways that know nothing of each other.
+
+One follows the references of the manifest, the other runs `assemble` on the state of that moment.
+Both must come to the recorded request, and the second to the very manifest too, since a manifest
+can be rewritten so that it reads back well. Where the assembler, the counter or what is installed
+has moved on, a difference proves nothing, and is told apart from a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from textwrap import shorten
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from turnlog.events.call import ContextAssembled
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt
+from turnlog.events.manifest import Manifest, Part
+from turnlog.projections.audit.retelling import Made
+from turnlog.projections.history import Turn, history
+from turnlog.projections.window.assemble import assemble
+from turnlog.projections.window.call import ASSEMBLER, Assembled
+from turnlog.projections.window.pinned import lacking
+from turnlog.projections.window.readback import read_parts, tools_of
+from turnlog.projections.window.request import Request
+
+_MOST: Final = 80
+"""Characters shown of a value that differs."""
+Outcome = Literal["reproduced", "failed", "unreproducible"]
+"""The last is no failure: this version, or this installation, cannot tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What one way to a prompt came to."""
+
+    outcome: Outcome
+    request: Request | None = None
+    """What it gave; none where it gave nothing."""
+    where: str = ""
+    """What differs first: `part rules`, `request`."""
+    detail: str = ""
+    """How it differs."""
+
+
+def by_reference(
+    call: ContextAssembled,
+    known: Sequence[Recorded],
+    turns: Mapping[int, Turn],
+    blobs: Mapping[Digest, str],
+) -> Way:
+    """Read a prompt back; `known` and `turns` are what the session held when it was fixed."""
+    try:
+        messages = read_parts(call.manifest, known, turns, blobs)
+        request = Request(call.model, messages, tools_of(call.manifest), call.parameters)
+    except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
+        return failed(error)
+    if request.digest != call.manifest.digest:
+        return Way("failed", request, "request", f"it reads back as {request.digest}")
+    return Way("reproduced", request)
+
+
+def proven(
+    call: ContextAssembled, events: Sequence[Recorded], blobs: Mapping[Digest, str]
+) -> Request:
+    """Read a call's request back; raises `Corrupt` where it is not the recorded one.
+
+    The events may go on behind the call, and may have gaps, as with `read_back`.
+    """
+    known = [event for event in events if event.sequence <= call.manifest.sequence]
+    way = by_reference(call, known, {turn.turn: turn for turn in history(known)}, blobs)
+    if way.request is None or way.outcome != "reproduced":
+        raise Corrupt(way.where, way.detail)
+    return way.request
+
+
+def by_assembly(made: Made) -> Way:
+    """Assemble a prompt again, and compare all that was recorded of it."""
+    if absent := lacking(made.material, made.call.manifest.kind):
+        return Way("unreproducible", None, "installation", f"{', '.join(absent)} is not installed")
+    try:
+        again = assemble(made.material, made.state, made.asked, made.texts)
+    except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
+        return _told_apart(failed(error), _moved_on(made.call.manifest, None))
+    where, detail = difference(made.call, again) or ("", "")
+    if not where:
+        return Way("reproduced", again.request)
+    moved = _moved_on(made.call.manifest, again)
+    return _told_apart(Way("failed", again.request, where, detail), moved)
+
+
+def failed(error: Exception) -> Way:
+    """Say what stood in the way of having a prompt again."""
+    match error:
+        case Corrupt(where=where, detail=detail):
+            return Way("failed", None, where, detail)
+        case _:
+            return Way("failed", None, "record", f"{type(error).__name__}: {error}")
+
+
+def _told_apart(way: Way, moved: str) -> Way:
+    return Way("unreproducible", way.request, way.where, moved) if moved else way
+
+
+def _moved_on(recorded: Manifest, again: Assembled | None) -> str:
+    """Say what has moved on since; nothing where nothing has."""
+    if recorded.assembler != ASSEMBLER:
+        return f"it was assembled by version {recorded.assembler}, and this is {ASSEMBLER}"
+    if again and recorded.counter != again.manifest.counter:
+        then, now = recorded.counter, again.manifest.counter
+        return f"its tokens were counted by {then}, and now are by {now}"
+    return ""
+
+
+def difference(call: ContextAssembled, again: Assembled) -> tuple[str, str] | None:
+    """Give where a call assembled again differs first from its record, and how."""
+    recorded, found = call.manifest, again.manifest
+    if recorded != found:
+        for then, now in zip_longest(recorded.parts, found.parts):
+            if then != now:
+                return _part_differs(then, now)
+        return "manifest", _field_differs(recorded, found)
+    if call.parameters != again.request.parameters:
+        return "parameters", f"{again.request.parameters}, recorded as {call.parameters}"
+    return None
+
+
+def _part_differs(then: Part | None, now: Part | None) -> tuple[str, str]:
+    if now is None or then is None:
+        named = then or now
+        layer = named.layer if named else ""
+        return (
+            f"part {layer}",
+            "it was recorded, and is not assembled" if then else "it is not on the record",
+        )
+    if then.layer != now.layer:
+        return f"part {now.layer}", f"recorded as part {then.layer}"
+    return f"part {then.layer}", _field_differs(then, now)
+
+
+def _field_differs(then: BaseModel, now: BaseModel) -> str:
+    for name in type(then).model_fields:
+        was, found = getattr(then, name), getattr(now, name)
+        if was != found:
+            return f"its {name} is {_spelt(found)}, recorded as {_spelt(was)}"
+    return "it differs"
+
+
+def _spelt(value: object) -> str:
+    return shorten(str(value), _MOST, placeholder=" ...")

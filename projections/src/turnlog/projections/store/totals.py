@@ -1,0 +1,58 @@
+"""What sessions come to by the rows, to be held against what their events say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import BigInteger, ColumnElement, Table, cast, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from turnlog.projections.audit.totals import Totals
+from turnlog.projections.store.selecting import of_tenant
+from turnlog.projections.store.tables import ATTEMPTS, CALLS, SESSIONS, TURNS
+
+Figures = dict[str, ColumnElement[int]]
+
+
+async def totals_of(
+    connection: AsyncConnection, tenant: str, sessions: Sequence[str]
+) -> dict[str, Totals]:
+    """Give what these sessions come to; those without a row are left out."""
+    figures: dict[str, dict[str, int]] = {}
+    asked: dict[Table, Figures] = {
+        SESSIONS: {"sequence": func.max(SESSIONS.c.last_sequence)},
+        TURNS: {"turns": func.count()},
+        CALLS: {"calls": func.count(), "tokens": _sum(CALLS.c.tokens)},
+        ATTEMPTS: {
+            "attempts": func.count(),
+            "input_tokens": _sum(ATTEMPTS.c.input_tokens),
+            "output_tokens": _sum(ATTEMPTS.c.output_tokens),
+            "micro_dollars": _sum(ATTEMPTS.c.micro_dollars),
+        },
+    }
+    for table, wanted in asked.items():
+        for session, found in (await _grouped(connection, table, tenant, sessions, wanted)).items():
+            figures.setdefault(session, {}).update(found)
+    return {session: Totals(**found) for session, found in figures.items() if "sequence" in found}
+
+
+def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
+    # Postgres adds up to a decimal; all of these are whole.
+    return cast(func.coalesce(func.sum(column), 0), BigInteger)
+
+
+async def _grouped(
+    connection: AsyncConnection,
+    table: Table,
+    tenant: str,
+    sessions: Sequence[str],
+    wanted: Figures,
+) -> dict[str, dict[str, int]]:
+    columns = [figure.label(name) for name, figure in wanted.items()]
+    found = (
+        select(table.c.session, *columns)
+        .where(of_tenant(table, tenant), table.c.session.in_(sessions))
+        .group_by(table.c.session)
+    )
+    rows = (await connection.execute(found)).mappings()
+    return {row["session"]: {name: row[name] for name in wanted} for row in rows}

@@ -1,0 +1,93 @@
+"""Commands that prove: whether a record holds, and where it ended, signed and kept aside."""
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnlog.services.cli.commands.late import reading
+from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Output, Tenant, Url
+
+Witness = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Hold the log against a checkpoint: a cut end, a log rolled back or rewritten shows.",
+    ),
+]
+Signer = Annotated[
+    str | None,
+    typer.Option("--signer", metavar="KEY", help="The public key the checkpoint must bear."),
+]
+
+
+def verify(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
+    ] = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All sessions and the library; the same as naming none.")
+    ] = False,
+    witness: Witness = None,
+    signer: Signer = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Check that the record is unaltered and whole, and have every prompt again in two ways.
+
+    Where something is wrong the exit code is 5 and the first bad event is named. What this version
+    cannot assemble again is told apart from what fails.
+    """
+    from turnlog.services.cli.checkpoints import held
+    from turnlog.services.cli.failures import Exit
+    from turnlog.services.cli.verifying import verify_log, verify_session
+
+    if session and everything:
+        raise typer.BadParameter("name a session, or ask for all", param_hint="--all")
+    if signer and not witness:
+        raise typer.BadParameter("it goes with --checkpoint", param_hint="--signer")
+    noted = held(witness, signer) if witness else None
+    asked = Asked(url, data_dir, tenant)
+    sound = (
+        reading(asked, lambda reader: verify_session(reader, session, noted, output))
+        if session
+        else reading(asked, lambda reader: verify_log(reader, noted, output))
+    )
+    if not sound:
+        raise typer.Exit(Exit.VERIFICATION_FAILED)
+
+
+def checkpoint(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to keep it; not there yet.")],
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            help="The key to sign with, PEM; made in the data directory when none is named.",
+        ),
+    ] = None,
+    url: Url = None,
+    data_dir: DataDir = HERE,
+    tenant: Tenant = DEFAULT,
+    output: Output = "table",
+) -> None:
+    """Note where every session ends, sign it, and keep it for `turnlog verify --checkpoint`.
+
+    Keep it where nobody who may write to the log can write, and the public key that is shown too.
+    """
+    from turnlog.services.cli.checkpoints import take
+    from turnlog.services.runtime.signing import KEY_FILE
+
+    asked, key_file = Asked(url, data_dir, tenant), key or data_dir / KEY_FILE
+    reading(asked, lambda reader: take(reader, file, key_file, output))

@@ -1,0 +1,171 @@
+"""Verifying over HTTP: one session as an answer, a whole log as lines while it is gone through.
+
+What is answered is this service's word. Whoever does not want to take it exports the log and
+verifies what was exported by themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Annotated, Final, assert_never
+
+from fastapi import APIRouter, Query, Response
+from starlette.responses import StreamingResponse
+
+from turnlog.events.errors import Refused
+from turnlog.projections.audit.chain import Noted
+from turnlog.projections.audit.checkpoint import Checkpoint
+from turnlog.projections.blueprint.storable import MAX_INT
+from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.headers import NDJSON, stamp
+from turnlog.services.gateway.payloads.verify import (
+    FindingLine,
+    FindingView,
+    ProgressLine,
+    PromptsView,
+    SummaryLine,
+    TotalsView,
+    VerifyView,
+)
+from turnlog.services.runtime.auditing import Auditing, Over, Progress, Step, Wrong
+
+router = APIRouter()
+
+DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
+WHOLE: Final = "/v1/verify"
+EVERY: Final = 0.25
+"""Seconds between two lines of progress."""
+Line = ProgressLine | FindingLine | SummaryLine
+_LINES: Final[dict[int | str, dict[str, object]]] = {
+    200: {"content": {NDJSON: {"schema": {"type": "string"}}}}
+}
+
+
+def _auditing(desk: Desk, tenant: str) -> Auditing:
+    return Auditing(tenant, desk.sessions, desk.shelves.log, desk.store)
+
+
+@router.get("/v1/sessions/{session}/verify", summary="Check the record of a session")
+async def verify_session(
+    session: str,
+    tenant: Tenant,
+    desk: AtDesk,
+    response: Response,
+    noted: Annotated[int | None, Query(ge=1, le=MAX_INT, description="A sequence")] = None,
+    head: Annotated[
+        str | None, Query(pattern=DIGEST, description="The `head` that was noted with it")
+    ] = None,
+) -> VerifyView:
+    """Check chain, gaps, answers, blobs, totals, and have every prompt again in two ways.
+
+    With a noted head it is also seen that nothing was cut off or written anew.
+    """
+    if (noted is None) != (head is None):
+        detail = "`noted` and `head` go together"
+        raise Refused(
+            "invalid", detail, field="noted" if noted is None else "head", fix="send both"
+        )
+    witness = Noted(noted, head) if noted is not None and head is not None else None
+    report = await _auditing(desk, tenant).session(session, witness)
+    sequence = report.head.sequence if report.head else 0
+    stamp(response, sequence)
+    return VerifyView(
+        session=session,
+        sequence=sequence,
+        head=report.head.hash if report.head else None,
+        verified=report.sound,
+        **asdict(report.verdicts),
+        events=report.events,
+        prompts=PromptsView.model_validate(report.prompts),
+        log=TotalsView.model_validate(report.totals),
+        findings=tuple(FindingView.model_validate(finding) for finding in report.findings),
+    )
+
+
+@router.get(WHOLE, response_class=StreamingResponse, responses=_LINES, summary="Check the log")
+async def verify_log(tenant: Tenant, desk: AtDesk) -> StreamingResponse:
+    """Check everything there is; progress and findings as lines, and a summary as the last."""
+    return StreamingResponse(_lines(_auditing(desk, tenant), None), media_type=NDJSON)
+
+
+@router.post(
+    WHOLE,
+    response_class=StreamingResponse,
+    responses=_LINES,
+    summary="Check the log against a checkpoint",
+)
+async def verify_against(tenant: Tenant, desk: AtDesk, checkpoint: Checkpoint) -> StreamingResponse:
+    """Do the same, and see that every head of a checkpoint is still there.
+
+    Whether the checkpoint is signed, and by whom, is for whoever sends it to see.
+    """
+    if checkpoint.tenant != tenant:
+        detail = f"it is a checkpoint of tenant {checkpoint.tenant[:80]!r}"
+        raise Refused("invalid", detail, field="tenant", fix="ask the service of that tenant")
+    return StreamingResponse(_lines(_auditing(desk, tenant), checkpoint), media_type=NDJSON)
+
+
+@router.get("/v1/checkpoint", summary="Where every session ends")
+async def show_checkpoint(tenant: Tenant, desk: AtDesk) -> Checkpoint:
+    """Take a checkpoint, to be signed and kept aside; refused where a chain is broken."""
+    return await _auditing(desk, tenant).checkpoint()
+
+
+async def _lines(auditing: Auditing, witness: Checkpoint | None) -> AsyncGenerator[bytes]:
+    told = _Told(time.monotonic())
+    async with aclosing(auditing.whole(witness)) as steps:
+        async for step in steps:
+            if line := told.line(step, time.monotonic()):
+                yield line.model_dump_json().encode() + b"\n"
+
+
+class _Told:
+    """What was said so far: when, and what was wrong first."""
+
+    def __init__(self, began: float) -> None:
+        self.began = self.stage_began = self.said = began
+        self.stage = ""
+        self.first: FindingLine | None = None
+
+    def line(self, step: Step, now: float) -> Line | None:
+        """Put a step as a line; none for progress that comes too soon after the last."""
+        match step:
+            case Progress():
+                return self._progress(step, now)
+            case Wrong(log=log, key=(_, session), finding=finding):
+                line = FindingLine(
+                    log=log, session=session, finding=FindingView.model_validate(finding)
+                )
+                self.first = self.first or line
+                return line
+            case Over():
+                return self._summary(step, now)
+            case _ as never:
+                assert_never(never)
+
+    def _progress(self, step: Progress, now: float) -> ProgressLine | None:
+        if step.stage != self.stage:
+            self.stage, self.stage_began = step.stage, self.said
+        if now - self.said < EVERY:
+            return None
+        self.said = now
+        rate = step.done / max(now - self.stage_began, EVERY)
+        return ProgressLine(stage=step.stage, done=step.done, goal=step.goal, rate=rate)
+
+    def _summary(self, over: Over, now: float) -> SummaryLine:
+        tally = over.tally
+        return SummaryLine(
+            verified=not tally.findings,
+            **asdict(tally.verdicts),
+            sessions=tally.sessions,
+            unsound=len(tally.unsound),
+            events=over.events,
+            seconds=now - self.began,
+            prompts=PromptsView.model_validate(tally.prompts),
+            log=TotalsView.model_validate(tally.totals),
+            findings=tally.findings,
+            first=self.first,
+        )

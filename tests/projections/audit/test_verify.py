@@ -1,0 +1,309 @@
+"""Verifying a session: whatever is done to its record is found, and named by its event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+from pydantic import JsonValue
+
+from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
+from turnlog.events.codec import read, write
+from turnlog.events.content import Digest, Plain, digest_of
+from turnlog.events.envelope import Head, Recorded
+from turnlog.events.testing import draft
+from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.turn import TurnCompleted
+from turnlog.projections.audit.chain import Noted
+from turnlog.projections.audit.report import Report
+from turnlog.projections.audit.verify import Means, verify
+from turnlog.projections.session.commands import FixContext
+from turnlog.projections.testing import Given, answering, attempt_of, claiming, saying
+from turnlog.projections.window.material import Material
+from turnlog.projections.window.pinned import Installed, Pins
+
+FILES = {"persona": "You are a guide."}
+BLUEPRINT = blueprint_of(
+    """
+blueprint: guide
+version: 1
+layers:
+  persona: {file: persona.md, keep: always}
+calls:
+  reply:
+    messages:
+      - system: [persona]
+      - history: recent
+      - user: [input]
+history:
+  recent: {}
+profiles:
+  chat: {default: true, call: reply}
+"""
+)
+PINNED = digest_of("assistant")
+BLOBS = {PINNED: "assistant", **blobs_of(FILES)}
+"""What the events name; the builders of sessions pin a blueprint of that name."""
+
+
+def means() -> Means:
+    return Means(Installed({}, {}), {Pins(PINNED, None, None): Material(BLUEPRINT)})
+
+
+def report_on(
+    events: Sequence[Recorded], blobs: Mapping[Digest, str] = BLOBS, noted: Noted | None = None
+) -> Report:
+    return verify(events, blobs, means(), noted)
+
+
+def told(session: Given, text: str, reply: str) -> Given:
+    """Say something and have it answered, the prompt recorded as a worker does."""
+    session = session.later(saying(text), claiming())
+    found = assembled(session, BLUEPRINT, FILES)
+    attempt = attempt_of(session.opened)
+    fixed = FixContext(attempt, "openai/test", dict(found.request.parameters), found.manifest)
+    return session.later(fixed, answering(reply))
+
+
+SESSION = told(told(opened_by(BLUEPRINT, FILES), "Where am I?", "Here."), "And now?", "Still.")
+EVENTS = SESSION.events
+LAST = EVENTS[-1]
+CALLS = [
+    place for place, event in enumerate(EVENTS) if event.envelope.type.count("context-assembled")
+]
+
+Found = list[tuple[str, str, int | None]]
+
+
+def checks(events: Sequence[Recorded], noted: Noted | None = None) -> Found:
+    """Name what is found: which promise fails, by which check, and where."""
+    found = report_on(events, noted=noted).findings
+    return [(each.verdict, each.check, each.sequence) for each in found]
+
+
+def unaltered(found: Found) -> Found:
+    """Leave out what only follows: prompts that cannot be had again of an altered record."""
+    return [each for each in found if each[0] != "reproduction"]
+
+
+def stored_as(event: Recorded, payload: bytes) -> Recorded:
+    return read(payload, event.stream_sequence)
+
+
+def rechained(events: Sequence[Recorded]) -> list[Recorded]:
+    """Write every digest of the chain anew, as somebody would who owns the whole log."""
+    made: list[Recorded] = []
+    for event in events:
+        said = json.loads(event.stored)
+        if made:
+            said["prevhash"] = made[-1].head.hash
+        made.append(stored_as(event, json.dumps(said, separators=(",", ":")).encode()))
+    return made
+
+
+def test_a_sound_session_has_nothing_to_find() -> None:
+    report = report_on(EVENTS)
+    assert report.sound
+    assert (report.events, report.head) == (len(EVENTS), LAST.head)
+    assert (report.prompts.calls, report.prompts.reference, report.prompts.assembly) == (2, 2, 2)
+    assert (report.verdicts.integrity, report.verdicts.completeness) == ("intact", "unwitnessed")
+    assert (report.verdicts.reproduction, report.verdicts.totals) == ("reproduced", "elsewhere")
+    assert (report.totals.turns, report.totals.calls) == (2, 2)
+
+
+@pytest.mark.promise("P17")
+@pytest.mark.parametrize("place", range(len(EVENTS) - 1))
+def test_one_altered_byte_is_found_at_its_event(place: int) -> None:
+    event = EVENTS[place]
+    altered = stored_as(event, event.stored.replace(b'"actor":"tester"', b'"actor":"nobody"'))
+    found = checks((*EVENTS[:place], altered, *EVENTS[place + 1 :]))
+    assert found == [("integrity", "chain", event.sequence)]
+
+
+def test_what_a_model_was_told_otherwise_is_found_by_chain_and_by_both_ways() -> None:
+    event = EVENTS[2]
+    altered = stored_as(event, event.stored.replace(b"Where am I?", b"Where is he"))
+    found = checks((*EVENTS[:2], altered, *EVENTS[3:]))
+    assert found[0] == ("integrity", "chain", 3)
+    assert {check for _, check, _ in found} == {"chain", "reference", "assembly"}
+
+
+@pytest.mark.promise("P17")
+def test_an_altered_last_event_is_found_by_whoever_noted_it() -> None:
+    altered = stored_as(LAST, LAST.stored.replace(b"Still.", b"Never."))
+    events = (*EVENTS[:-1], altered)
+    assert checks(events) == []
+    noted = Noted(LAST.sequence, LAST.head.hash)
+    assert checks(events, noted) == [("integrity", "noted", LAST.sequence)]
+    assert report_on(EVENTS, noted=noted).verdicts.completeness == "witnessed"
+
+
+@pytest.mark.promise("P17")
+def test_a_missing_end_is_found_by_whoever_noted_it_and_by_nobody_else() -> None:
+    assert checks(EVENTS[:-3]) == []
+    noted = Noted(LAST.sequence, LAST.head.hash)
+    assert checks(EVENTS[:-3], noted) == [("completeness", "noted", LAST.sequence)]
+    assert report_on(EVENTS[:-3], noted=noted).verdicts.completeness == "incomplete"
+
+
+def test_a_history_written_anew_from_its_first_event_is_found_by_whoever_noted_it() -> None:
+    bent = [stored_as(e, e.stored.replace(b'"tester"', b'"nobody"')) for e in EVENTS]
+    anew = rechained(bent)
+    assert checks(anew) == []
+    noted = Noted(EVENTS[4].sequence, EVENTS[4].head.hash)
+    assert checks(anew, noted) == [("integrity", "noted", EVENTS[4].sequence)]
+
+
+@pytest.mark.parametrize("place", range(len(EVENTS) - 1))
+def test_a_missing_event_is_named_and_what_is_behind_it_is_not_checked(place: int) -> None:
+    report = report_on((*EVENTS[:place], *EVENTS[place + 1 :]))
+    found: Found = [(each.verdict, each.check, each.sequence) for each in report.findings]
+    # Of what a turn asked for, the hole may have taken the answer.
+    assert unaltered(found) == [("completeness", "sequence", EVENTS[place].sequence)]
+    assert report.verdicts.integrity == "intact"
+    assert report.prompts.unchecked == sum(call > place for call in CALLS)
+
+
+def test_events_in_another_order_are_found() -> None:
+    swapped = (*EVENTS[:3], EVENTS[4], EVENTS[3], *EVENTS[5:])
+    found = unaltered(checks(swapped))
+    assert ("integrity", "sequence", 4) in found
+
+
+def test_an_event_that_is_there_twice_is_found() -> None:
+    found = checks((*EVENTS[:3], EVENTS[2], *EVENTS[3:]))
+    assert unaltered(found) == [("integrity", "sequence", 3)]
+
+
+def test_an_event_that_was_put_in_between_is_found() -> None:
+    forged = write(
+        "acme",
+        "s1",
+        EVENTS[2].head,
+        [draft(TurnCompleted(turn=1, call="1.1", text=Plain(text="Forged."), finish="stop"))],
+    )
+    put_in = read(forged.messages[0].payload, EVENTS[3].stream_sequence)
+    found = checks((*EVENTS[:3], put_in, *EVENTS[3:]))
+    assert ("integrity", "sequence", 4) in found
+
+
+def test_an_event_of_another_session_is_found() -> None:
+    event = EVENTS[2]
+    moved = stored_as(event, event.stored.replace(b'"subject":"s1"', b'"subject":"s2"'))
+    assert ("integrity", "chain", 3) in checks((*EVENTS[:2], moved, *EVENTS[3:]))
+
+
+def test_two_logs_that_were_spliced_are_found_at_the_joint() -> None:
+    other = told(
+        told(opened_by(BLUEPRINT, FILES), "Who am I?", "You."), "And now?", "Still."
+    ).events
+    spliced = (*EVENTS[:5], *other[5:])
+    assert unaltered(checks(spliced)) == [("integrity", "chain", 5)]
+
+
+def test_a_first_event_that_continues_another_is_found() -> None:
+    batch = write("acme", "s1", Head(0, 7, digest_of("before")), [draft(EVENTS[0].event)])  # type: ignore[arg-type]
+    first = read(batch.messages[0].payload, 8)
+    assert checks((first,)) == [("integrity", "chain", 1)]
+
+
+def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> None:
+    again = TurnCompleted(turn=2, call="2.1", text=Plain(text="Or not."), finish="stop")
+    report = report_on(SESSION.recorded(again).events)
+    (found,) = report.findings
+    assert (found.check, found.sequence) == ("answers", len(EVENTS) + 1)
+    assert found.detail == f"turn 2 was settled before, by event {LAST.sequence}"
+    assert report.prompts.assembly == 2
+
+
+def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() -> None:
+    asked = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
+    back = ToolReturned(turn=2, call="2.1", id="b", tool="look", outcome="accepted")
+    assert checks(SESSION.recorded(asked).events) == [("integrity", "tools", len(EVENTS) + 1)]
+    assert checks(SESSION.recorded(back).events) == [("integrity", "tools", len(EVENTS) + 1)]
+    paired = SESSION.recorded(asked, back.model_copy(update={"id": "a"}))
+    assert checks(paired.events) == []
+
+
+@pytest.mark.parametrize(
+    ("blobs", "verdict"),
+    [
+        ({PINNED: "assistant"}, "completeness"),
+        ({PINNED: "assistant", **dict.fromkeys(blobs_of(FILES), "You are a thief.")}, "integrity"),
+    ],
+)
+def test_a_blob_that_is_gone_or_altered_is_found_and_so_is_every_prompt_of_it(
+    blobs: dict[str, str], verdict: str
+) -> None:
+    report = report_on(EVENTS, blobs)
+    first, *rest = report.findings
+    assert (first.verdict, first.check, first.sequence) == (verdict, "blobs", 2)
+    assert [each.check for each in rest] == ["reference", "assembly"] * 2
+    assert rest[0].detail.startswith("call 1.1: ")
+    assert (report.prompts.reference, report.prompts.assembly) == (0, 0)
+
+
+def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
+    session = opened_by(BLUEPRINT, FILES).later(saying("Hi"), claiming())
+    found = assembled(session, BLUEPRINT, FILES)
+    attempt = attempt_of(session.opened)
+    swapped = FixContext(attempt, "openai/other", {}, found.manifest)
+    report = report_on(session.later(swapped).events)
+    assert [finding.check for finding in report.findings] == ["reference", "assembly"]
+
+
+def rewritten(place: int, **changed: JsonValue) -> list[Recorded]:
+    """Give the session with another manifest at a call, the chain written anew behind it."""
+    event = EVENTS[place]
+    said = json.loads(event.stored)
+    said["data"]["manifest"].update(changed)
+    bent = stored_as(event, json.dumps(said, separators=(",", ":")).encode())
+    return rechained((*EVENTS[:place], bent, *EVENTS[place + 1 :]))
+
+
+def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assembling() -> None:
+    event = EVENTS[CALLS[1]]
+    manifest = json.loads(event.stored)["data"]["manifest"]
+    parts = [part for part in manifest["parts"] if part["layer"] != "persona"]
+    for part in parts:
+        part["message"] -= 1
+    said = [("user", "Where am I?"), ("assistant", "Here."), ("user", "And now?")]
+    messages: list[dict[str, JsonValue]] = [{"role": r, "content": text} for r, text in said]
+    request: dict[str, JsonValue] = {
+        "messages": [*messages],
+        "model": "openai/test",
+        "parameters": {},
+        "tools": [],
+    }
+    canonical = json.dumps(request, sort_keys=True, separators=(",", ":"))
+    report = report_on(rewritten(CALLS[1], parts=parts, digest=digest_of(canonical)))
+    (found,) = report.findings
+    assert (found.check, found.sequence) == ("assembly", event.sequence)
+    assert "part persona" in found.detail
+    assert report.verdicts.reproduction == "failed"
+
+
+def test_a_figure_of_a_manifest_that_was_edited_is_named() -> None:
+    tokens = json.loads(EVENTS[CALLS[0]].stored)["data"]["manifest"]["tokens"]
+    (found,) = report_on(rewritten(CALLS[0], tokens=tokens + 7)).findings
+    assert found.detail == f"call 1.1: manifest: its tokens is {tokens}, recorded as {tokens + 7}"
+
+
+def test_a_prompt_of_an_older_assembler_that_comes_out_otherwise_is_no_failure() -> None:
+    report = report_on(rewritten(CALLS[1], assembler=0, tokens=1))
+    assert report.sound
+    assert (report.verdicts.reproduction, report.prompts.unreproducible) == ("unreproducible", 1)
+    assert report.prompts.why == "it was assembled by version 0, and this is 1"
+    assert (report.prompts.reference, report.prompts.assembly) == (2, 1)
+
+
+def test_what_nobody_can_have_meant_is_a_finding_and_no_error() -> None:
+    report = report_on(rewritten(CALLS[1], kind="prophesy"))
+    assert [each.check for each in report.findings] == ["assembly"]
+
+
+def test_a_session_without_events_has_no_head() -> None:
+    report = report_on(())
+    assert report.sound
+    assert report.head is None

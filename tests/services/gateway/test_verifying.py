@@ -1,0 +1,118 @@
+"""Verifying over HTTP: a whole log is gone through while its lines are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.services.gateway.stand import Stand
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.log.ports import Raw
+
+Line = dict[str, Any]
+
+
+async def lines(stand: Stand, checkpoint: Line | None = None) -> list[Line]:
+    asked = stand.http.post("/v1/verify", json=checkpoint) if checkpoint else None
+    answer = await (asked or stand.http.get("/v1/verify"))
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+async def led(stand: Stand) -> list[str]:
+    """Lead three sessions side by side."""
+    sessions = [await stand.open() for _ in range(3)]
+    for text in ("Hi", "And now?"):
+        for session in sessions:
+            await stand.say(session, text, f"You said {text}")
+    for session in sessions:
+        head = (await stand.get(f"/v1/sessions/{session}"))["sequence"]
+        await stand.get(f"/v1/sessions/{session}/calls", min_sequence=head)
+    return sessions
+
+
+async def test_a_sound_log_has_nothing_but_progress_and_a_summary(stand: Stand) -> None:
+    sessions = await led(stand)
+    *before, summary = await lines(stand)
+    assert {line["kind"] for line in before} <= {"progress"}
+    assert (summary["verified"], summary["sessions"], summary["first"]) == (True, 3, None)
+    verdicts = [summary[each] for each in ("integrity", "completeness", "reproduction", "totals")]
+    assert verdicts == ["intact", "unwitnessed", "reproduced", "equal"]
+    prompts = summary["prompts"]
+    assert (prompts["calls"], prompts["reference"], prompts["assembly"]) == (6, 6, 6)
+    singly = [await stand.get(f"/v1/sessions/{session}/verify") for session in sessions]
+    assert summary["events"] == sum(each["events"] for each in singly)
+    for figure in ("turns", "calls", "tokens", "input_tokens", "output_tokens", "micro_dollars"):
+        assert summary["log"][figure] == sum(each["log"][figure] for each in singly)
+    assert {each["totals"] for each in singly} == {"equal"}
+
+
+async def test_every_session_that_was_altered_is_named_and_the_first_one_first(
+    stand: Stand,
+) -> None:
+    sessions = await led(stand)
+    if not isinstance(stand.held.log, MemoryLog):
+        return  # No event of a real log can be altered from here
+    log = stand.held.log
+    for session, which in zip(sessions[1:], (9, 3), strict=True):
+        place = log.sessions[stand.tenant, session][which]
+        raw = log.stored[place - 1]
+        assert raw is not None
+        log.stored[place - 1] = Raw(raw.subject, place, raw.stored.replace(b'"data":', b'"data" :'))
+    *found, summary = await lines(stand)
+    wrong = [line for line in found if line["kind"] == "finding"]
+    named = {(line["session"], line["finding"]["sequence"]) for line in wrong}
+    assert named == {(sessions[1], 10), (sessions[2], 4)}
+    assert summary["first"] == wrong[0]
+    assert wrong[0]["session"] == sessions[2], "its event lies before the other one in the log"
+    assert (summary["integrity"], summary["unsound"], summary["findings"]) == ("broken", 2, 2)
+
+
+@pytest.mark.promise("P17")
+async def test_a_log_that_lost_its_end_does_not_hold_against_a_checkpoint(stand: Stand) -> None:
+    sessions = await led(stand)
+    checkpoint = await stand.get("/v1/checkpoint")
+    assert set(checkpoint["sessions"]) == set(sessions)
+    held = await lines(stand, checkpoint)
+    assert (held[-1]["verified"], held[-1]["completeness"]) == (True, "witnessed")
+    await stand.say(sessions[0], "One more", "As you like")
+    assert (await lines(stand, checkpoint))[-1]["verified"], "what came later takes nothing away"
+    head = checkpoint["sessions"][sessions[1]]
+    longer = {**head, "sequence": head["sequence"] + 1}
+    cut = {**checkpoint, "sessions": {**checkpoint["sessions"], sessions[1]: longer}}
+    *found, summary = await lines(stand, cut)
+    wrong = [line for line in found if line["kind"] == "finding"]
+    assert [(line["session"], line["finding"]["check"]) for line in wrong] == [
+        (sessions[1], "noted")
+    ]
+    assert (summary["integrity"], summary["completeness"]) == ("intact", "incomplete")
+
+
+async def test_a_session_that_is_gone_as_a_whole_is_missed_by_a_checkpoint(stand: Stand) -> None:
+    await led(stand)
+    checkpoint = await stand.get("/v1/checkpoint")
+    head = {"sequence": 3, "hash": f"sha256:{'0' * 64}"}
+    checkpoint["sessions"]["gone"] = head
+    checkpoint["library"]["segments"] = head
+    *found, summary = await lines(stand, checkpoint)
+    missed = {(line["log"], line["session"]) for line in found if line["kind"] == "finding"}
+    assert missed == {("sessions", "gone"), ("library", "segments")}
+    assert not summary["verified"]
+
+
+async def test_the_chain_of_the_library_is_checked_with_the_log(stand: Stand) -> None:
+    added = {"scope": "lore", "content": "Long ago.", "locale": "en"}
+    answer = await stand.http.post("/v1/segments", json=added)
+    assert answer.status_code == 201, answer.text
+    checkpoint = await stand.get("/v1/checkpoint")
+    assert list(checkpoint["library"]) == ["segments"]
+    (*_, summary) = await lines(stand, checkpoint)
+    assert (summary["verified"], summary["events"]) == (True, 1)
+
+
+async def test_a_checkpoint_of_another_tenant_is_refused(stand: Stand) -> None:
+    checkpoint = {**await stand.get("/v1/checkpoint"), "tenant": "other"}
+    answer = await stand.http.post("/v1/verify", json=checkpoint)
+    assert (answer.status_code, answer.json()["field"]) == (422, "tenant")
