@@ -27,6 +27,8 @@ from turnlog.events.library import (
     SegmentText,
 )
 from turnlog.events.phase import PhaseEntered
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.session import BlueprintRef, SessionOpened
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import Blueprint
@@ -133,8 +135,13 @@ class Led:
 
     def __post_init__(self) -> None:
         opened = opened_by(self.blueprint, {"persona": self.persona}, name=self.name)
-        first, pinned = opened.events[0].event, opened.events[1].event
-        self.session = Given().later(first, PhaseEntered(phase=self.graph.start), pinned)  # type: ignore[arg-type]
+        first, pinned = (each.event for each in opened.events)
+        assert isinstance(first, SessionOpened)
+        assert isinstance(pinned, PromptsSnapshotted)
+        digest = digest_of(self.blueprint.model_dump_json())
+        ref = BlueprintRef(name="led", version=1, digest=digest)
+        made = first.model_copy(update={"blueprint": ref})
+        self.session = Given().later(made, PhaseEntered(phase=self.graph.start), pinned)
 
     @property
     def graph(self) -> PhaseGraph:

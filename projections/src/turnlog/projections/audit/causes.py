@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from turnlog.events.envelope import Recorded
-from turnlog.events.manifest import FromSegment
+from turnlog.events.manifest import FromSegment, Source
 from turnlog.projections.audit.comparing import Pair
 from turnlog.projections.audit.entries import Entry
 from turnlog.projections.audit.facing import Compared, Facing, news
+from turnlog.projections.audit.grounds import edition
 from turnlog.projections.audit.reasons import Because, Found, grouped, named
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tombstones import LIMITS
@@ -41,6 +42,19 @@ def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
             yield "time", face.side.recorded
         elif mine.step and not (face.other and face.other.step):
             yield from _room(mine, face, compared)
+        elif face.other and mine.stands and face.other.stands:
+            yield from _edited(mine.part.source, face.other.part.source, face)
+
+
+def _edited(mine: Source | None, other: Source | None, face: Facing) -> Iterator[Found]:
+    """A segment says something else: it was edited, or two sessions were given other variants."""
+    if not isinstance(mine, FromSegment) or not isinstance(other, FromSegment):
+        return
+    two = face.side.recorded.session != face.opposite.recorded.session
+    if two and mine.variant != other.variant:
+        yield "variant", face.side.known[0]
+    elif mine.version > other.version:
+        yield from named("library", edition(mine, face.side))
 
 
 def _later(turn: int, face: Facing) -> Iterator[Recorded]:

@@ -25,7 +25,6 @@ from turnlog.projections.audit.comparing import Pair
 from turnlog.projections.audit.entries import Entry
 from turnlog.projections.audit.fates import Fate
 from turnlog.projections.audit.grounds import (
-    edition,
     leading,
     meeting,
     pinning,
@@ -36,6 +35,7 @@ from turnlog.projections.audit.grounds import (
 from turnlog.projections.audit.reasons import Found, told
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tombstones import LIMITS, taken_out
+from turnlog.projections.session.state import Said
 from turnlog.projections.window.layers import NOTHING
 from turnlog.projections.window.segments import HIDDEN
 
@@ -88,27 +88,56 @@ def _grounds(face: Facing) -> Iterator[Found]:
 
 def _turn(turn: int, face: Facing) -> Iterator[Found]:
     mine, fate = face.mine, face.side.fates.get(turn)
-    if fate is None or fate.status is None:
+    if mine is None or fate is None or fate.status is None:
         return
-    if mine is not None and not mine.stands:
-        rule = mine.part.rule or ""
-        if mine.step is None and rule not in LIMITS and rule != "expired":
-            out = taken_out(fate, rule, face.side)
-            yield from told((out,) if out else ())
-        return
-    if mine is not None:
+    if mine.stands:
         yield from _standing(fate, face)
+    elif decided(mine):
+        # It had its claim to the room, even where nothing of it stands
+        yield from told((fate.since,) if fate.since and face.other is None else ())
+    else:
+        out = taken_out(fate, mine.part.rule or "", face.side)
+        yield from told((out,) if out else ())
+
+
+def decided(entry: Entry | None) -> bool:
+    """Tell whether a limit, a clock or a ladder left something out, whatever befell it itself."""
+    if entry is None or entry.stands:
+        return False
+    return entry.step is not None or entry.part.rule in {*LIMITS, "expired"}
 
 
 def _standing(fate: Fate, face: Facing) -> Iterator[Found]:
-    theirs = face.opposite.fates.get(fate.turn)
-    both = face.mine and face.other and face.mine.stands and face.other.stands
-    if both and theirs and fate.text != theirs.text:
-        yield "said", fate.begun
-    if fate.redacted and (both or not theirs or theirs.redacted is None):
-        yield "redacted", fate.redacted
-    if not both or (theirs and not fate.redacted and not theirs.redacted):
+    theirs, other = face.opposite.fates.get(fate.turn), face.other
+    if other is not None and other.stands and theirs:
+        yield from _said_otherwise(fate, theirs)
+    elif other is not None and not decided(other):
+        yield from told((fate.marked,) if fate.marked else ())
+        yield from _withheld(fate, theirs)
+    elif other is None:
         yield from told((fate.since,) if fate.since else ())
+        yield from _withheld(fate, theirs)
+
+
+def _withheld(fate: Fate, theirs: Fate | None) -> Iterator[Found]:
+    if fate.redacted and (theirs is None or theirs.redacted is None):
+        yield "redacted", fate.redacted
+
+
+def _said_otherwise(fate: Fate, theirs: Fate) -> Iterator[Found]:
+    """Two turns of a number say other things: a reply was withheld, or they are not the same."""
+    if _digest(fate.text) != _digest(theirs.text):
+        yield "said", fate.begun
+    if _digest(fate.reply) == _digest(theirs.reply):
+        return
+    if fate.redacted:
+        yield "redacted", fate.redacted
+    elif theirs.redacted is None and fate.settled:
+        yield "answered", fate.settled
+
+
+def _digest(said: Said | None) -> str | None:
+    return said.digest if said else None
 
 
 def _offering(side: Side) -> Iterator[Found]:
@@ -137,8 +166,6 @@ def _segment(face: Facing) -> Iterator[Found]:
         yield from told(side.asked.opening)
     elif any((rule or "").startswith("when ") for rule in rules):
         yield from told(meeting(mine.part, side))
-    elif segments[0] != segments[-1] and isinstance(mine.part.source, FromSegment):
-        yield from told(edition(mine.part.source, side))
 
 
 def _given(segment: FromSegment, entry: Entry | None, face: Facing) -> Iterator[Found]:

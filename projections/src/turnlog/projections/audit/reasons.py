@@ -12,8 +12,8 @@ from turnlog.projections.audit.origins import Cause, cause
 
 Reason = Literal[
     "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
-    "phase", "attribute", "resolved", "pinned", "library", "blueprint", "budget", "room", "limit",
-    "time", "kind", "profile", "model", "assembler", "unknown",
+    "phase", "attribute", "resolved", "pinned", "library", "variant", "blueprint", "budget", "room",
+    "limit", "time", "kind", "profile", "model", "assembler", "unknown",
 ]  # fmt: skip
 """Why: what happened, or what two prompts were made from that differs."""
 

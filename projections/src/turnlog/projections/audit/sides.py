@@ -44,7 +44,7 @@ class Side:
     state: SessionState
     fates: Fates
     ids: frozenset[str]
-    """Ids of the events it knew."""
+    """Ids of the events it knew, and of those they are copies of."""
     edits: Sequence[Edit]
     """What became of the library, before the call and after it."""
     tried: Mapping[int, AttemptEnded]
@@ -89,7 +89,7 @@ class Side:
         """Tell whether an event, of its session or of the library, lay before the call."""
         if recorded.session == SEGMENTS:
             return recorded.envelope.time <= self.manifest.at
-        return recorded.session == self.recorded.session and recorded.envelope.id in self.ids
+        return not self.ids.isdisjoint(_ids(recorded))
 
 
 def side_of(events: Sequence[Recorded], call: str, library: Iterable[Recorded] = ()) -> Side:
@@ -102,7 +102,7 @@ def side_of(events: Sequence[Recorded], call: str, library: Iterable[Recorded] =
     state = fold(known)
     if state is None:
         raise Corrupt("event 1", "it does not open a session")
-    ids = frozenset(each.envelope.id for each in known)
+    ids = frozenset(one for each in known for one in _ids(each))
     edits = tuple(Edit(each, understood(each)) for each in library)
     tried = {
         each.event.attempt: each.event
@@ -114,3 +114,9 @@ def side_of(events: Sequence[Recorded], call: str, library: Iterable[Recorded] =
 
 def _fixed(recorded: Recorded, call: str) -> bool:
     return isinstance(recorded.event, ContextAssembled) and recorded.event.call == call
+
+
+def _ids(recorded: Recorded) -> tuple[str, ...]:
+    """Give what an event is known by: a fork's copy also by the id of the original."""
+    envelope = recorded.envelope
+    return (envelope.id, envelope.copyof) if envelope.copyof else (envelope.id,)

@@ -48,6 +48,7 @@ WORDS: Final[dict[Reason, str]] = {
     "resolved": "what was resolved",
     "pinned": "the prompt file",
     "library": "the library",
+    "variant": "the variant it drew",
     "blueprint": "the blueprint",
     "budget": "the budget",
     "room": "what took the room",

@@ -1,0 +1,129 @@
+"""What limits and budgets left out of a prompt: each with what took its room."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.parts.led import Led, led_by
+from tests.properties.test_causes import reasons
+from turnlog.projections.audit.diff import Change, Diff, diff
+from turnlog.projections.audit.sides import side_of
+
+few = settings(max_examples=40)
+LENGTHS = st.integers(1, 40)
+ROOM: dict[str, JsonValue] = {
+    "window": {
+        "tokens": {"default": 60, "input": "room"},
+        "counter": {"chars_per_token": 1},
+        "ladder": [
+            {"trim": {"layer": "mood", "chars": [9]}},
+            {"drop_oldest_pairs": {"history": "recent"}},
+        ],
+    }
+}
+PLAIN: JsonValue = {
+    "reply": {
+        "messages": [{"system": ["mood"]}, {"history": "recent"}, {"user": ["input"]}],
+        "budget": "window",
+    }
+}
+
+
+def told(led: Led, before: str, after: str) -> Diff:
+    events = led.session.events
+    return diff(side_of(events, before), side_of(events, after))
+
+
+def gone(found: Diff, rule: str) -> list[Change]:
+    return [each for each in found.changes if each.what == "removed" and each.rule == rule]
+
+
+def turns(changes: list[Change]) -> set[int]:
+    return {turn for each in changes for turn in range(each.first or 0, (each.last or 0) + 1)}
+
+
+@few
+@given(st.integers(1, 4), st.integers(2, 9), st.data())
+def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
+    most: int, talks: int, data: st.DataObject
+) -> None:
+    led = Led(led_by(history={"recent": {"max_turns": most}}))
+    calls = [talk(led, f"text {n}", f"reply {n}") for n in range(talks)]
+    place = data.draw(st.integers(0, talks - 2))
+    found = told(led, calls[place], calls[place + 1])
+    pushed = place + 1 - most
+    assert turns(gone(found, "max_turns")) == ({pushed} if pushed > 0 else set())
+    came = led.world.turns[place + 1].completed or 0
+    assert all(reasons(each) == {("limit", came)} for each in gone(found, "max_turns"))
+
+
+@few
+@given(st.integers(2, 5))
+def test_turns_that_were_excluded_went_for_that_whatever_the_limit(
+    most: int,
+) -> None:
+    led = Led(led_by(history={"recent": {"max_turns": most}}))
+    calls = [talk(led, f"text {n}", f"reply {n}") for n in range(most + 1)]
+    led.mark(most + 1)
+    led.mark(most)
+    calls.append(talk(led, "again", "so it is"))
+    found = told(led, calls[-2], calls[-1])
+    back = [each for each in found.changes if each.what == "added" and each.rule == "max_turns"]
+    assert not back
+    one = next(each for each in found.changes if each.rule == "excluded")
+    assert reasons(one) == {("excluded", led.world.turns[most].marked)}
+
+
+def talk(led: Led, text: str, reply: str, **inputs: JsonValue) -> str:
+    call = led.submit(text, **inputs)
+    led.answer(reply)
+    return call
+
+
+@few
+@given(st.lists(LENGTHS, min_size=3, max_size=7), st.lists(LENGTHS, min_size=7, max_size=7))
+def test_a_turn_that_found_no_room_went_because_of_all_that_took_more(
+    asked: list[int], said: list[int]
+) -> None:
+    led = Led(led_by(calls=PLAIN, budget=ROOM))
+    calls = [talk(led, "x" * length, "y" * said[n]) for n, length in enumerate(asked)]
+    found = told(led, calls[-2], calls[-1])
+    last = len(asked)
+    why = {("room", led.world.turns[last - 1].completed or 0)}
+    if asked[-1] > asked[-2]:
+        why.add(("room", led.world.asked))
+    dropped = gone(found, "drop_oldest_pairs")
+    assert all(reasons(each) == why for each in dropped)
+    assert turns(dropped) == stood(asked, said, last - 1) - stood(asked, said, last)
+
+
+def stood(asked: list[int], said: list[int], turn: int) -> set[int]:
+    """Read plainly which turns fit beside the text of a turn."""
+    room = 60 - asked[turn - 1]
+    found: set[int] = set()
+    for before in range(turn - 1, 0, -1):
+        room -= asked[before - 1] + said[before - 1]
+        if room < 0:
+            break
+        found.add(before)
+    return found
+
+
+@few
+@given(st.integers(20, 39))
+def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it(room: int) -> None:
+    led = Led(led_by(calls=PLAIN, budget=ROOM))
+    talk(led, "x" * 10, "y" * 10)
+    before = talk(led, "x" * 20, "y", mood="m" * 20)
+    after = talk(led, "x", "y", mood="m" * 20, room=room)
+    found = told(led, before, after)
+    brought = led.session.events
+    (submitted,) = [e.sequence for e in brought if getattr(e.event, "inputs", {}).get("room")]
+    mood = [each for each in found.changes if each.layer == "mood"]
+    dropped = gone(found, "drop_oldest_pairs")
+    assert [each.rule for each in mood] == ["trim 9"] * len(mood)
+    for each in (*dropped, *mood):
+        assert ("budget", submitted) in reasons(each)
+    assert dropped or mood

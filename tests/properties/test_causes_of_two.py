@@ -1,0 +1,106 @@
+"""What two sessions differ in: each difference leads to the events of either that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.parts.led import LAYERS, Led, led_by
+from turnlog.events.envelope import Recorded
+from turnlog.projections.audit.diff import Change, diff
+from turnlog.projections.audit.sides import side_of
+
+few = settings(max_examples=40)
+
+
+def elsewhere(events: tuple[Recorded, ...]) -> list[Recorded]:
+    """Give the events of a session as those of another one."""
+    return [
+        replace(
+            each,
+            envelope=each.envelope.model_copy(
+                update={"subject": "s2", "id": f"other-{each.envelope.id}"}
+            ),
+        )
+        for each in events
+    ]
+
+
+DIFFERENT = ("name", "persona", "greeting", "extra", "limit", "segment", "said")
+REASON = {
+    "persona": ("changed", "pinned"),
+    "greeting": ("changed", "blueprint"),
+    "extra": ("added", "blueprint"),
+    "lore": ("changed", "library"),
+    "history": ("removed", "blueprint"),
+}
+
+
+def made(different: set[str]) -> Led:
+    """Make a session that differs in these."""
+    layers: dict[str, JsonValue] = {**LAYERS}
+    if "greeting" in different:
+        layers["greeting"] = {"text": "Wait for {name}."}
+    if "extra" in different:
+        layers["extra"] = {"text": "And be brief."}
+    recent: JsonValue = {"max_turns": 1} if "limit" in different else {}
+    slots: JsonValue = [{"system": [*layers]}, {"history": "recent"}, {"user": ["input"]}]
+    blueprint = led_by(
+        layers=layers, calls={"reply": {"messages": slots}}, history={"recent": recent}
+    )
+    persona = "Be strict." if "persona" in different else "Be kind."
+    return Led(blueprint, persona, "Bob" if "name" in different else "Ann")
+
+
+def led(different: set[str]) -> Led:
+    session = made(different)
+    session.put(1, "The sea is near.")
+    if "segment" in different:
+        session.edit(1, "The sea is far.")
+    for n in range(3):
+        session.submit(f"text {n}")
+        session.answer(f"reply {n}, otherwise" if "said" in different and n else f"reply {n}")
+    return session
+
+
+def expected(different: set[str]) -> dict[str, tuple[str, str]]:
+    """Say which layer differs how, and why."""
+    things = {"persona": "persona", "greeting": "greeting", "extra": "extra", "segment": "lore"}
+    found = {things[each]: REASON[things[each]] for each in different & set(things)}
+    if "name" in different:
+        found["greeting"] = ("changed", "attribute")
+    if "said" in different:
+        found["history 2"] = ("changed", "answered")
+    if "limit" in different:
+        found["history 1"] = REASON["history"]
+    return found
+
+
+def named(changes: Sequence[Change]) -> dict[str, tuple[str, str]]:
+    return {
+        f"{each.layer} {each.first}" if each.first else each.layer: (
+            each.what,
+            " ".join(reason.what for reason in each.because),
+        )
+        for each in changes
+    }
+
+
+@few
+@given(st.sets(st.sampled_from(DIFFERENT)))
+def test_two_sessions_differ_in_what_they_were_made_from(different: set[str]) -> None:
+    one, other = led(set()), led(different)
+    edits = [*one.library, *other.library[1:]]
+    left = side_of(one.session.events, "3.1", edits)
+    right = side_of(elsewhere(other.session.events), "3.1", edits)
+    found = diff(left, right)
+    assert named(found.changes) == expected(different)
+    assert found.same == (not different)
+    for change in found.changes:
+        assert all(reason.by for reason in change.because)
+        sessions = {by.session for reason in change.because for by in reason.by}
+        assert sessions in ({"s1", "s2"}, {"segments"})
