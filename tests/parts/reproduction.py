@@ -34,9 +34,14 @@ class Kept:
         self.held.append((log, blobs))
 
     def unproven(self) -> list[str]:
-        """Say what is wrong with the logs kept so far, and let go of them."""
-        held, self.held = self.held, []
+        """Say what is wrong with the logs kept so far."""
+        held = self.let_go()
         return [wrong for log, blobs in held for wrong in unproven(log.stored, blobs.held)]
+
+    def let_go(self) -> list[tuple[MemoryLog, MemoryBlobs]]:
+        """Give the logs kept so far, and keep them no longer."""
+        held, self.held = self.held, []
+        return held
 
 
 KEPT = Kept()

@@ -68,10 +68,11 @@ def placed(lines: Sequence[bytes]) -> tuple[Recorded, ...]:
     """Read a session's lines; each event gets the place in the stream where it lay.
 
     The first event of a batch says where the one before it lies, and a batch lies side by side.
-    Nothing says where the last batch lay, and nothing refers to it: any place behind will do.
+    Nothing says where the last batch lay, and nothing refers to it: right behind will do.
     """
     before = [Envelope.model_validate_json(line).prevstreamseq for line in lines[1:]]
-    place = max(filter(None, before), default=0) + len(lines)
+    last = next((n for n, said in enumerate(reversed(before)) if said is not None), len(before))
+    place = max(filter(None, before), default=0) + last + 1
     places = [place]
     for said in reversed(before):
         place = place - 1 if said is None else said

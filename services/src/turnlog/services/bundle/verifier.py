@@ -338,12 +338,12 @@ def checked(what: str, check: Callable[..., str], *given: Json) -> bool:
     return True
 
 
-def main() -> int:
+def main(folder: Path, words: Sequence[str]) -> int:
+    """Check the bundle in a folder, and say so; gives the exit code."""
     options = argparse.ArgumentParser(description="Checks the Turnlog bundle it lies in.")
     options.add_argument("--key", help="the signer's public key, as you have it from the signer")
     options.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")
-    asked = options.parse_args()
-    folder = Path(__file__).resolve().parent
+    asked = options.parse_args(words)
     bundle = Bundle(folder, parsed((folder / "manifest.json").read_bytes(), "manifest.json"))
     sound = [checked("blobs", bundle.check_blobs)]
     for stated in bundle.manifest["sessions"]:
@@ -357,4 +357,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Path(__file__).resolve().parent, sys.argv[1:]))

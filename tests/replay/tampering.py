@@ -1,0 +1,144 @@
+"""What somebody might do to a record, and the event at which it must be found.
+
+Each is done to a copy of the golden log, which is then read as a bundle and as a log. Whoever can
+write everything anew is stopped only by what somebody else holds: that is said where it is so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.replay.copies import Copy, calls
+from turnlog.events.call import ContextAssembled
+from turnlog.projections.window.readback import read_back, tools_of
+from turnlog.projections.window.request import Request
+
+GAME = "game"
+TUTOR = "drawing"
+"""The two sessions that are tampered with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tampering:
+    """Something done to a record."""
+
+    does: Callable[[Copy], None]
+    session: str
+    """Whose record is bad then."""
+    event: int
+    """The first bad one."""
+    stranger: int | None = None
+    """The same in a bundle, where that is another one."""
+    anew: bool = False
+    """Whether everything was written anew to fit: then only a checkpoint or assembly finds it."""
+
+
+def said(event: dict[str, Any]) -> None:
+    """Change a letter of what a user said."""
+    event["data"]["text"]["text"] = "I" + event["data"]["text"]["text"][1:].upper()
+
+
+def byte_in_an_event(copy: Copy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2].replace(b"Labas", b"Lapas")
+
+
+def byte_in_a_name(copy: Copy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2][:40] + b"\x00" + lines[2][41:]
+
+
+def byte_in_a_blob(copy: Copy) -> None:
+    digest = first_blob(copy)
+    copy.blobs[digest] = copy.blobs[digest][:-1] + b"?"
+
+
+def blob_gone(copy: Copy) -> None:
+    del copy.blobs[first_blob(copy)]
+
+
+def first_blob(copy: Copy) -> str:
+    """Give the text of a layer of the tutor's first prompt."""
+    layers = json.loads(copy.sessions[TUTOR][4])["data"]["layers"]
+    return str(layers["safety"]["digest"])
+
+
+def event_dropped(copy: Copy) -> None:
+    del copy.sessions[TUTOR][5]
+
+
+def events_swapped(copy: Copy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[5], lines[6] = lines[6], lines[5]
+
+
+def event_inserted(copy: Copy) -> None:
+    copy.sessions[TUTOR].insert(6, copy.sessions[TUTOR][5])
+
+
+def tail_cut(copy: Copy) -> None:
+    del copy.sessions[TUTOR][-3:]
+
+
+def logs_spliced(copy: Copy) -> None:
+    """Go on, from some event, with another history of the same session."""
+    other = copy.copy()
+    other.change(TUTOR, 3, said)
+    other.rechained(TUTOR)
+    copy.sessions[TUTOR][10:] = other.sessions[TUTOR][10:]
+
+
+def sessions_exchanged(copy: Copy) -> None:
+    mine, other = copy.sessions[TUTOR], copy.sessions[GAME]
+    mine[4], other[4] = other[4], mine[4]
+
+
+def manifest_edited(copy: Copy) -> None:
+    """Say that a layer was not there, and digest the prompt that this leaves."""
+    fixed = calls(copy, TUTOR)[0]
+    copy.change(TUTOR, fixed, without_safety)
+    events, texts = copy.events(TUTOR), copy.texts()
+    call = events[fixed - 1].event
+    assert isinstance(call, ContextAssembled)
+    messages = read_back(call.manifest, events, texts)
+    left = Request(call.model, messages, tools_of(call.manifest), call.parameters)
+    copy.change(TUTOR, fixed, lambda event: event["data"]["manifest"].update(digest=left.digest))
+
+
+def without_safety(event: dict[str, Any]) -> None:
+    manifest = event["data"]["manifest"]
+    kept = [part for part in manifest["parts"] if part["layer"] != "safety"]
+    assert len(kept) < len(manifest["parts"])
+    manifest["parts"] = kept
+
+
+def everything_anew(copy: Copy) -> None:
+    """Do the same, and write the whole chain and the list so that they fit."""
+    manifest_edited(copy)
+    copy.rechained(TUTOR)
+    copy.listed_anew()
+
+
+def tail_cut_anew(copy: Copy) -> None:
+    tail_cut(copy)
+    copy.listed_anew()
+
+
+TAMPERINGS = {
+    "a byte of an event": Tampering(byte_in_an_event, TUTOR, 3),
+    "a byte that makes an event unreadable": Tampering(byte_in_a_name, TUTOR, 3),
+    "a byte of a blob": Tampering(byte_in_a_blob, TUTOR, 5, stranger=6),
+    "a blob gone": Tampering(blob_gone, TUTOR, 5, stranger=6),
+    "an event dropped": Tampering(event_dropped, TUTOR, 6),
+    "events swapped": Tampering(events_swapped, TUTOR, 6),
+    "an event inserted": Tampering(event_inserted, TUTOR, 6),
+    "the tail cut": Tampering(tail_cut, TUTOR, 37),
+    "two logs spliced": Tampering(logs_spliced, TUTOR, 10),
+    "events of two sessions exchanged": Tampering(sessions_exchanged, TUTOR, 5),
+    "a manifest edited": Tampering(manifest_edited, TUTOR, 6),
+    "everything written anew": Tampering(everything_anew, TUTOR, 6, anew=True),
+    "the tail cut, and the list with it": Tampering(tail_cut_anew, TUTOR, 37, anew=True),
+}

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.parts.reproduction import means
+from tests.replay.copies import Copy
+from tests.replay.golden import this_release
+from tests.replay.logs import log_of, wrongs
+from tests.replay.tampering import GAME, TAMPERINGS, TUTOR, Tampering
+from turnlog.events.content import digest_of
+from turnlog.projections.audit.bundle import CHECKPOINT
+from turnlog.projections.audit.checkpoint import Checkpoint, HeadNoted, SignedCheckpoint
+from turnlog.projections.audit.verify import verify
+from turnlog.services.bundle.verifier import FAILED, main
+from turnlog.services.runtime.signing import signed
+
+SOUND = Copy.read(this_release())
+every = pytest.mark.parametrize("tampering", TAMPERINGS.values(), ids=TAMPERINGS)
+
+
+@pytest.fixture
+def copy() -> Copy:
+    return SOUND.copy()
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> SignedCheckpoint:
+    """Where every session ended, before anybody touched anything."""
+    heads = {
+        session: HeadNoted(sequence=len(lines), hash=digest_of(lines[-1]))
+        for session, lines in SOUND.sessions.items()
+    }
+    taken = Checkpoint(
+        at="2026-11-22T05:00:00Z",
+        tenant="golden",
+        stream="SESSIONS",
+        created="1970-01-01T00:00:00Z",
+        end=200,
+        sessions=heads,
+        library={},
+    )
+    return signed(taken, Ed25519PrivateKey.generate())
+
+
+def with_checkpoint(copy: Copy, checkpoint: SignedCheckpoint) -> Copy:
+    copy.beside[CHECKPOINT] = checkpoint.model_dump_json().encode()
+    return copy
+
+
+@every
+def test_the_strangers_verifier_finds_it_and_names_the_first_bad_event(
+    tampering: Tampering,
+    copy: Copy,
+    checkpoint: SignedCheckpoint,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tampering.does(with_checkpoint(copy, checkpoint))
+    assert main(copy.write(tmp_path), []) == FAILED
+    first = tampering.stranger or tampering.event
+    failed = [line for line in capsys.readouterr().out.splitlines() if "FAILED" in line]
+    assert "NOT VERIFIED" not in failed
+    named = f"session {tampering.session}"
+    event = len(copy.sessions[TUTOR]) if tampering.anew and first != 37 else first
+    assert any(named in line and f"event {event}: " in line for line in failed), failed
+
+
+@every
+@pytest.mark.tampers
+async def test_verifying_the_log_finds_it_and_names_the_first_bad_event(
+    tampering: Tampering, copy: Copy, checkpoint: SignedCheckpoint, tmp_path: Path
+) -> None:
+    tampering.does(copy)
+    log = log_of(copy, SOUND, (TUTOR, GAME))
+    noted = {session: checkpoint.checkpoint.sessions[session] for session in (TUTOR, GAME)}
+    witness = checkpoint.checkpoint.model_copy(update={"sessions": noted})
+    found = await wrongs(copy, log, witness, tmp_path)
+    named = [each.finding.sequence for each in found if each.key[1] == tampering.session]
+    assert min(filter(None, named)) == tampering.event, found
+
+
+def test_nothing_is_found_where_nothing_was_done(
+    copy: Copy,
+    checkpoint: SignedCheckpoint,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(with_checkpoint(copy, checkpoint).write(tmp_path), []) == 0
+    assert "FAILED" not in capsys.readouterr().out
+
+
+@pytest.mark.tampers
+async def test_a_log_is_sound_where_nothing_was_done(
+    copy: Copy, checkpoint: SignedCheckpoint, tmp_path: Path
+) -> None:
+    log = log_of(copy, SOUND, tuple(copy.sessions))
+    assert await wrongs(copy, log, checkpoint.checkpoint, tmp_path) == []
+
+
+@pytest.mark.parametrize("tampering", [each for each in TAMPERINGS.values() if each.anew])
+def test_what_was_written_anew_is_told_by_what_somebody_else_holds_and_by_nothing_less(
+    tampering: Tampering, copy: Copy, tmp_path: Path
+) -> None:
+    tampering.does(copy)
+    assert main(copy.write(tmp_path), []) == 0
+
+
+@pytest.mark.tampers
+async def test_a_manifest_that_reads_back_well_is_found_by_assembling_it_again(
+    copy: Copy, tmp_path: Path
+) -> None:
+    TAMPERINGS["everything written anew"].does(copy)
+    report = verify(copy.events(TUTOR), copy.texts(), means())
+    assert [each.check for each in report.findings] == ["assembly"]
+    assert "part safety" in report.findings[0].detail
+    log = log_of(copy, SOUND, (TUTOR,))
+    assert {each.finding.sequence for each in await wrongs(copy, log, None, tmp_path)} == {6}
+
+
+def test_a_checkpoint_that_was_edited_or_signed_by_somebody_else_is_found(
+    copy: Copy,
+    checkpoint: SignedCheckpoint,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    later = checkpoint.checkpoint.model_copy(update={"at": "2026-11-23T05:00:00Z"})
+    edited = checkpoint.model_copy(update={"checkpoint": later})
+    assert main(with_checkpoint(copy, edited).write(tmp_path), []) == FAILED
+    assert "the signature is not that of" in capsys.readouterr().out
+    again = signed(later, Ed25519PrivateKey.generate())
+    folder = with_checkpoint(copy, again).write(tmp_path)
+    assert main(folder, []) == 0, "whose key it is, only the reader can know"
+    assert main(folder, ["--key", checkpoint.signatures[0].key]) == FAILED
+    assert "it is not signed by" in capsys.readouterr().out
+    unsigned = again.model_copy(update={"signatures": ()})
+    assert main(with_checkpoint(copy, unsigned).write(tmp_path), []) == FAILED
+    assert "it is not signed by anybody" in capsys.readouterr().out
+
+
+def test_a_checkpoint_that_is_asked_for_and_is_not_there_is_missed(
+    copy: Copy, tmp_path: Path
+) -> None:
+    assert main(copy.write(tmp_path), ["--key", "AAAA"]) == FAILED
