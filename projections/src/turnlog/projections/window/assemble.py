@@ -166,7 +166,7 @@ def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
     material, state = sources.material, sources.state
     view = material.blueprint.history[name]
     refs, left_out = chosen(view, state, _recall(material, state, sources.call, view))
-    return HistorySlot(name, tuple(exchanges_of(refs, sources.texts, counting)), left_out)
+    return HistorySlot(name, tuple(exchanges_of(refs, sources.texts.said, counting)), left_out)
 
 
 def _tool_part(tool: dict[str, JsonValue], counting: Counting) -> Part:

@@ -63,15 +63,15 @@ class ByCharacters:
 
     def count(self, text: str) -> int:
         """See `Counting.count`."""
-        return self._rounded_up(len(text))
+        return -(-len(text) // self.per_token)
 
     def shares(self, texts: Iterable[str]) -> list[int]:
         """See `Counting.shares`."""
         ends = accumulate((len(text) for text in texts), initial=0)
-        return [self._rounded_up(end) - self._rounded_up(begin) for begin, end in pairwise(ends)]
-
-    def _rounded_up(self, characters: int) -> int:
-        return -(-characters // self.per_token)
+        return [
+            later - earlier
+            for earlier, later in pairwise(-(-end // self.per_token) for end in ends)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +10,6 @@ from turnlog.events.errors import Corrupt
 from turnlog.projections.blueprint.budget import Budget, widest
 from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
-from turnlog.projections.window.call import Texts
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
 from turnlog.projections.window.spoken import Spoken, spoken
@@ -42,16 +41,17 @@ def chosen(
 ) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
     """Split the settled turns into those a view holds, oldest first, and those it does not."""
     far = 0 if view.all else max(0, len(state.turns) - MOST_RECENT)
-    usable = [ref for ref in state.turns[far:] if _rule(ref) is None]
+    recent = state.turns[far:]
+    usable = [ref for ref in recent if ref.characters]
     over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
     rules = {ref.turn: "max_turns" for ref in usable[:over]}
     rules |= forgotten(recall, usable[over:]) if recall else {}
+    if len(usable) < len(recent):
+        rules |= {ref.turn: rule for ref in recent if (rule := _rule(ref))}
     out = [LeftOut(run.first, run.last, OUT_OF_REACH) for run in state.earlier]
     out += [LeftOut(ref.turn, ref.turn, OUT_OF_REACH) for ref in state.turns[:far]]
-    for ref in state.turns[far:]:
-        if rule := rules.get(ref.turn) or _rule(ref):
-            out.append(LeftOut(ref.turn, ref.turn, rule))
-    return tuple(ref for ref in usable if ref.turn not in rules), merged(out)
+    out += [LeftOut(turn, turn, rule) for turn, rule in rules.items()]
+    return tuple([ref for ref in usable if ref.turn not in rules]), merged(out)
 
 
 def _rule(turns: TurnRef | Run) -> str | None:
@@ -101,24 +101,23 @@ def reaches_further(
     return held < tokens * widest(budget.counter)
 
 
-def said_in(turns: Sequence[TurnRef]) -> Iterator[Said]:
+def said_in(turns: Iterable[TurnRef]) -> Iterator[Said]:
     """Give where the texts of these turns stand, in order."""
-    for ref in turns:
-        yield from messages_in(ref)
+    return (said for ref in turns for said in (ref.text, ref.reply) if said and said.characters)
 
 
-def exchanges_of(turns: Iterable[TurnRef], texts: Texts, counting: Counting) -> Iterator[Exchange]:
+def exchanges_of(
+    turns: Iterable[TurnRef], texts: Mapping[Said, str], counting: Counting
+) -> Iterator[Exchange]:
     """Render turns; what was recorded is never rendered in another way later."""
     for ref in turns:
-        said = spoken(_told(ref, ref.text, texts), _told(ref, ref.reply, texts))
-        tokens = sum([counting.count(message.content) for message in said.messages])
-        yield Exchange(ref.turn, said, tokens)
-
-
-def _told(ref: TurnRef, said: Said | None, texts: Texts) -> str:
-    if said is None or not said.characters:
-        return ""
-    try:
-        return texts.said[said]
-    except KeyError:
-        raise Corrupt(f"turn {ref.turn}", f"the text of {said} was not fetched") from None
+        text, reply = ref.text, ref.reply
+        try:
+            asked = texts[text] if text and text.characters else ""
+            answered = texts[reply] if reply and reply.characters else ""
+        except KeyError as missing:
+            raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
+        said = spoken(asked, answered)
+        yield Exchange(
+            ref.turn, said, sum([counting.count(each.content) for each in said.messages])
+        )

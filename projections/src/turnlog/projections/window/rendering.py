@@ -87,7 +87,7 @@ def _history_parts(slot: HistorySlot, place: int) -> list[Part]:
     for _, run in groupby(numbered, key=lambda item: item[1].turn - item[0]):
         exchanges = [exchange for _, exchange in run]
         parts.append((exchanges[0].turn, _run(slot.view, exchanges, place)))
-        place += sum(len(exchange.said.messages) for exchange in exchanges)
+        place += sum([len(exchange.said.messages) for exchange in exchanges])
     return [part for _, part in sorted(parts, key=lambda item: item[0])]
 
 
@@ -100,8 +100,8 @@ def _run(view: str, exchanges: list[Exchange], place: int) -> Part:
         message=place,
         role=run[0].messages[0].role,
         digest=run_digest(run),
-        characters=sum(said.characters for said in run),
-        tokens=sum(exchange.tokens for exchange in exchanges),
+        characters=sum([said.characters for said in run]),
+        tokens=sum([exchange.tokens for exchange in exchanges]),
         treatment="kept",
     )
 

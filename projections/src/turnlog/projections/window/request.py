@@ -28,9 +28,9 @@ class ChatMessage:
     content: str
 
     @cached_property
-    def form(self) -> str:
-        """Its one form, see `canonical`."""
-        return f'{{"content":{canonical(self.content)},"role":"{self.role}"}}'
+    def form(self) -> bytes:
+        """Its one form, see `canonical`, as UTF-8."""
+        return f'{{"content":{canonical(self.content)},"role":"{self.role}"}}'.encode()
 
     @cached_property
     def digest(self) -> Digest:
@@ -59,10 +59,10 @@ class Request:
     @property
     def digest(self) -> Digest:
         """SHA-256 of the canonical form of `wire`: JSON, keys sorted, no blanks, UTF-8."""
-        said = ",".join([message.form for message in self.messages])
+        said = b",".join([message.form for message in self.messages])
         model, parameters = canonical(self.model), canonical(self.parameters)
         rest = f'"model":{model},"parameters":{parameters},"tools":{canonical([*self.tools])}'
-        return digest_of(f'{{"messages":[{said}],{rest}}}')
+        return digest_of(b'{"messages":[%b],%b}' % (said, rest.encode()))
 
 
 def canonical(value: JsonValue) -> str:
