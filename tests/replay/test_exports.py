@@ -1,0 +1,181 @@
+"""Sessions played by this version: taken out in every form, and had again in every way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+from zipfile import ZipFile
+
+import pytest
+import pytest_asyncio
+from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[reportMissingTypeStubs]
+
+from tests.parts.reproduction import means, unproven
+from tests.replay.copies import Copy, calls
+from tests.replay.playing import played
+from tests.services.gateway.stand import InMemory, Stand, standing
+from turnlog.events.errors import Refused
+from turnlog.projections.audit.verify import verify
+from turnlog.services.bundle.verifier import Session, proven
+from turnlog.services.cli.exporting import export_bundle, export_files
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.runtime.library import Library
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass(frozen=True)
+class Played:
+    stand: Stand
+    held: InMemory
+    sessions: tuple[str, ...]
+    bundle: Path
+
+    @property
+    def reader(self) -> Reader:
+        return Reader(self.stand.http)
+
+    def lines(self, session: str) -> list[bytes]:
+        """Give what the log holds of a session."""
+        places = self.held.log.sessions["golden", session]
+        held = (self.held.log.stored[place - 1] for place in places)
+        return [raw.stored for raw in held if raw]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Played]:
+    folder, held = tmp_path_factory.mktemp("played"), InMemory()
+    async with standing(held, "golden", folder) as stand:
+        sessions = await played(stand)
+        await export_bundle(Reader(stand.http), sessions, folder / "bundle", None)
+        yield Played(stand, held, sessions, folder / "bundle")
+
+
+def verified(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a bundle's verifier as a stranger does: nothing installed, no variables, no shell."""
+    command = [sys.executable, "-I", "-S", "verify.py", *words]
+    return subprocess.run(command, cwd=folder, env={}, capture_output=True, text=True, check=False)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Give what is in a folder, by name."""
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_ways(
+    house: Played,
+) -> None:
+    copy = Copy.read(house.bundle)
+    shipped, made = set(Library().names()), 0
+    for session in house.sessions:
+        report = verify(copy.events(session), copy.texts(), means())
+        fixed = len(calls(copy, session))
+        told = report.prompts
+        assert (report.findings, told.reference, told.assembly) == ((), fixed, fixed)
+        opened = json.loads(copy.sessions[session][0])["data"]["blueprint"]
+        shipped -= {opened["name"]}
+        made += fixed
+    assert shipped == set(), "of each there is a session"
+    assert made > 25
+    assert unproven(house.held.log.stored, house.held.blobs.held) == []
+
+
+async def test_the_verifier_needs_nothing_but_the_folder_it_lies_in(house: Played) -> None:
+    done = verified(house.bundle, "--prompt", "drawing", "2.1")
+    assert done.returncode == 0
+    head, _, prompt = done.stdout.partition("verified\n")
+    assert head.count("  ok ") == 1 + len(house.sessions)
+    shown = await house.stand.get("/v1/sessions/drawing/calls/2.1/prompt")
+    assert json.loads(prompt) == shown["messages"]
+
+
+async def test_a_bundle_that_was_touched_ends_the_verifier_with_five(
+    house: Played, tmp_path: Path
+) -> None:
+    copy = Copy.read(house.bundle)
+    copy.change("game", 4, lambda event: event["data"]["manifest"].update(tokens=1))
+    copy.beside["verify.py"] = (house.bundle / "verify.py").read_bytes()
+    done = verified(copy.write(tmp_path))
+    assert done.returncode == 5
+    assert "FAILED  session game: event 4:" in done.stdout
+
+
+async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(house: Played) -> None:
+    copy = Copy.read(house.bundle)
+    for name in house.sessions:
+        session = Session()
+        session.read(copy.sessions[name], "golden", name)
+        for _, call in session.calls():
+            path = f"/v1/sessions/{name}/calls/{call['call']}/prompt"
+            shown = await house.stand.get(path)
+            assert proven(call, session, copy.blobs) == shown["messages"]
+            assert call["manifest"]["digest"] == shown["digest"]
+
+
+async def test_a_bundle_is_a_zip_as_well_and_holds_what_the_folder_holds(
+    house: Played, tmp_path: Path
+) -> None:
+    await export_bundle(house.reader, house.sessions, tmp_path / "all.zip", None)
+    with ZipFile(tmp_path / "all.zip") as archive:
+        files = {name: archive.read(name) for name in archive.namelist() if name[-1] != "/"}
+    # The lists differ by when they were made
+    assert len(files.pop("manifest.json")) > 0
+    assert {"manifest.json", *files} == set(files_in(house.bundle))
+    assert files.items() <= files_in(house.bundle).items()
+    assert set(files_in(tmp_path)) == {"all.zip"}
+
+
+async def test_a_text_that_was_withheld_is_in_no_export(house: Played, tmp_path: Path) -> None:
+    for form in ("ndjson", "chat", "parquet"):
+        await export_files(house.reader, ["drawing"], form, tmp_path / form)
+    for content in (files_in(tmp_path) | files_in(house.bundle)).values():
+        assert b"trick@example.org" not in content
+
+
+async def test_lines_are_the_very_bytes_of_the_log(house: Played, tmp_path: Path) -> None:
+    await export_files(house.reader, house.sessions, "ndjson", tmp_path / "all")
+    for session in house.sessions:
+        kept = (tmp_path / "all" / f"{session}.ndjson").read_bytes()
+        assert kept == b"".join(line + b"\n" for line in house.lines(session))
+
+
+async def test_a_table_has_a_row_for_each_event_with_its_very_bytes(
+    house: Played, tmp_path: Path
+) -> None:
+    await export_files(house.reader, ["assistant"], "parquet", tmp_path / "table")
+    read = parquet.read_table(tmp_path / "table").to_pydict()
+    table = cast("dict[str, list[str]]", read)
+    assert [text.encode() for text in table["stored"]] == house.lines("assistant")
+    assert table["prevhash"][1:] == table["hash"][:-1]
+    assert table["name"][0] == "session-opened"
+
+
+async def test_talk_tells_what_users_saw_and_what_became_of_it(
+    house: Played, tmp_path: Path
+) -> None:
+    await export_files(house.reader, ["assistant"], "chat", tmp_path / "talk.md")
+    talk = (tmp_path / "talk.md").read_text()
+    assert "> Who are you?\n\n**Reply**\n\n> A record. Of turns.\n" in talk
+    assert "At last." not in talk, "it was redacted when later turns had long been answered"
+    assert "> (Sorry.)\n\n*it is rude*" in talk
+    assert talk.count("### Turn ") == 11
+    for mark in ("· failed", "· cancelled", "· withheld"):
+        assert mark in talk
+
+
+async def test_nothing_that_is_there_is_overwritten_and_nothing_half_done_is_left(
+    house: Played, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match="folder-exists"):
+        await export_bundle(house.reader, ["game"], house.bundle, None)
+    with pytest.raises(Refused, match="unknown-session"):
+        await export_bundle(house.reader, ["game", "nobody"], tmp_path / "b", None)
+    assert files_in(tmp_path) == {}
+    with pytest.raises(Refused, match="bad-option"):
+        await export_files(house.reader, ["game"], "parquet", None)
