@@ -107,6 +107,8 @@ class Retelling:
     """The events told so far."""
     materials: dict[Pins, Material] = field(default_factory=dict[Pins, Material])
     """What was read before, by what it is pinned by; sessions that are told together share it."""
+    bare: bool = False
+    """Whether calls are told without texts, for whoever supposes a change and asks for others."""
     _before: SessionState | None = None
     _whole: SessionState | None = None
 
@@ -135,6 +137,8 @@ class Retelling:
             raise Corrupt(f"event {recorded.sequence}", detail)
         material = self._made_from(pins_of(state))
         asked = asked_again(material, state, call, self._inputs(state), self.blobs)
+        if self.bare:
+            return Made(recorded, call, state, material, asked, Texts())
         wanted = needs(material, state, asked)
         if wanted.older:
             state = self.reaching_back()

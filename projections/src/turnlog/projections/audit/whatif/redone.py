@@ -70,7 +70,7 @@ def what_if(
     something that was there when a call was made.
     """
     texts = dict(blobs)
-    retelling, supposing = Retelling(texts, installed), Supposing(change, texts)
+    retelling, supposing = Retelling(texts, installed, bare=True), Supposing(change, texts)
     for recorded in events:
         if made := retelling.told(_reaching(recorded, change)):
             redone, assembled = _redone(retelling, supposing, made)
