@@ -148,7 +148,8 @@ def _encoded(
 def read(stored: bytes, stream_sequence: int) -> Recorded:
     """Decode stored bytes; raises `Corrupt` for bytes no release can have written."""
     try:
-        envelope = Envelope.model_validate_json(stored)
+        # The validators themselves: `model_validate` looks at options first that are not given.
+        envelope = Envelope.__pydantic_validator__.validate_json(stored)
         event = _event(envelope)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
@@ -160,4 +161,7 @@ def read(stored: bytes, stream_sequence: int) -> Recorded:
 def _event(envelope: Envelope) -> Event:
     wire_type, data = upcast(envelope.type, envelope.data)
     kind = KINDS.get(wire_type)
-    return Unknown(wire_type, data) if kind is None else kind.model_validate(data)
+    if kind is None:
+        return Unknown(wire_type, data)
+    event: KnownEvent = kind.__pydantic_validator__.validate_python(data)
+    return event
