@@ -30,6 +30,10 @@ class ReadLog(MemoryLog):
         self.reads.append("last")
         return await super().last(tenant, session, leader=leader)
 
+    async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
+        self.reads.append("at")
+        return await super().at(tenant, stream_sequences)
+
     async def between(
         self, tenant: str, session: str, after: Head | None, upto: Recorded
     ) -> Sequence[Recorded]:
@@ -67,6 +71,18 @@ async def test_a_command_on_a_state_that_is_held_reads_nothing(house: House, log
     log.reads.clear()
     await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
     assert log.reads == []
+
+
+async def test_a_worker_does_not_read_again_what_it_said_and_asked(
+    house: House, log: ReadLog
+) -> None:
+    await house.open()
+    worker = house.worker()
+    await house.answer(await house.submit("One"), worker)
+    log.reads.clear()
+    await house.answer(await house.submit("Two"), worker)
+    assert "at" not in log.reads
+    assert len(house.model.requests[-1].messages) > len(house.model.requests[0].messages)
 
 
 async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: House) -> None:

@@ -1,7 +1,8 @@
 """Fetching what a call refers to: what was said, from the log, and prompt texts, from blobs.
 
-Texts never change, so what was once read is kept, up to a number of characters. A text that
-cannot be opened any more is an error here, never a hole in a prompt.
+Texts never change, so what was once read is kept, up to a number of characters, and so are the
+latest manifests, which the next calls are compared with. A text that cannot be opened any more is
+an error here, never a hole in a prompt.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest, Plain
@@ -21,6 +22,9 @@ from turnlog.projections.session.state import Said
 from turnlog.projections.window.call import Earlier, Needs, Texts
 
 Key = TypeVar("Key", bound=Hashable)
+
+CALLS: Final = 500
+"""Manifests held at once."""
 
 
 @dataclass
@@ -60,6 +64,10 @@ class TextReader:
     stored: TextCache[tuple[str, Digest]] = field(
         default_factory=lambda: TextCache[tuple[str, Digest]](20_000_000)
     )
+    calls: OrderedDict[tuple[str, int], Earlier] = field(
+        default_factory=OrderedDict[tuple[str, int], Earlier]
+    )
+    """The latest that passed by, by where they stand."""
 
     async def fetch(self, tenant: str, needs: Needs) -> Texts:
         """Give every text a call needs; raises `Corrupt` where one cannot be had."""
@@ -73,10 +81,19 @@ class TextReader:
     async def _earlier(self, tenant: str, place: int | None) -> Earlier | None:
         if place is None:
             return None
+        if held := self.calls.get((tenant, place)):
+            return held
         (recorded,) = await self.log.at(tenant, [place])
         if not isinstance(recorded.event, ContextAssembled):
             raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-        return Earlier(recorded.event.call, recorded.event.manifest)
+        return self._called(recorded, recorded.event)
+
+    def _called(self, recorded: Recorded, event: ContextAssembled) -> Earlier:
+        earlier = Earlier(event.call, event.manifest)
+        self.calls[recorded.tenant, recorded.stream_sequence] = earlier
+        while len(self.calls) > CALLS:
+            self.calls.popitem(last=False)
+        return earlier
 
     async def read_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
         """Give the texts of blobs."""
@@ -113,8 +130,10 @@ class TextReader:
         return text
 
     def note(self, events: Iterable[Recorded]) -> None:
-        """Hold the texts of events that passed by anyway."""
+        """Hold the texts and the calls of events that passed by anyway."""
         for recorded in events:
+            if isinstance(recorded.event, ContextAssembled):
+                self._called(recorded, recorded.event)
             for name in ("text", "replacement", "results", "answer"):
                 content = getattr(recorded.event, name, None)
                 if isinstance(content, Plain):
