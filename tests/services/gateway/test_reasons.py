@@ -34,3 +34,28 @@ async def test_a_call_that_was_never_made_has_no_reasons(idle: Stand) -> None:
     for spelt in ("1.1", "1", "%00", "9" * 5_000):
         answer = await idle.http.get(f"/v1/sessions/{session}/calls/{spelt}/why")
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), spelt
+
+
+async def test_turns_that_a_prompt_does_not_show_are_told_with_what_took_them_out(
+    stand: Stand,
+) -> None:
+    session = await stand.open()
+    for text in ("Who?", "Where?", "When?"):
+        await stand.say(session, text, f"{text} Indeed.")
+    here = f"/v1/sessions/{session}"
+    await stand.http.put(f"{here}/turns/1/exclusion")
+    form = {"turn": 2, "reason": "names a person", "replacement": "(withheld)"}
+    await stand.http.post(f"{here}/redactions", json=form)
+    await stand.say(session, "Why?", "Because.")
+    why = await stand.get(f"{here}/turns/4/why")
+    runs = [each for each in why["parts"] if each["part"]["layer"] == "history"]
+    removed = [gone for run in runs for gone in run["removed"]]
+    told = [(gone["first"], gone["last"], gone["rule"], gone["by"]["event"]) for gone in removed]
+    assert told == [(1, 1, "excluded", "turn-excluded"), (2, 2, "redacted", "reply-redacted")]
+    assert (why["call"], why["turn"]) == ("4.1", 4)
+
+
+async def test_a_turn_that_was_never_submitted_has_no_reasons(idle: Stand) -> None:
+    session = await idle.open()
+    answer = await idle.http.get(f"/v1/sessions/{session}/turns/1/why")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown-turn")

@@ -83,7 +83,7 @@ def _difference(pair: Pair, moved: frozenset[Key]) -> What | None:
 def _text(was: Entry, now: Entry) -> What:
     if [unit[1:] for unit in was.texts] == [unit[1:] for unit in now.texts]:
         return "moved"
-    if was.origin != now.origin or was.turn is not None or was.characters == now.characters:
+    if (was.origin, was.whole) != (now.origin, now.whole) or was.part.cut == now.part.cut:
         return "changed"
     return "shrunk" if now.characters < was.characters else "grown"
 

@@ -2,7 +2,10 @@
 //   #/?q=words&before=17        sessions
 //   #/sessions/ID               one session, with its record
 //   #/sessions/ID/events/7      one event of it
+//   #/sessions/ID/at/7          its conversation as it was after that event
 //   #/sessions/ID/calls/3.1     the prompt of one call
+//   #/sessions/ID/calls/3.1/why            why it was that one
+//   #/sessions/ID/calls/3.1/diff/4.1       what another one has otherwise; ?other=ID of another session
 
 export function here() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
@@ -27,3 +30,6 @@ export function to(steps, query = {}) {
 export const toSession = (session) => to(["sessions", session]);
 export const toEvent = (session, sequence) => to(["sessions", session, "events", sequence]);
 export const toCall = (session, call) => to(["sessions", session, "calls", call]);
+export const toAt = (session, sequence) => to(["sessions", session, "at", sequence]);
+export const toWhy = (session, call) => to(["sessions", session, "calls", call, "why"]);
+export const toDiff = (session, before, after, other = "") => to(["sessions", session, "calls", before, "diff", after], { other });

@@ -139,9 +139,9 @@ const FOLDS = {
   "reply-redacted": (data) => ({ status: "completed", redacted: true, reply: said(data.replacement), reason: data.reason }),
 };
 
-const question = (turn) => (turn.text === null || turn.text === undefined ? null : make("div", { class: "bubble input" }, turn.text));
+export const question = (turn) => (turn.text === null || turn.text === undefined ? null : make("div", { class: "bubble input" }, turn.text));
 
-function answer(turn, live) {
+export function answer(turn, live) {
   switch (turn.status) {
     case "completed": return make("div", { class: `bubble reply${turn.redacted ? " redacted" : ""}` }, turn.reply ?? "(sealed)");
     case "failed": return make("div", { class: "bubble reply fault" }, turn.reason);

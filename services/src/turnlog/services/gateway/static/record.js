@@ -1,6 +1,6 @@
 // The record: the events of a session as a table, each with the stored envelope behind it.
 
-import { toEvent, toSession } from "/page/address.js";
+import { toAt, toEvent, toSession } from "/page/address.js";
 import { make, show } from "/page/dom.js";
 import { get, ofSession } from "/page/http.js";
 import { familyOf, nameOf, sentence } from "/page/sentences.js";
@@ -59,7 +59,9 @@ export function record(session) {
     if (!found) return;
     const { line, envelope } = found;
     const detail = make("tr", { class: "detail" },
-      make("td", { colspan: heads.length }, make("pre", {}, JSON.stringify(envelope, null, 2))));
+      make("td", { colspan: heads.length },
+        make("p", { class: "links" }, make("a", { href: toAt(session, sequence) }, "the conversation as it was after this event")),
+        make("pre", {}, JSON.stringify(envelope, null, 2))));
     line.after(detail);
     line.classList.add("open");
     detail.scrollIntoView({ block: "nearest" });

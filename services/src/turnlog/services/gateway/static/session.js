@@ -1,13 +1,17 @@
 // One session: what was said on the left, what the log holds on the right, both live. The past is
 // read once; from there on one stream of events tells everything, and one per open turn its words.
 
-import { to, toCall, toSession } from "/page/address.js";
+import { to, toAt, toCall, toDiff, toSession, toWhy } from "/page/address.js";
 import { conversation } from "/page/conversation.js";
+import { diffPane } from "/page/diff.js";
 import { make, show } from "/page/dom.js";
+import { exports } from "/page/exports.js";
 import { get, ofSession } from "/page/http.js";
+import { pastPane } from "/page/past.js";
 import { promptPane } from "/page/prompt.js";
 import { record } from "/page/record.js";
 import { nameOf } from "/page/sentences.js";
+import { whyPane } from "/page/why.js";
 import { counted, figure, money, oneLine, total } from "/page/words.js";
 
 const PAST = 200;
@@ -18,13 +22,18 @@ export function sessionView(session) {
   const tabs = make("nav", { class: "tabs" });
   const side = make("section", { class: "side" }, tabs);
   const chat = conversation(session);
-  const element = make("div", { class: "session" }, head, make("div", { class: "panes" }, chat.element, side));
+  const panes = make("div", { class: "panes" }, chat.element, side);
+  const element = make("div", { class: "session" }, head, panes);
   const log = record(session);
+  const past = pastPane(session);
   const prompt = promptPane(session);
+  const why = whyPane(session);
+  const difference = diffPane(session);
   let facts = null;
   let calls = [];
   let live = null;
   let rest = [];
+  let other = null;
   let refreshing = null;
   let closed = false;
 
@@ -87,10 +96,12 @@ export function sessionView(session) {
         fact("tokens", used.whole ? figure(used.sum) : `≥ ${figure(used.sum)}`),
         fact("cost", paid.whole ? money(paid.sum) : paid.sum ? `≥ ${money(paid.sum)}` : "unknown")),
       facts.closed ? make("span", { class: "badge closed" }, "closed") : null,
-      verdict);
+      verdict, out);
   }
 
   const verdict = make("button", { class: "quiet verify", type: "button", on: { click: verify } }, "verify");
+
+  const out = exports(session);
 
   function unverified() {
     verdict.className = "quiet verify";
@@ -109,22 +120,42 @@ export function sessionView(session) {
   }
 
   function drawSide() {
-    const [what, which] = rest;
+    const [what, which, how, second] = rest;
     const call = what === "calls" ? which : null;
-    const last = calls.at(-1)?.call;
-    show(tabs,
-      make("a", { href: toSession(session), "aria-current": call ? null : "page" }, "Record"),
-      last ? make("a", { href: toCall(session, call ?? last), "aria-current": call ? "page" : null }, "Prompts") : null);
-    const pane = call ? prompt.element : log.element;
-    const turned = pane.parentNode !== side;
-    if (turned) show(side, tabs, pane);
-    if (call) prompt.show(call, calls);
-    else if (what === "events") log.open(Number(which));
+    const at = what === "at" ? Number(which) : null;
+    drawTabs(call, how, second);
+    drawChat(at);
+    const pane = { why, diff: difference }[call && how] ?? (call ? prompt : log);
+    const turned = pane.element.parentNode !== side;
+    if (turned) show(side, tabs, pane.element);
+    if (pane === difference) difference.show(call, second, other, calls);
+    else if (pane === why) why.show(call);
+    else if (call) prompt.show(call, calls);
+    else if (what === "events" || at) log.open(at ?? Number(which));
     else {
       log.open(null);
       if (turned) log.atEnd();
     }
-    chat.mark(call);
+    chat.mark(second ?? call);
+  }
+
+  function drawTabs(call, how, second) {
+    const mine = (second && !other ? second : call) ?? calls.at(-1)?.call;
+    const place = calls.findIndex((each) => each.call === mine);
+    const before = how === "diff" ? call : calls[Math.max(0, place - 1)]?.call;
+    const tab = (name, href, current) => make("a", { href, "aria-current": current ? "page" : null }, name);
+    show(tabs,
+      tab("Record", toSession(session), !call && rest[0] !== "at"),
+      mine ? tab("Prompts", toCall(session, mine), call && !how) : null,
+      mine ? tab("Why", toWhy(session, mine), how === "why") : null,
+      calls.length > 1 ? tab("Difference", how === "diff" ? location.hash : toDiff(session, before, mine), how === "diff") : null,
+      tab("Past", toAt(session, facts.sequence), rest[0] === "at"));
+  }
+
+  function drawChat(at) {
+    const wanted = at ? past : chat;
+    if (wanted.element.parentNode !== panes) show(panes, wanted.element, side);
+    if (at) past.show(at, facts.sequence);
   }
 
   const opening = open().then(drawSide).catch((problem) => {
@@ -135,7 +166,11 @@ export function sessionView(session) {
   return {
     element,
     close: () => { closed = true; live?.close(); chat.close(); },
-    go: (steps) => { rest = steps; opening.then(() => facts && drawSide()); },
+    go: (steps, query) => {
+      rest = steps;
+      other = query.get("other");
+      opening.then(() => facts && drawSide());
+    },
   };
 }
 

@@ -1,0 +1,17 @@
+// What can be taken away of a session, each form behind its own address.
+
+import { make } from "/page/dom.js";
+import { ofSession } from "/page/http.js";
+
+const FORMS = [
+  ["bundle", "bundle", "events, texts and a verifier, for a third party"],
+  ["ndjson", "events", "the stored lines, as they are"],
+  ["chat", "transcript", "what was said, for people"],
+  ["parquet", "table", "events as columns"],
+];
+
+export function exports(session) {
+  const form = ([format, name, what]) => make("li", {},
+    make("a", { href: `${ofSession(session, "export")}?format=${format}`, download: true }, name, make("small", {}, what)));
+  return make("details", { class: "exports" }, make("summary", {}, "export"), make("ul", {}, FORMS.map(form)));
+}

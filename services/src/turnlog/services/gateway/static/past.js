@@ -1,0 +1,50 @@
+// The conversation as it was after an event: read only, with a way to earlier and later ones.
+
+import { toAt, toSession } from "/page/address.js";
+import { answer, question } from "/page/conversation.js";
+import { make, show } from "/page/dom.js";
+import { get, ofSession } from "/page/http.js";
+
+export function pastPane(session) {
+  const list = make("div", { class: "turns" });
+  const which = make("strong");
+  const last = make("span", { class: "faint" });
+  const back = make("a", { title: "one event earlier" }, "‹");
+  const on = make("a", { title: "one event later" }, "›");
+  // It is made once: a slider that is replaced under the hand lets go of it
+  const reach = make("input", { type: "range", min: 1, "aria-label": "as it was after event",
+    on: { input: () => location.replace(toAt(session, reach.value)) } });
+  const bar = make("div", { class: "past" }, make("span", {}, "as it was after ", which, last), back, reach, on,
+    make("a", { class: "now", href: toSession(session) }, "now"));
+  const element = make("section", { class: "chat" }, bar, make("div", { class: "scroll" }, list));
+  let asked = null;
+
+  async function showAt(sequence, head) {
+    place(sequence, head);
+    if (asked === sequence) return;
+    asked = sequence;
+    try {
+      const told = await get(ofSession(session, "history"), { at: sequence });
+      if (asked === sequence) show(list, told.turns.map(turn));
+    } catch (problem) {
+      if (asked === sequence) show(list, make("p", { class: "fault" }, problem.message));
+    }
+  }
+
+  function place(sequence, head) {
+    which.textContent = `event ${sequence}`;
+    last.textContent = ` of ${head}`;
+    reach.max = head;
+    reach.value = sequence;
+    back.href = toAt(session, Math.max(1, sequence - 1));
+    on.href = toAt(session, Math.min(head, sequence + 1));
+  }
+
+  return { element, show: showAt };
+}
+
+function turn(told) {
+  const marks = [told.excluded && "excluded", told.redacted && "redacted", told.status !== "completed" && told.status].filter(Boolean);
+  return make("article", { class: `turn ${told.status}${told.excluded ? " excluded" : ""}` }, question(told), answer(told),
+    make("footer", {}, make("span", { class: "faint" }, `turn ${told.turn}`), marks.map((mark) => make("span", { class: `badge ${mark}` }, mark))));
+}
