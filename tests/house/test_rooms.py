@@ -11,6 +11,8 @@ MEMBERS = ("events", "projections", "services")
 BANNED = {"base", "common", "data", "helper", "helpers", "impl", "manager", "process", "utils"}
 IMPURE = {"datetime.now", "datetime.utcnow", "date.today", "time.time", "uuid.uuid4", "open"}
 
+MOST = {"verifier.py": 400}  # it is handed to strangers as one file, who read it before they run it
+
 
 def modules(*members: str) -> Iterator[Path]:
     for member in members:
@@ -29,7 +31,7 @@ def test_turnlog_stays_a_namespace_that_no_member_owns() -> None:
 
 def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     lines = {str(m): len(m.read_text().splitlines()) for m in modules(*MEMBERS)}
-    assert {module: count for module, count in lines.items() if count > 300} == {}
+    assert {m: count for m, count in lines.items() if count > MOST.get(Path(m).name, 300)} == {}
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
