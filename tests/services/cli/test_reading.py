@@ -113,11 +113,47 @@ def test_a_replay_has_what_its_user_saw_in_the_order_they_saw_it(
     assert places == sorted(places)
 
 
+def test_a_replay_with_prompts_has_what_its_models_saw_before_each_reply(
+    turnlog: Turnlog, played: Played
+) -> None:
+    ran = turnlog("replay", played.session, "--prompts", *played.here)
+    order = (SAID[0], "shown, in call 1.1", "Always answer in Dutch.", "Hello! My words", SAID[1])
+    places = [ran.out.index(known) for known in order]
+    assert places == sorted(places)
+    assert ran.out.count("the model is shown") == 3
+
+
+def test_a_session_is_shown_as_it_was(turnlog: Turnlog, played: Played) -> None:
+    ran = turnlog("show", played.session, "--at", "3", "-o", "json", *played.here)
+    assert (ran.json["sequence"], ran.json["calls"]) == (3, [])
+    assert [turn["status"] for turn in ran.json["turns"]] == ["open"]
+
+
 def test_a_sound_record_is_verified(turnlog: Turnlog, played: Played) -> None:
     ran = turnlog("verify", *played.here)
     assert ran.code == 0
-    assert ran.out.count("✓") == 5
+    for promise in ("intact", "unwitnessed", "reproduced", "equal"):
+        assert f"{promise} · " in ran.out
     assert "verified · 1 session" in ran.out
+
+
+def test_the_end_of_a_record_is_signed_and_held_against_it(
+    turnlog: Turnlog, played: Played, tmp_path: Path
+) -> None:
+    kept = tmp_path / "checkpoint.json"
+    taken = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
+    assert (taken.code, "signed · 1 session" in taken.out) == (0, True)
+    ran = turnlog("verify", "--checkpoint", kept, *played.here)
+    assert (ran.code, "witnessed · " in ran.out) == (0, True)
+    again = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
+    assert (again.code, "is there already" in again.err) == (1, True)
+
+
+def test_a_prompt_is_shown_with_both_proofs_that_it_is_the_recorded_one(
+    turnlog: Turnlog, played: Played
+) -> None:
+    ran = turnlog("prompt", played.session, "1.1", *played.here)
+    assert ran.out.count("byte for byte the recorded one") == 2
 
 
 def test_blueprints_are_listed(turnlog: Turnlog, played: Played) -> None:
@@ -203,8 +239,10 @@ def test_a_service_that_does_not_answer_is_an_error_not_an_accident(turnlog: Tur
 QUESTIONS = (
     ("sessions",),
     ("show", "SESSION"),
+    ("show", "SESSION", "--at", "6"),
     ("history", "SESSION"),
     ("window", "SESSION"),
+    ("window", "SESSION", "--at", "6"),
     ("prompt", "SESSION", "3.1"),
     ("tail", "SESSION", "--no-follow"),
     ("tail", "--no-follow"),
@@ -224,7 +262,11 @@ def test_a_directory_that_nobody_serves_answers_as_its_service_did(
 
     with turnlog_up(data_dir) as up, httpx.Client(base_url=up.http, timeout=100) as client:
         session = play(client)
+        forked = turnlog("fork", session, "--at", "8", "-o", "json", "--data-dir", data_dir)
+        assert (forked.code, forked.json["sequence"]) == (0, 8)
+        client.get("/v1/sessions", params={"min_sequence": f"{forked.json['session']}:8"})
         served = ask(session)
+        assert [fork["session"] for fork in served[1].json["forks"]] == [forked.json["session"]]
     opened = ask(session)
     for question, before, after in zip(QUESTIONS, served, opened, strict=True):
         assert (before.code, after.code) == (0, 0), (question, after.err)

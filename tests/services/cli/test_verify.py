@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydantic import JsonValue
 
 from tests.parts.turnlog_up import turnlog_up
 from tests.services.cli.conftest import Turnlog
@@ -19,6 +20,8 @@ from turnlog.events.log.outcomes import Appended
 from turnlog.events.nats.connection import connected
 from turnlog.events.nats.jetstream_log import JetStreamLog
 from turnlog.events.turn import TurnCompleted, TurnExcluded
+from turnlog.projections.audit.checkpoint import Checkpoint
+from turnlog.services.runtime.signing import key_at, signed
 
 ANSWER = TurnCompleted(turn=1, call="1.1", text=Plain(text="Another answer."), finish="stop")
 
@@ -61,8 +64,8 @@ def test_a_broken_chain_is_exit_code_five_and_names_the_first_bad_event(
 ) -> None:
     ran = turnlog("verify", tampered.unchained, "--data-dir", tampered.data_dir)
     assert ran.code == 5
-    assert "event 9 of session unchained: does not continue event 8" in ran.out
-    assert "✓" not in ran.out, "what could not be looked at is not called good"
+    assert "unchained, event 8: event 9 does not continue its bytes" in ran.out
+    assert "integrity" in ran.out.partition("✗")[2].splitlines()[0]
     assert "not verified: 1 finding" in ran.out
 
 
@@ -75,11 +78,60 @@ def test_a_second_answer_is_found(turnlog: Turnlog, tampered: Tampered) -> None:
 def test_all_sessions_are_verified_and_the_sound_ones_are_not_blamed(
     turnlog: Turnlog, tampered: Tampered
 ) -> None:
-    ran = turnlog("verify", "-o", "json", "--data-dir", tampered.data_dir)
+    ran = turnlog("verify", "--all", "-o", "json", "--data-dir", tampered.data_dir)
     assert ran.code == 5
-    verdicts = {each["session"]: each["verified"] for each in ran.json["sessions"]}
-    assert verdicts == {"sound": True, "unchained": False, "answered-twice": False}
-    assert ran.json["verified"] is False
+    found = {(each["session"], each["finding"]["check"]) for each in ran.json["found"]}
+    assert found == {("unchained", "chain"), ("answered-twice", "answers")}
+    assert (ran.json["verified"], ran.json["sessions"], ran.json["unsound"]) == (False, 3, 2)
+    assert (ran.json["integrity"], ran.json["reproduction"]) == ("broken", "reproduced")
+
+
+@pytest.mark.promise("P17")
+def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
+    turnlog: Turnlog, tampered: Tampered, tmp_path: Path
+) -> None:
+    here, kept = ("--data-dir", tampered.data_dir), tmp_path / "checkpoint.json"
+    refused = turnlog("checkpoint", kept, *here)
+    assert (refused.code, kept.exists()) == (5, False), "a broken chain is nothing to sign"
+    key = signed_for(turnlog, tampered, kept)
+    assert (tampered.data_dir / "key.pem").stat().st_mode & 0o777 == 0o600
+    assert turnlog("verify", "sound", "--checkpoint", kept, *here).code == 0
+    assert turnlog("verify", "sound", "--checkpoint", kept, "--signer", key, *here).code == 0
+    other = turnlog("verify", "sound", "--checkpoint", kept, "--signer", "x", *here)
+    assert (other.code, "other-signer" in other.err) == (1, True)
+    longer = json.loads(kept.read_bytes())
+    longer["checkpoint"]["sessions"]["sound"]["sequence"] += 1
+    forged = tmp_path / "forged.json"
+    forged.write_text(json.dumps(longer))
+    ran = turnlog("verify", "sound", "--checkpoint", forged, *here)
+    assert (ran.code, "is not one of this checkpoint" in ran.err) == (5, True)
+    resigned = tmp_path / "resigned.json"
+    resign(longer["checkpoint"], tampered.data_dir / "key.pem", resigned)
+    cut = turnlog("verify", "sound", "--checkpoint", resigned, *here)
+    assert cut.code == 5
+    assert "it was noted, and is not there" in cut.out
+
+
+def signed_for(turnlog: Turnlog, tampered: Tampered, file: Path) -> str:
+    """Sign where the sound session ends, as `turnlog checkpoint` does where all are sound."""
+    found = turnlog("verify", "sound", "-o", "json", "--data-dir", tampered.data_dir).json
+    head = {"sequence": found["sequence"], "hash": found["head"]}
+    made = {
+        "at": "2026-01-01T00:00:00Z",
+        "tenant": "default",
+        "stream": "SESSIONS",
+        "created": "2026-01-01T00:00:00Z",
+        "end": 1,
+        "sessions": {"sound": head},
+        "library": {},
+    }
+    return resign(made, tampered.data_dir / "key.pem", file)
+
+
+def resign(checkpoint: dict[str, JsonValue], key: Path, file: Path) -> str:
+    kept = signed(Checkpoint.model_validate(checkpoint), key_at(key))
+    file.write_text(kept.model_dump_json())
+    return kept.signatures[0].key
 
 
 def test_a_session_that_was_tampered_with_is_verified_even_when_nobody_serves_it(
