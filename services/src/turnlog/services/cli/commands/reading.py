@@ -40,7 +40,8 @@ def sessions(  # noqa: PLR0913 - one for each option
         str | None, typer.Option(metavar="SESSION", help="Only those forked from this one.")
     ] = None,
     digest: Annotated[
-        str | None, typer.Option(metavar="DIGEST", help="Only those pinned to this text.")
+        str | None,
+        typer.Option("--digest", metavar="DIGEST", help="Only those pinned to this text."),
     ] = None,
     still_open: Annotated[
         bool | None, typer.Option("--open", help="Only those that are not closed.")

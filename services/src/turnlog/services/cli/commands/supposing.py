@@ -35,7 +35,8 @@ def what_if(  # noqa: PLR0913 - one for each option
         int | None, typer.Option(metavar="TOKENS", min=1, help="Another budget for every call.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Another model, as litellm names it.")
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="Another model, as litellm names it."),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report as one page too.")
