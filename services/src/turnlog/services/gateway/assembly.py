@@ -12,7 +12,6 @@ from fastapi import APIRouter, Response
 from pydantic import JsonValue
 
 from turnlog.events.manifest import Manifest
-from turnlog.projections.audit.calls import call_in
 from turnlog.projections.audit.reproduction import proven
 from turnlog.projections.window.account import LayerAccount, accounts
 from turnlog.projections.window.readback import blobs_of
@@ -32,8 +31,9 @@ async def show_assembly(
     session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
 ) -> Assembly:
     """Give the prompt of a call, its layers and segments, and what was cut so that it fits."""
-    events = await desk.sessions.events(tenant, session)
-    recorded, fixed = call_in(events, call)
+    moment = await desk.past.call(tenant, session, call)
+    recorded, fixed = moment.recorded, moment.context
+    events = await desk.past.referred(moment)
     blobs = await desk.sessions.texts.read_blobs(tenant, blobs_of(fixed.manifest))
     request = proven(fixed, events, blobs)
     stamp(response, recorded.sequence)

@@ -52,6 +52,13 @@ class Moment:
             raise Corrupt(f"event {self.recorded.sequence}", "the session was never opened")
         return for_reading(state)
 
+    @property
+    def context(self) -> ContextAssembled:
+        """What the event says, where it fixed the prompt of a call."""
+        if not isinstance(self.recorded.event, ContextAssembled):
+            raise Corrupt(f"event {self.recorded.sequence}", "it is not the context of a call")
+        return self.recorded.event
+
 
 @dataclass(frozen=True, slots=True)
 class Past:
@@ -120,7 +127,7 @@ class Past:
         """Give the events that the manifest of a call refers to, in order, with gaps between."""
         recorded, state = moment.recorded, moment.before
         tenant, session = recorded.tenant, recorded.session
-        found = referred_to(_context(recorded).manifest, state) if state else None
+        found = referred_to(moment.context.manifest, state) if state else None
         if found is None:
             return tuple(await self.sessions.events(tenant, session, recorded.sequence))
         log = self.sessions.log
@@ -132,7 +139,7 @@ class Past:
     async def made(self, moment: Moment) -> Made:
         """Give everything that a call was assembled from; raises `Corrupt` where it is gone."""
         recorded, state = moment.recorded, moment.before
-        said = _context(recorded)
+        said = moment.context
         manifest = said.manifest
         if state is None or state.head.sequence != manifest.sequence:
             detail = f"it was not assembled from event {manifest.sequence}"
@@ -155,8 +162,3 @@ def refuse_future(sequence: int, head: int, field: str) -> None:
         detail = f"the session has come to sequence {head}"
         raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")
 
-
-def _context(recorded: Recorded) -> ContextAssembled:
-    if not isinstance(recorded.event, ContextAssembled):
-        raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-    return recorded.event
