@@ -7,6 +7,7 @@ shape, its digest and its length. Only the codec opens or seals; nothing else lo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Annotated, Literal
 
@@ -22,6 +23,14 @@ def digest_of(data: str | bytes) -> Digest:
     """Digest a text (as UTF-8) or bytes."""
     raw = data.encode() if isinstance(data, str) else data
     return f"sha256:{sha256(raw).hexdigest()}"
+
+
+def digest_of_all(pieces: Iterable[bytes]) -> Digest:
+    """Digest bytes that stand one behind the other, without ever holding them as one."""
+    whole = sha256()
+    for piece in pieces:
+        whole.update(piece)
+    return f"sha256:{whole.hexdigest()}"
 
 
 class Plain(BaseModel):

@@ -8,9 +8,8 @@ one takes files, and this module reads none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Protocol, assert_never
+from typing import NamedTuple, Protocol, assert_never
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import Counter
@@ -32,6 +31,10 @@ class Vocabulary(Protocol):
 class Counting(Protocol):
     """Who counts the tokens of a call."""
 
+    def __hash__(self) -> int:
+        """Tell counters apart, so that what they counted can be remembered."""
+        ...
+
     @property
     def counter(self) -> Counter:
         """The name it has on the record."""
@@ -46,8 +49,7 @@ class Counting(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ByCharacters:
+class ByCharacters(NamedTuple):
     """Counts a token for every so many characters, rounding up.
 
     No text but the empty one is free: a window that holds so many tokens holds no more
@@ -74,8 +76,7 @@ class ByCharacters:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class ByVocabulary:
+class ByVocabulary(NamedTuple):
     """Counts what a vocabulary makes of a text.
 
     Exact for the texts of a model that has this vocabulary. What a provider puts around messages

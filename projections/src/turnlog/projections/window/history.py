@@ -12,19 +12,10 @@ from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
-from turnlog.projections.window.spoken import Spoken, spoken
+from turnlog.projections.window.spoken import Exchange, exchange
 
 OUT_OF_REACH: Final = "out of reach"
 """Why a turn is left out that is older than any window looks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A turn as a view shows it: what was asked and what was answered."""
-
-    turn: int
-    said: Spoken
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +108,4 @@ def exchanges_of(
             answered = texts[reply] if reply and reply.characters else ""
         except KeyError as missing:
             raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
-        said = spoken(asked, answered)
-        yield Exchange(
-            ref.turn, said, sum([counting.count(each.content) for each in said.messages])
-        )
+        yield exchange(ref.turn, asked, answered, counting)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from turnlog.events.manifest import Role
 from turnlog.projections.blueprint.form import Form
 from turnlog.projections.window.fences import closing, opening
-from turnlog.projections.window.history import Exchange, LeftOut
+from turnlog.projections.window.history import LeftOut
 from turnlog.projections.window.pieces import Block, Piece
+from turnlog.projections.window.spoken import Exchange
 
 
 @dataclass(frozen=True, slots=True)

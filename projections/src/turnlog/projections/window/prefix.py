@@ -155,8 +155,9 @@ def _known(run: range, turns: Turns, since: int) -> tuple[int, int]:
     """Give the first turn of a run that was changed since, and the messages before it."""
     messages = 0
     for turn in run:
-        said = messages_in(turns[turn]) if turn in turns else ()
-        if not said or said[-1].sequence > since or said[0].sequence > since:
+        ref = turns.get(turn)
+        said = messages_in(ref) if ref else ()
+        if not said or said[-1].sequence > since:
             return turn, messages
         messages += len(said)
     return run.stop, messages

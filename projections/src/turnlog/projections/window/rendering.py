@@ -9,11 +9,11 @@ from typing import Final
 from turnlog.events.content import digest_of
 from turnlog.events.manifest import FromEvent, FromResolved, FromTurns, Part
 from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.history import OUT_OF_REACH, Exchange, LeftOut
+from turnlog.projections.window.history import OUT_OF_REACH, LeftOut
 from turnlog.projections.window.pieces import Block, Piece
 from turnlog.projections.window.plan import HistorySlot, LayerSlot, Plan, Stretch, stretches
 from turnlog.projections.window.request import ChatMessage
-from turnlog.projections.window.spoken import run_digest
+from turnlog.projections.window.spoken import Exchange, run_digest
 
 _SAID: Final = (FromEvent, FromResolved)
 """Sources that do not give a text's digest themselves."""

@@ -6,6 +6,7 @@ request afterwards is beyond it, and the docs say so.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from json import JSONEncoder
@@ -13,7 +14,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, digest_of
+from turnlog.events.content import Digest, digest_of, digest_of_all
 from turnlog.events.manifest import Role
 
 _ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -59,10 +60,15 @@ class Request:
     @property
     def digest(self) -> Digest:
         """SHA-256 of the canonical form of `wire`: JSON, keys sorted, no blanks, UTF-8."""
-        said = b",".join([message.form for message in self.messages])
+        return digest_of_all(self._form())
+
+    def _form(self) -> Iterator[bytes]:
+        yield b'{"messages":['
+        for place, message in enumerate(self.messages):
+            yield b"," + message.form if place else message.form
         model, parameters = canonical(self.model), canonical(self.parameters)
-        rest = f'"model":{model},"parameters":{parameters},"tools":{canonical([*self.tools])}'
-        return digest_of(b'{"messages":[%b],%b}' % (said, rest.encode()))
+        tools = canonical([*self.tools])
+        yield f'],"model":{model},"parameters":{parameters},"tools":{tools}}}'.encode()
 
 
 def canonical(value: JsonValue) -> str:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from turnlog.events.content import Digest, digest_of
+from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.request import ChatMessage
 
 SHORT: Final = 8_000
@@ -31,10 +32,28 @@ class Spoken:
     """What stands for them in the digest of a run: role and digest of each, one a line."""
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The same as the turn of a view, and as one counter counts it."""
+
+    turn: int
+    said: Spoken
+    tokens: int
+
+
 def spoken(text: str, reply: str) -> Spoken:
     """Give the messages of a turn; what is empty is none."""
-    short = len(text) + len(reply) <= SHORT
-    return (_remembered if short else _spoken)(text, reply)
+    return (_remembered if _short(text, reply) else _spoken)(text, reply)
+
+
+def exchange(turn: int, text: str, reply: str, counting: Counting) -> Exchange:
+    """Give a turn with what it takes."""
+    made = _remembered_exchange if _short(text, reply) else _exchange
+    return made(turn, text, reply, counting)
+
+
+def _short(text: str, reply: str) -> bool:
+    return len(text) + len(reply) <= SHORT
 
 
 def _spoken(text: str, reply: str) -> Spoken:
@@ -44,7 +63,13 @@ def _spoken(text: str, reply: str) -> Spoken:
     return Spoken(said, len(text) + len(reply), "".join(lines))
 
 
+def _exchange(turn: int, text: str, reply: str, counting: Counting) -> Exchange:
+    said = spoken(text, reply)
+    return Exchange(turn, said, sum(counting.count(each.content) for each in said.messages))
+
+
 _remembered: Final = lru_cache(REMEMBERED)(_spoken)
+_remembered_exchange: Final = lru_cache(REMEMBERED)(_exchange)
 
 
 def run_digest(run: Iterable[Spoken]) -> Digest:

@@ -37,10 +37,10 @@ class TextCache(Generic[Key]):
 
     def get(self, key: Key) -> str | None:
         """Give a text if it is held."""
-        if key not in self.held:
-            return None
-        self.held.move_to_end(key)
-        return self.held[key]
+        text = self.held.get(key)
+        if text is not None:
+            self.held.move_to_end(key)
+        return text
 
     def put(self, key: Key, text: str) -> None:
         """Hold a text, and let go of others when there are too many characters."""
