@@ -1,7 +1,10 @@
 """Answers through litellm, over HTTP, from a server that speaks the OpenAI protocol."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import aclosing
+from contextvars import Context
+from typing import Any
 
 import pytest
 
@@ -41,6 +44,25 @@ async def test_a_token_is_there_before_the_next_one_is_sent(
         assert await until_first_text(stream) == "first "
         gate.set()
         assert await until_first_text(stream) == "second"
+
+
+async def test_nothing_is_accounted_for_that_nobody_asks_for(
+    server: OpenAIServer, model: LitellmModel, name: str
+) -> None:
+    begun: list[str] = []
+
+    def task(
+        loop: asyncio.AbstractEventLoop,
+        work: Coroutine[Any, Any, Any],
+        context: Context | None = None,
+    ) -> asyncio.Task[Any]:
+        begun.append(getattr(work, "__qualname__", ""))
+        return asyncio.Task(work, loop=loop, context=context)
+
+    asyncio.get_running_loop().set_task_factory(task)  # type: ignore[arg-type]
+    server.will(Answer(tokens=("The ", "tide ", "turns.")))
+    await ask(model, request(name))
+    assert [each for each in begun if "success_handlers" in each] == []
 
 
 async def test_the_provider_gets_the_request_and_one_only(

@@ -27,6 +27,7 @@ _ENVIRONMENT: Mapping[str, str] = {
 }
 """No tables from the network, and no settings from a `.env` file in the working directory."""
 _ASKED_ABOUT = ("ollama/", "ollama_chat/")
+_PUT_OFF = "_on_deferred_stream_complete"
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
@@ -36,6 +37,8 @@ class Stream(Protocol):
     chunks: list[object]
     """The raw ones, with the provider's own usage."""
     completion_stream: object
+    logging_obj: object
+    """Accounts for the answer once it is whole."""
     received_finish_reason: str | None
     """The provider's; the chunks say `stop` where there was none."""
 
@@ -92,6 +95,14 @@ def introduce(library: Library, model: str) -> None:
     """
     if model.startswith(_ASKED_ABOUT):
         library.model_cost.setdefault(model, {"litellm_provider": "ollama", "mode": "chat"})
+
+
+def unaccounted(stream: Stream) -> None:
+    """Have litellm put off its accounting for ever: it serves callbacks, and there are none.
+
+    Else it prices the whole answer on the event loop, before anybody can be told of its end.
+    """
+    setattr(stream.logging_obj, _PUT_OFF, True)
 
 
 async def witnessed(stream: Stream) -> Witness | None:

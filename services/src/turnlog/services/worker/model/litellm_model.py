@@ -21,6 +21,7 @@ from turnlog.services.worker.model.litellm_library import (
     introduce,
     load,
     said_finish,
+    unaccounted,
     witnessed,
 )
 from turnlog.services.worker.model.parameters import checked
@@ -51,6 +52,7 @@ class LitellmModel:
         reading = Reading()
         with patient(self._timeouts) as patience:
             stream = await patience.wait(library.acompletion(**arguments))
+            unaccounted(stream)
             try:
                 witness = await patience.wait(witnessed(stream))
                 patience.answering()
