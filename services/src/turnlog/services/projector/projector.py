@@ -25,7 +25,7 @@ from turnlog.projections.store.schema import prepare
 from turnlog.services.projector.folding import BULK, Folding
 from turnlog.services.projector.rebuild import rebuild
 
-PAUSE: Final = 0.02
+PAUSE: Final = 0.05
 """Seconds between two transactions that keep up, since the events of a turn come one by one."""
 
 _log = structlog.get_logger("turnlog.projector")
