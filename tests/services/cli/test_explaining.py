@@ -73,7 +73,7 @@ def test_why_shows_every_layer_and_under_it_where_it_came_from(
         "said in event 18 turn-submitted",
         "signal: understood, partial, max_reached",
         "provider  nothing to say · absent",
-        "✓ read back from the log, byte for byte",
+        "byte for byte the recorded one",
     ):
         assert known in ran.out
 
@@ -133,6 +133,50 @@ def test_why_of_a_turn_nobody_asked_for_says_what_started_it(
     told = explained(turnlog, tutored, 5)
     assert told["said"] is None
     assert told["started"]["event"] == "phase-entered"
+
+
+def test_why_explains_a_call_by_its_id_as_well(turnlog: Turnlog, tutored: Played) -> None:
+    told = turnlog("why", tutored.session, "4.1", "-o", "json", *tutored.here).json
+    assert (told["turn"], told["call"]) == (4, "4.1")
+    note = by_layer(told)["redaction_note"]
+    assert [each["event"] for each in note["because"]] == ["context-assembled"]
+    (run,) = [each for each in told["parts"] if each["part"]["layer"] == "history"]
+    assert [(each["first"], each["rule"]) for each in run["removed"]] == [(2, "redacted")]
+
+
+def test_diff_says_what_came_and_went_between_two_calls_and_by_which_event(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    ran = turnlog("diff", tutored.session, "3.1", "4.1", *tutored.here)
+    assert ran.code == 0
+    for known in (
+        "removed · the blueprint · by when reply_redacted",
+        "told once, by then: event 20 context-assembled",
+        "added · turn 3",
+        "answered: event 23 turn-completed",
+        "the turn that asks: event 24 turn-submitted",
+        "1 message, 575 tokens · up to redaction_note",
+    ):
+        assert known in ran.out
+
+
+def test_diff_of_a_debrief_with_the_dialogue_names_the_phase_that_was_entered(
+    turnlog: Turnlog, tutored: Played
+) -> None:
+    told = turnlog("diff", tutored.session, "4.1", "5.1", "-o", "json", *tutored.here).json
+    why = {
+        each["layer"]: [(one["what"], [by["event"] for by in one["by"]]) for one in each["because"]]
+        for each in told["changes"]
+    }
+    assert why["reveal"] == [("kind", ["phase-entered"])]
+    assert why["transition_phase"] == [("phase", ["phase-entered"])]
+    assert why["history"] == [("answered", ["turn-completed"])]
+
+
+def test_diff_with_a_call_that_was_never_made_says_so(turnlog: Turnlog, tutored: Played) -> None:
+    ran = turnlog("diff", tutored.session, "3.1", "9.1", *tutored.here)
+    assert ran.code == 3
+    assert "there is no call '9.1'" in ran.err
 
 
 @pytest.mark.parametrize("turn", ["6", "99"])

@@ -217,4 +217,5 @@ def _prefix(before: CallFacts, prefix: Agreement, changes: tuple[Change, ...]) -
     if prefix.change is None:
         return line
     what = changes[prefix.change]
-    return line.append(f", {what.what} by {', '.join(WORDS[each.what] for each in what.because)}")
+    why = ", ".join(WORDS[each.what] for each in what.because)
+    return line.append(f" · {what.what}: {why}", QUIET)
