@@ -32,7 +32,7 @@ from turnlog.events.log.ports import Log, Raw
 from turnlog.events.manifest import Counter, FromTurns, Manifest, Part
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.session import BlueprintRef, SessionClosed, SessionOpened
+from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
@@ -245,6 +245,13 @@ _events: st.SearchStrategy[KnownEvent] = st.one_of(
         turn=st.none() | _turns,
     ),
     st.builds(ChoiceRecorded, phase=_words, choice=_words),
+    st.builds(
+        BlueprintMoved,
+        before=st.just(BlueprintRef(name="assistant", version=1, digest=DIGEST)),
+        blueprint=st.just(BlueprintRef(name="assistant", version=2, digest=DIGEST)),
+        attributes=st.just({}),
+        reach=st.just(0),
+    ),
     st.just(SessionClosed(reason="done")),
 )
 

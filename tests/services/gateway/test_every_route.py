@@ -62,6 +62,8 @@ BODIES: Mapping[str, tuple[bytes, int, str]] = {
     "a number": (b"7", 422, "invalid"),
 }
 MODEL_PARAMETERS = ("api_base", "api_key", "model", "base_url", "extra_headers", "temperature")
+LARGER = ("/v1/segments/import", "/v1/verify", "/v1/what-if")
+"""Routes that take a body of some megabytes."""
 NO_KEYS = (b"", b"a\tb", b"x" * 201, b"\xff", "\u0430".encode())
 
 
@@ -183,7 +185,7 @@ async def test_a_body_is_small_plain_and_said_to_be_json(
     path, kind = route.path(session=session), {"Content-Type": "application/json"}
     bomb = gzip.compress(b" " * 1_000_000)
     for content, headers, status, named in (
-        (b" " * (9_000_000 if "import" in path else 300_000), kind, 413, "body"),
+        (b" " * (9_000_000 if route.template in LARGER else 300_000), kind, 413, "body"),
         (bomb, kind | {"Content-Encoding": "gzip"}, 415, "Content-Encoding"),
         (b"{}", {"Content-Type": "text/plain"}, 415, "Content-Type"),
         (b"{}", {}, 415, "Content-Type"),
@@ -198,7 +200,8 @@ async def test_nobody_but_the_operator_has_a_say_in_what_a_model_is_asked_by(
     bare: Stand, session: str, route: Route
 ) -> None:
     # What a window would be for another model is asked without asking that model
-    shown = {"model"} if route.template.endswith("/window") else set[str]()
+    supposed = route.template.endswith(("/window", "/what-if"))
+    shown = {"model"} if supposed else set[str]()
     for name in MODEL_PARAMETERS:
         if name in shown:
             continue
@@ -229,6 +232,8 @@ async def test_every_command_takes_a_key() -> None:
     assert {str(route) for route in without} == {
         "POST /v1/sessions/{session}/references/resolve",
         "POST /v1/sessions/{session}/window",
+        "POST /v1/verify",
+        "POST /v1/what-if",
     }
 
 

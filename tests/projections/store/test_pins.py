@@ -1,0 +1,90 @@
+"""What open sessions are pinned to, counted by both databases alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.projections.store.folding import fold_log
+from tests.projections.store.histories import Story, opened
+from turnlog.events.content import digest_of
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.prompt import PromptFile, PromptsSnapshotted
+from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
+from turnlog.projections.store.engine import Store
+from turnlog.projections.store.listing import Wanted, sessions
+from turnlog.projections.store.pins import Pin, pins
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+def pinned(text: str) -> PromptsSnapshotted:
+    file = PromptFile(digest=digest_of(text), path="persona.md")
+    return PromptsSnapshotted(provider="openai", layers={"persona": file})
+
+
+def version(number: int) -> BlueprintRef:
+    return BlueprintRef(name="guide", version=number, digest=digest_of(f"guide {number}"))
+
+
+def guide(number: int, **pins: str) -> SessionOpened:
+    return opened("guide").model_copy(update={"blueprint": version(number), **pins})
+
+
+def moved(before: int, after: int) -> BlueprintMoved:
+    return BlueprintMoved(
+        before=version(before), blueprint=version(after), attributes={"city": "Riga"}, reach=0
+    )
+
+
+async def found(store: Store, log: MemoryLog, blueprint: str | None) -> list[Pin]:
+    await fold_log(store, log)
+    async with store.reading() as connection:
+        return list(await pins(connection, "t", blueprint))
+
+
+async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
+    store: Store, log: MemoryLog
+) -> None:
+    task, old, new = digest_of("task"), digest_of("old"), digest_of("new")
+    await Story(log, "a").tell(guide(1, cartridge=task), pinned("old"))
+    await Story(log, "b").tell(guide(1, cartridge=task), pinned("old"))
+    await Story(log, "c").tell(guide(1), pinned("old"), moved(1, 2))
+    await Story(log, "d").tell(guide(1), pinned("old"), moved(1, 2), pinned("new"))
+    await Story(log, "e").tell(guide(1), pinned("old"), SessionClosed(reason="done"))
+    await Story(log, "f").tell(opened("other"))
+    told = await found(store, log, "guide")
+    counted = {(pin.what, pin.version, pin.digest): pin.sessions for pin in told}
+    assert counted == {
+        ("blueprint", 1, version(1).digest): 2,
+        ("blueprint", 2, version(2).digest): 2,
+        ("cartridge", None, task): 2,
+        ("prompt", None, old): 2,
+        ("prompt", None, new): 1,
+    }
+    assert {(pin.provider, pin.layer, pin.path) for pin in told if pin.what == "prompt"} == {
+        ("openai", "persona", "persona.md")
+    }
+    assert {pin.blueprint for pin in await found(store, log, None)} == {"guide", "other"}
+
+
+async def test_sessions_are_found_by_what_they_are_pinned_to_now(
+    store: Store, log: MemoryLog
+) -> None:
+    await Story(log, "a").tell(guide(1), pinned("old"))
+    await Story(log, "b").tell(guide(1), pinned("old"), moved(1, 2))
+    await Story(log, "c").tell(guide(1), SessionClosed(reason="done"))
+    await fold_log(store, log)
+    for wanted, names in (
+        (Wanted(digest=version(1).digest), ["c", "a"]),
+        (Wanted(digest=version(1).digest, open=True), ["a"]),
+        (Wanted(digest=version(2).digest), ["b"]),
+        (Wanted(digest=digest_of("old")), ["a"]),
+        (Wanted(open=False), ["c"]),
+        (Wanted(attributes={"city": "Riga"}), ["b"]),
+    ):
+        async with store.reading() as connection:
+            page = await sessions(connection, "t", wanted)
+        assert [row.session for row in page.sessions] == names, wanted
