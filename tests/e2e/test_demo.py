@@ -47,7 +47,7 @@ def test_the_demo_plays_a_lesson_and_says_why_the_trickster_spoke_so(tmp_path: P
     why = shown.partition("why turn 3 was answered so")[2]
     assert "redaction_note ▌ Your previous response was withheld by the safety check." in why
     assert "when reply_redacted: event 17 reply-redacted" in why
-    assert "✓ read back from the log, byte for byte" in why
+    assert "by assembly   byte for byte the recorded one" in why
     assert "verified · 1 session, 39 events, 5 prompts" in shown
     plain_and_well(shown, tmp_path / "data")
 
@@ -62,7 +62,7 @@ def test_the_other_demo_plays_a_conversation_and_proves_it(tmp_path: Path) -> No
         assert name in shown
     assert "prompt of call 3.1" in shown
     assert "system_prompt" in shown
-    assert "✓ read back from the log, byte for byte" in shown
+    assert "by assembly   byte for byte the recorded one" in shown
     assert "verified · 1 session, 20 events, 3 prompts" in shown
     plain_and_well(shown, tmp_path / "data")
 
@@ -130,7 +130,7 @@ def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
     assert "the prompt  trim        input" in shown
     assert "the prompt  lower_tier  npc" in shown
     assert "segment 1, version 2" in shown
-    assert "prompts   each reads back byte for byte as it was sent" in shown
+    assert "each prompt comes out byte for byte, both ways" in shown
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_a_prompt_is_shown_whole_with_every_source_and_its_proof(
     ran = turnlog("prompt", played.session, "2.1", *played.here)
     for known in ("Always answer in Dutch.", SAID[0], SAID[1], "persona.md", "turn 1", "event 9"):
         assert known in ran.out
-    assert "✓ read back from the log, byte for byte" in ran.out
+    assert "by assembly   byte for byte the recorded one" in ran.out
     digest = turnlog("prompt", played.session, "2.1", "-o", "json", *played.here).json["digest"]
     assert digest in ran.out
 

@@ -116,7 +116,7 @@ def signed_for(turnlog: Turnlog, tampered: Tampered, file: Path) -> str:
     """Sign where the sound session ends, as `turnlog checkpoint` does where all are sound."""
     found = turnlog("verify", "sound", "-o", "json", "--data-dir", tampered.data_dir).json
     head = {"sequence": found["sequence"], "hash": found["head"]}
-    made = {
+    made: dict[str, JsonValue] = {
         "at": "2026-01-01T00:00:00Z",
         "tenant": "default",
         "stream": "SESSIONS",

@@ -19,6 +19,7 @@ from turnlog.events.errors import Refused
 from turnlog.projections.audit.chain import Noted
 from turnlog.projections.audit.checkpoint import Checkpoint
 from turnlog.projections.blueprint.storable import MAX_INT
+from turnlog.projections.store.reach import reached
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import NDJSON, stamp
 from turnlog.services.gateway.payloads.verify import (
@@ -36,6 +37,8 @@ router = APIRouter()
 
 DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
 WHOLE: Final = "/v1/verify"
+PATIENCE: Final = 0.5
+"""Seconds the read models are given to come to what was just said; the log is verified anyway."""
 EVERY: Final = 0.25
 """Seconds between two lines of progress."""
 Line = ProgressLine | FindingLine | SummaryLine
@@ -69,6 +72,8 @@ async def verify_session(
             "invalid", detail, field="noted" if noted is None else "head", fix="send both"
         )
     witness = Noted(noted, head) if noted is not None and head is not None else None
+    last = (await desk.sessions.last(tenant, session)).sequence
+    await reached(desk.store, desk.bell, tenant, session, last, within=PATIENCE)
     report = await _auditing(desk, tenant).session(session, witness)
     sequence = report.head.sequence if report.head else 0
     stamp(response, sequence)

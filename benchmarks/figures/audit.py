@@ -1,0 +1,123 @@
+"""The audit: the chain of a log, prompts had again in both ways, and the memory that it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import aclosing
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figure import Figure, Terms, at_least, at_most
+from benchmarks.parts.leading import TENANT, TOKENS, TURNS, filled, led, sessions_of
+from turnlog.events.log.ports import Log
+from turnlog.events.nats.layout import Terms as Layout
+from turnlog.events.nats.opening import opened
+from turnlog.projections.audit.chain import Chains
+from turnlog.projections.store.engine import open_store
+from turnlog.projections.store.schema import prepare
+from turnlog.services.runtime.auditing import Auditing, Over
+from turnlog.services.runtime.bulk import seldom_collected
+
+SHORT: Final = 40
+"""Sessions that are more than is ever held at a time."""
+LONG: Final = 700
+"""Sessions of a quarter of a million events."""
+TIMES: Final = 4
+
+
+async def measure(terms: Terms) -> Sequence[Figure]:
+    """Lead one session, fill two logs with its like, and go through them."""
+    sessions, house = LONG if terms.long else SHORT, await led()
+    async with filled(terms.folder / "some", house, sessions) as (url, on):
+        chains = [await _chained(on.log) for _ in range(terms.runs)]
+        events = round(chains[0][2])
+        verified = [await _alone(url, terms.folder) for _ in range(terms.runs)]
+    async with filled(terms.folder / "more", house, sessions * TIMES) as (url, _):
+        more = await _alone(url, terms.folder)
+    what = f"{sessions} sessions of {TURNS} turns, {events:,} events, from a nats-server"
+    return (
+        *_chain_figures(what, chains),
+        *_verify_figures(what, verified),
+        Figure(
+            "memory over a longer log",
+            f"the most memory that verifying took over {TIMES * events:,} events, by that over "
+            f"{events:,}; each in a process of its own",
+            "x",
+            tuple(more[2] / each[2] for each in verified),
+            at_most(1.15),
+        ),
+    )
+
+
+def _chain_figures(what: str, taken: Sequence[tuple[float, float, float]]) -> Sequence[Figure]:
+    said = f"{what}: delivered by callback, digested, and held against what continues them"
+    return (
+        Figure("chain", said, "events/s", tuple(each[0] for each in taken), at_least(40_000)),
+        Figure(
+            "chain, own time",
+            "the same, by the processor time of the checking process alone",
+            "events/s",
+            tuple(each[1] for each in taken),
+        ),
+    )
+
+
+def _verify_figures(what: str, taken: Sequence[tuple[float, float, float]]) -> Sequence[Figure]:
+    said = (
+        f"{what}, windows of up to {TOKENS:,} tokens: chain, decoding, folding, and every prompt "
+        "had again by its references and by assembling it"
+    )
+    return (
+        Figure("verify", said, "calls/s", tuple(each[0] for each in taken), at_least(2_000)),
+        Figure(
+            "verify, own time",
+            "the same, by the processor time of the verifying process alone",
+            "calls/s",
+            tuple(each[1] for each in taken),
+        ),
+    )
+
+
+async def _chained(log: Log) -> tuple[float, float, float]:
+    """Give events a second by the clock and by the time of this process, and how many there are."""
+    began, own, count, chains = time.perf_counter(), time.process_time(), 0, Chains()
+    with seldom_collected():
+        async with aclosing(log.follow(TENANT, 0, live=False)) as bulks:
+            async for bulk in bulks:
+                count += len(bulk)
+                assert not any(map(chains.taken, bulk))
+    return count / (time.perf_counter() - began), count / (time.process_time() - own), count
+
+
+async def _alone(url: str, folder: Path) -> tuple[float, float, float]:
+    """Verify a log in a process of its own."""
+    loop = asyncio.get_running_loop()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return await loop.run_in_executor(process, _verified, url, folder)
+
+
+def _verified(url: str, folder: Path) -> tuple[float, float, float]:
+    return asyncio.run(_verifying(url, folder))
+
+
+async def _verifying(url: str, folder: Path) -> tuple[float, float, float]:
+    """Give calls a second by the clock and by this process, and the most memory, in kilobytes."""
+    store = open_store(f"sqlite:///{folder}/rows.db")
+    async with opened(url, Layout(replicas=1)) as on:
+        await prepare(store)
+        auditing = Auditing(TENANT, sessions_of(on), on.library, store)
+        began, own = time.perf_counter(), time.process_time()
+        async with aclosing(auditing.whole(None)) as steps:
+            over = [step async for step in steps if isinstance(step, Over)][-1]
+        wall, ours = time.perf_counter() - began, time.process_time() - own
+    await store.close()
+    assert not over.tally.findings
+    prompts = over.tally.prompts
+    assert prompts.calls == prompts.assembly == prompts.reference
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return prompts.calls / wall, prompts.calls / ours, most
