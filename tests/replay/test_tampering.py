@@ -70,6 +70,7 @@ def test_the_strangers_verifier_finds_it_and_names_the_first_bad_event(
 
 @every
 @pytest.mark.tampers
+@pytest.mark.promise("P17")
 async def test_verifying_the_log_finds_it_and_names_the_first_bad_event(
     tampering: Tampering, copy: Copy, checkpoint: SignedCheckpoint, tmp_path: Path
 ) -> None:

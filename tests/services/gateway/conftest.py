@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.parts.reproduction import KEPT
 from tests.services.gateway.stand import Holding, InMemory, Stand, holding, standing
 
 
@@ -26,6 +27,8 @@ async def held(log_url: str | None) -> AsyncIterator[Holding]:
 @pytest_asyncio.fixture
 async def stand(held: Holding, fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
     """A gateway with a projector and a worker behind it."""
+    if isinstance(held, InMemory):
+        KEPT.keep(held.log, held.blobs)
     async with standing(held, fresh_tenant, tmp_path) as running:
         yield running
 

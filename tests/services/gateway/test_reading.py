@@ -6,6 +6,8 @@ import asyncio
 import json
 from hashlib import sha256
 
+import pytest
+
 from tests.services.gateway.stand import MODEL, Stand
 from turnlog.events.call import ContextAssembled
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog
@@ -136,6 +138,7 @@ async def test_a_call_that_was_never_made_has_no_prompt(stand: Stand) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), call
 
 
+@pytest.mark.tampers
 async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
     stand: Stand,
 ) -> None:
@@ -194,6 +197,7 @@ async def test_a_noted_head_proves_that_nothing_was_cut_off_or_redone(stand: Sta
         assert answer.status_code == 422, query
 
 
+@pytest.mark.tampers
 async def test_a_record_that_cannot_be_read_is_found_out_and_is_no_surprise(
     stand: Stand,
 ) -> None:

@@ -49,6 +49,7 @@ async def test_a_sound_log_has_nothing_but_progress_and_a_summary(stand: Stand) 
     assert {each["totals"] for each in singly} == {"equal"}
 
 
+@pytest.mark.tampers
 async def test_every_session_that_was_altered_is_named_and_the_first_one_first(
     stand: Stand,
 ) -> None:
