@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnlog.services.cli.explaining import explained
 from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.screens.palette import FAMILIES
 from turnlog.services.cli.screens.why import why_screen
@@ -40,8 +39,9 @@ async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
     after = withheld + 1 if withheld else len(TURNS)
     remark = ", and who had it said to him" if withheld else ""
     await stage.scene("Why the trickster said that", f"turn {after}, layer by layer{remark}")
-    found = await explained(Reader(stage.client), session, after)
-    stage.console.print(why_screen(found.why, found.prompt))
+    reader = Reader(stage.client)
+    why = await reader.why(session, str(after))
+    stage.console.print(why_screen(why, await reader.prompt(session, why.call)))
     await stage.proof(session)
     return session, _next(stage, session, withheld)
 
