@@ -11,7 +11,7 @@ STAMP := .venv/installed
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test simulate check bench faults soak docs pins clean
+.PHONY: help install run test simulate check bench faults suppose soak docs pins clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ bench: install ## take every figure (ARGS=--long goes further; ARGS=turn takes o
 
 faults: install ## every fault there is, at every point (about half an hour)
 	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults $(ARGS)
+
+suppose: install ## what if, over a thousand recorded sessions (about five minutes)
+	SESSIONS=1000 $(BIN)/python -m pytest -n 0 tests/services/whatif/test_over_http.py $(ARGS)
 
 soak: install ## attack a service at random (ARGS='--minutes 60 --seed 7')
 	$(BIN)/python -m tests.faults.soak $(ARGS)

@@ -12,12 +12,14 @@ from datetime import datetime
 
 from turnlog.events import codec
 from turnlog.events.content import Plain
+from turnlog.events.errors import Refused
 from turnlog.events.turn import TurnSubmitted
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import Texts
+from turnlog.projections.window.material import Material
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +58,15 @@ def supposing(state: SessionState, command: SubmitTurn, at: datetime) -> Suppose
     )
     said = folded.open.text if folded.open else None
     return Supposed(folded, state.head.sequence, said, text)
+
+
+def with_budget(material: Material, kind: str, tokens: int) -> Material:
+    """Give the call another number of tokens, everything else being the blueprint's."""
+    blueprint = material.blueprint
+    name = blueprint.calls[kind].budget
+    if name is None:
+        detail = f"the call {kind} has no budget, so nothing of it is ever cut"
+        raise Refused("no-budget", detail, field="budget", fix="leave it out")
+    other = blueprint.budget[name].model_copy(update={"tokens": tokens})
+    budgets = {**blueprint.budget, name: other}
+    return replace(material, blueprint=blueprint.model_copy(update={"budget": budgets}))

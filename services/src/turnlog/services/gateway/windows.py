@@ -21,7 +21,7 @@ from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import Assembled, Call, provider_of
 from turnlog.projections.window.material import Material
-from turnlog.projections.window.supposed import Supposed, supposing
+from turnlog.projections.window.supposed import Supposed, supposing, with_budget
 from turnlog.services.gateway.assembling import assembled
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
@@ -74,7 +74,7 @@ async def try_window(
     supposed = _supposed(desk, state, material, form)
     asked = _call(desk, supposed.state, material, form.call, form.model)
     if form.budget is not None:
-        material = _with_budget(material, asked.kind, form.budget)
+        material = with_budget(material, asked.kind, form.budget)
     stamp(response, state.head.sequence)
     found = await assembled(desk, supposed.state, material, asked, supposed)
     return await _view(desk, state, asked, found)
@@ -117,18 +117,6 @@ def _call(
     own = desk.settings.model if profile.model == "default" else profile.model
     asked = model or own
     return Call(kind, asked, provider_of(asked), rfc3339(desk.sessions.clock()))
-
-
-def _with_budget(material: Material, kind: str, tokens: int) -> Material:
-    """Give the call another number of tokens, everything else being the blueprint's."""
-    blueprint = material.blueprint
-    name = blueprint.calls[kind].budget
-    if name is None:
-        detail = f"the call {kind} has no budget, so nothing of it is ever cut"
-        raise Refused("no-budget", detail, field="budget", fix="leave it out")
-    other = blueprint.budget[name].model_copy(update={"tokens": tokens})
-    budgets = {**blueprint.budget, name: other}
-    return replace(material, blueprint=blueprint.model_copy(update={"budget": budgets}))
 
 
 async def _view(desk: Desk, state: SessionState, asked: Call, found: Assembled) -> WindowView:

@@ -28,6 +28,7 @@ from turnlog.projections.window.assemble import segments_wanted
 from turnlog.projections.window.call import Call, provider_of
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.segments import locales, recalled
+from turnlog.projections.window.supposed import with_budget
 
 Values = Mapping[str, JsonValue]
 Prompts = Mapping[str, tuple[str, str]]
@@ -199,18 +200,6 @@ def _bringing(state: SessionState, inputs: Values) -> SessionState:
         return state
     brought = Brought(opened.text.sequence, opened.text.place) if inputs else None
     return replace(state, open=replace(opened, inputs=brought))
-
-
-def with_budget(material: Material, kind: str, tokens: int) -> Material:
-    """Give the call another number of tokens, everything else being the blueprint's."""
-    blueprint = material.blueprint
-    name = blueprint.calls[kind].budget
-    if name is None:
-        detail = f"the call {kind} has no budget, so nothing of it is ever cut"
-        raise Refused("no-budget", detail, field="budget", fix="leave it out")
-    other = blueprint.budget[name].model_copy(update={"tokens": tokens})
-    budgets = {**blueprint.budget, name: other}
-    return replace(material, blueprint=blueprint.model_copy(update={"budget": budgets}))
 
 
 def _kind(material: Material, made: Made) -> str:
