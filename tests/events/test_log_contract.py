@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
@@ -142,6 +143,22 @@ async def test_a_tail_across_batches_is_followed_back(store: Store, fresh_tenant
     events += await add(store.log, fresh_tenant, "s", "4", after=events[-1].head)
     events += await add(store.log, fresh_tenant, "s", "5", "6", after=events[-1].head)
     assert list(await store.log.between(fresh_tenant, "s", None, events[-1])) == events
+
+
+async def test_events_are_read_onward_by_number_from_any_place(
+    store: Store, fresh_tenant: str
+) -> None:
+    log = store.log
+    events = await add(log, fresh_tenant, "s", "one", "two", "three")
+    await grow(log, fresh_tenant, "other", 5)
+    events += await add(log, fresh_tenant, "s", "four", after=events[-1].head)
+    assert await log.onward(fresh_tenant, "s", None, 2) == events[:2]
+    assert await log.onward(fresh_tenant, "s", events[1].head, 2) == events[2:]
+    assert await log.onward(fresh_tenant, "s", events[1].head, 9) == events[2:]
+    assert await log.onward(fresh_tenant, "s", events[-1].head, 1) == []
+    other = replace(events[0].head, hash=events[2].head.hash)
+    with pytest.raises(Corrupt):
+        await log.onward(fresh_tenant, "s", other, 2)
 
 
 @pytest.mark.parametrize("alone", [True, False])

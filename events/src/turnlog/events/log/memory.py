@@ -87,6 +87,17 @@ class MemoryLog:
             raise Corrupt(f"log {places[0]}", "does not continue the event before it")
         return events
 
+    async def onward(
+        self, tenant: str, session: str, after: Head | None, count: int
+    ) -> Sequence[Recorded]:
+        """See `Log.onward`."""
+        first = after.sequence if after else 0
+        places = self.sessions.get((tenant, session), [])[first : first + count]
+        events = [self._read(place) for place in places]
+        if events and events[0].envelope.prevhash != (after.hash if after else None):
+            raise Corrupt(f"log {places[0]}", "does not continue the event before it")
+        return events
+
     async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
         """See `Log.find`."""
         return (await self.between(tenant, session, None, upto))[sequence - 1]

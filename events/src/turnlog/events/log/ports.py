@@ -69,6 +69,16 @@ class Log(Protocol):
         """
         ...
 
+    async def onward(
+        self, tenant: str, session: str, after: Head | None, count: int
+    ) -> Sequence[Recorded]:
+        """Give the next events behind `after`, in order, without a gap.
+
+        Fewer than `count` come where there are no more yet, or where a follower lags. Raises
+        `Corrupt` when they do not continue `after`.
+        """
+        ...
+
     async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
         """Give a session's event by its sequence, `upto` or one before; `Corrupt` where it is gone.
 

@@ -49,6 +49,13 @@ class JetStreamLog:
         subjects = session_subjects(tenant, session)
         return await reading.between(self.connection, stream_of(tenant), subjects, after, upto)
 
+    async def onward(
+        self, tenant: str, session: str, after: Head | None, count: int
+    ) -> Sequence[Recorded]:
+        """See `Log.onward`."""
+        subjects = session_subjects(tenant, session)
+        return await reading.onward(self.connection, stream_of(tenant), subjects, after, count)
+
     async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
         """See `Log.find`."""
         subjects = session_subjects(tenant, session)

@@ -90,19 +90,37 @@ async def _scan(
     upto: Recorded,
     count: int,
 ) -> list[Recorded]:
+    events = [*await _forward(connection, stream, subjects, after, count - 1), upto]
+    if len(events) == count and all(_linked(*pair) for pair in pairwise(events)):
+        return events
+    return await walk(connection, stream, upto, count)
+
+
+async def onward(
+    connection: Connection, stream: str, subjects: str, after: Head | None, count: int
+) -> list[Recorded]:
+    """Give up to `count` events behind `after`; raises `Corrupt` where they are not linked."""
+    events = await _forward(connection, stream, subjects, after, count)
+    if events and events[0].envelope.prevhash != (after.hash if after else None):
+        raise Corrupt(_name(events[0]), "does not continue the event before it")
+    for pair in pairwise(events):
+        _check(*pair)
+    return events
+
+
+async def _forward(
+    connection: Connection, stream: str, subjects: str, after: Head | None, count: int
+) -> list[Recorded]:
     start = after.stream_sequence + 1 if after else 1
     events: list[Recorded] = []
-    while len(events) < count - 1:
-        wanted = min(PAGE, count - 1 - len(events))
+    while len(events) < count:
+        wanted = min(PAGE, count - len(events))
         page = await run(connection, stream, subjects, start, wanted)
         if not page:
             break
         events += map(_decoded, page)
         start = page[-1].stream_sequence + 1
-    events.append(upto)
-    if len(events) == count and all(_linked(*pair) for pair in pairwise(events)):
-        return events
-    return await walk(connection, stream, upto, count)
+    return events
 
 
 async def _surely(connection: Connection, stream: str, place: int) -> Recorded:

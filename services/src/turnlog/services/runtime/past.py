@@ -43,6 +43,8 @@ class Moment:
     before: SessionState | None
     """None before the first one."""
     recorded: Recorded
+    near: tuple[Recorded, ...] = ()
+    """Events right before it, as far as they were read anyway, and itself."""
 
     @property
     def after(self) -> SessionState:
@@ -83,19 +85,15 @@ class Past:
         """Give an event with the state before it."""
         last = await self.sessions.last(tenant, session)
         refuse_future(at, last.sequence, "at")
-        state, behind = await Waypoints(self.sessions.snapshots).around(tenant, session, at - 1)
-        begun = state.head.sequence if state else 0
-        log = self.sessions.log
-        if last.sequence - begun <= EVERY:
-            upto = last
-        elif behind is not None:
-            (upto,) = await log.at(tenant, [behind.head.stream_sequence])
-        else:
+        state = await Waypoints(self.sessions.snapshots).before(tenant, session, at - 1)
+        head, log = state.head if state else None, self.sessions.log
+        count = at - (head.sequence if head else 0)
+        events = await log.onward(tenant, session, head, count)
+        if len(events) < count:
             upto = await log.find(tenant, session, at, last)
-        events = await log.between(tenant, session, state.head if state else None, upto)
+            events = await log.between(tenant, session, head, upto)
         self.sessions.texts.note(events)
-        told = events[: at - begun]
-        return Moment(await self._folded(state, told[:-1]), told[-1])
+        return Moment(await self._folded(state, events[:-1]), events[-1], tuple(events[-EVERY:]))
 
     async def _folded(
         self, state: SessionState | None, events: Sequence[Recorded]
@@ -130,9 +128,11 @@ class Past:
         found = referred_to(moment.context.manifest, state) if state else None
         if found is None:
             return tuple(await self.sessions.events(tenant, session, recorded.sequence))
-        log = self.sessions.log
-        further = [await log.find(tenant, session, each, recorded) for each in found.sequences]
-        events = (*await log.at(tenant, sorted(found.places)), *further)
+        near = {each.stream_sequence: each for each in moment.near}
+        log, places = self.sessions.log, found.places
+        events = [near[place] for place in places & near.keys()]
+        events += await log.at(tenant, sorted(places - near.keys()))
+        events += [await log.find(tenant, session, each, recorded) for each in found.sequences]
         self.sessions.texts.note(events)
         return tuple(sorted(events, key=lambda event: event.sequence))
 
@@ -161,4 +161,3 @@ def refuse_future(sequence: int, head: int, field: str) -> None:
     if sequence > head:
         detail = f"the session has come to sequence {head}"
         raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")
-

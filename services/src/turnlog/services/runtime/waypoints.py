@@ -44,27 +44,19 @@ class Waypoints:
         """Keep a state as the waypoint of its stretch."""
         await self.snapshots.keep(for_reading(state), state.head.sequence // EVERY)
 
-    async def around(
-        self, tenant: str, session: str, at: int
-    ) -> tuple[SessionState | None, SessionState | None]:
-        """Give the nearest state at or before a sequence, and one close behind it, if kept."""
-        number = at // EVERY
-        near = await self._loaded(tenant, session, range(number + 1, max(0, number - 2), -1))
-        behind = [state for state in near if state.head.sequence > at]
-        before = [state for state in near if state.head.sequence <= at]
-        for some in _further(number - 2):
-            if before:
-                break
-            before = await self._loaded(tenant, session, some)
-        return (before[0] if before else None), (behind[-1] if behind else None)
-
-    async def _loaded(self, tenant: str, session: str, numbers: range) -> list[SessionState]:
-        """Give those there are, in the order asked for."""
-        loads = (self.snapshots.load(tenant, session, number) for number in numbers if number > 0)
-        return [state for state in await asyncio.gather(*loads) if state]
+    async def before(self, tenant: str, session: str, at: int) -> SessionState | None:
+        """Give the nearest state at or before a sequence; none where none is kept."""
+        for numbers in _downwards(at // EVERY):
+            loads = (self.snapshots.load(tenant, session, number) for number in numbers)
+            for state in await asyncio.gather(*loads):
+                if state and state.head.sequence <= at:
+                    return state
+        return None
 
 
-def _further(number: int) -> Iterator[range]:
-    """Give the numbers from one down to the first, some at a time."""
-    for start in range(number, 0, -AT_ONCE):
-        yield range(start, max(0, start - AT_ONCE), -1)
+def _downwards(number: int) -> Iterator[range]:
+    """Give numbers from one down to the first: its neighbour with it, then some at a time."""
+    step = 2
+    while number > 0:
+        yield range(number, max(0, number - step), -1)
+        number, step = number - step, AT_ONCE
