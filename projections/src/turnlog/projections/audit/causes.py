@@ -41,7 +41,7 @@ def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
         elif rule == "expired" and face.side.state.memory == face.opposite.state.memory:
             yield "time", face.side.recorded
         elif mine.step and not (face.other and face.other.step):
-            yield from _room(mine, face, compared)
+            yield from _room(mine.step.section, face, compared)
         elif face.other and mine.stands and face.other.stands:
             yield from _edited(mine.part.source, face.other.part.source, face)
 
@@ -68,9 +68,16 @@ def _later(turn: int, face: Facing) -> Iterator[Recorded]:
         yield from (told,) if told else ()
 
 
-def _room(cut: Entry, face: Facing, compared: Compared) -> Iterator[Found]:
+def _room(section: str | None, face: Facing, compared: Compared) -> tuple[Found, ...]:
     """Give what made a prompt too long on this side that was not so on the other."""
-    section = cut.step.section if cut.step else None
+    # Hundreds of turns may have found no room, all for the same reason
+    asked = ("right" if face.side is compared.right else "left", section)
+    if asked not in compared.rooms:
+        compared.rooms[asked] = tuple(_taking(section, face, compared))
+    return compared.rooms[asked]
+
+
+def _taking(section: str | None, face: Facing, compared: Compared) -> Iterator[Found]:
     tight, loose = face.side.manifest.budget, face.opposite.manifest.budget
     less = tight is not None and (loose is None or tight < loose)
     if less if section is None else _figures(face.side) != _figures(face.opposite):

@@ -20,7 +20,7 @@ from turnlog.projections.audit.comparing import Pair, What, differing, paired
 from turnlog.projections.audit.entries import Entry, entries
 from turnlog.projections.audit.facing import Compared
 from turnlog.projections.audit.origins import Cause, cause
-from turnlog.projections.audit.reasons import Because
+from turnlog.projections.audit.reasons import Because, Reason
 from turnlog.projections.audit.sides import Side
 
 
@@ -114,7 +114,7 @@ class Diff:
 def diff(left: Side, right: Side) -> Diff:
     """Compare two calls."""
     was, now = entries(left), entries(right)
-    compared = Compared(left, right, paired(was, now))
+    compared = Compared(left, right, paired(was, now), {})
     each = [(pair, _change(what, pair, compared)) for what, pair in differing(was, now)]
     changes = joined(change for _, change in each)
     before, after = _facts(left), _facts(right)
@@ -224,12 +224,10 @@ def _goes_on(before: Change, change: Change) -> bool:
 
 
 def _merged(reasons: Iterable[Because]) -> tuple[Because, ...]:
-    by: dict[str, Because] = {}
+    by: dict[Reason, dict[Cause, None]] = {}
     for each in reasons:
-        held = by.get(each.what)
-        events = (*held.by, *(one for one in each.by if one not in held.by)) if held else each.by
-        by[each.what] = Because(each.what, events)
-    return tuple(by.values())
+        by.setdefault(each.what, {}).update(dict.fromkeys(each.by))
+    return tuple(Because(what, tuple(events)) for what, events in by.items())
 
 
 def _agreement(found: Agreeing, changes: tuple[Change, ...]) -> Agreement:

@@ -57,6 +57,8 @@ class Compared:
     left: Side
     right: Side
     pairs: Sequence[Pair]
+    rooms: dict[tuple[str, str | None], tuple[Found, ...]]
+    """What took the room, by `left` or `right` and section, once that was asked."""
 
     def faces(self, pair: Pair) -> tuple[Facing, Facing]:
         """Give both sides of a pair, the later one first."""

@@ -7,6 +7,7 @@ that has expired, or fell to a ladder, was taken out as the prompt was fixed: by
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -51,14 +52,16 @@ def tombstones(part: Part, side: Side) -> tuple[Tombstone, ...]:
 def _stones(part: Part, side: Side) -> Iterator[Tombstone]:
     if not isinstance(part.source, FromTurns):
         return
+    rule = part.rule or ""
+    pushed = pushing(rule, side) if rule in LIMITS else {}
     for turn in range(part.source.first, part.source.last + 1):
         fate = side.fates.get(turn)
         if fate is None:
             continue
-        if not part.kept and part.rule and (by := taken_out(fate, part.rule, side)):
-            yield Tombstone(turn, turn, part.rule, by)
         if part.kept and fate.redacted:
             yield Tombstone(turn, turn, "redacted", fate.redacted)
+        if not part.kept and (by := pushed.get(turn) or taken_out(fate, rule, side)):
+            yield Tombstone(turn, turn, rule, by)
 
 
 def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
@@ -72,24 +75,32 @@ def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
             return fate.redacted or fate.settled
         case "entity not allowed":
             return next(resolutions(side), None)
-        case limit if limit in LIMITS:
-            return pushing(fate.turn, limit, side)
         case off if off.endswith(" off"):
             return side.opened
         case _:
             return side.recorded
 
 
-def pushing(turn: int, limit: str, side: Side) -> Recorded | None:
-    """Give the event by which so many later turns stood that this one no longer did."""
-    pushed = _pushed_by(limit, side)
-    later = [fate for fate in side.fates.values() if fate.turn > turn and fate.usable]
-    room = sum(fate.turn not in pushed for fate in later)
-    since = sorted((f.since for f in later if f.since), key=lambda each: each.sequence)
-    return since[room - 1] if 0 < room <= len(since) else None
+def pushing(limit: str, side: Side) -> dict[int, Recorded]:
+    """Give the event by which so many later turns stood that each turn over a limit no longer did.
+
+    Turns are gone through from the last one back, so that each knows those behind it.
+    """
+    over = _over(limit, side)
+    found: dict[int, Recorded] = {}
+    later: list[Recorded] = []
+    room = 0
+    for turn in sorted(side.fates, reverse=True):
+        fate = side.fates[turn]
+        if turn in over and 0 < room <= len(later):
+            found[turn] = later[room - 1]
+        if fate.usable and fate.since:
+            insort(later, fate.since, key=lambda each: each.sequence)
+            room += turn not in over
+    return found
 
 
-def _pushed_by(limit: str, side: Side) -> frozenset[int]:
+def _over(limit: str, side: Side) -> frozenset[int]:
     runs = (
         part.source
         for part in side.manifest.parts
