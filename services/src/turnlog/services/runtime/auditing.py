@@ -28,6 +28,7 @@ from turnlog.projections.audit.totals import Totals
 from turnlog.projections.audit.verify import Means, decoded, verify
 from turnlog.projections.store.engine import Store
 from turnlog.projections.store.totals import totals_of
+from turnlog.services.runtime.bulk import seldom_collected
 from turnlog.services.runtime.installed import installed
 from turnlog.services.runtime.records import Records
 from turnlog.services.runtime.sessions import Sessions
@@ -113,6 +114,12 @@ class Auditing:
 
     async def whole(self, witness: Checkpoint | None) -> AsyncGenerator[Step]:
         """Verify everything, and a checkpoint taken earlier; the last step says what came of it."""
+        with seldom_collected():
+            async with aclosing(self._through(witness)) as steps:
+                async for step in steps:
+                    yield step
+
+    async def _through(self, witness: Checkpoint | None) -> AsyncGenerator[Step]:
         tally, told = Tally(witness is not None), set[tuple[Key, Finding]]()
         chains = Chains(witness.noted() if witness else {})
         shelves = Chains(witness.noted_library() if witness else {})
