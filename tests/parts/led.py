@@ -30,6 +30,7 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.session import BlueprintRef, SessionOpened
 from turnlog.events.turn import TurnCompleted
+from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.library.picked import Gathered, Picked, Wanted
@@ -128,6 +129,7 @@ class Led:
     blueprint: Blueprint
     persona: str = "Be kind."
     name: str = "Ann"
+    memory: MemoryPolicy | None = None
     session: Given = field(init=False)
     world: World = field(default_factory=World)
     library: list[Recorded] = field(default_factory=list[Recorded])
@@ -153,7 +155,7 @@ class Led:
     @property
     def material(self) -> Material:
         """What it is made from."""
-        return Material(self.blueprint, {"phases": PHASES})
+        return Material(self.blueprint, {"phases": PHASES}, self.memory)
 
     @property
     def last(self) -> int:

@@ -10,6 +10,7 @@ from tests.parts.led import Led, led_by
 from tests.properties.test_causes import reasons
 from turnlog.projections.audit.diff import Change, Diff, diff
 from turnlog.projections.audit.sides import side_of
+from turnlog.projections.blueprint.memory import MemoryPolicy
 
 few = settings(max_examples=40)
 LENGTHS = st.integers(1, 40)
@@ -127,3 +128,19 @@ def test_what_a_smaller_budget_left_out_went_because_of_the_turn_that_brought_it
     for each in (*dropped, *mood):
         assert ("budget", submitted) in reasons(each)
     assert dropped or mood
+
+
+@few
+@given(st.integers(3, 20), st.integers(2, 6))
+def test_a_turn_that_was_too_old_went_by_the_clock_of_the_call(seconds: int, talks: int) -> None:
+    policy = MemoryPolicy(enabled=True, max_turns=0, max_chars=0, ttl_seconds=seconds)
+    led = Led(led_by(history={"recent": {"memory": "narrator"}}), memory=policy)
+    calls = [talk(led, "text", "reply") for _ in range(talks)]
+    found = told(led, calls[-2], calls[-1])
+    fixed = [each.sequence for each in led.session.events if "assembled" in each.envelope.type]
+    assert all(reasons(each) == {("time", fixed[-1])} for each in gone(found, "expired"))
+    # An event a second: a text is the first of the six of its turn, the call's clock its third
+    ages = [6 * behind + 2 for behind in range(talks - 1, 0, -1)]
+    before = {turn for turn, age in enumerate(ages, 1) if age - 6 <= seconds and turn < talks - 1}
+    after = {turn for turn, age in enumerate(ages, 1) if age <= seconds}
+    assert turns(gone(found, "expired")) == before - after

@@ -21,6 +21,7 @@ def test_every_turn_that_is_not_as_it_was_said_has_the_event_that_did_it(
     most: int, deeds: list[str], data: st.DataObject
 ) -> None:
     led = Led(led_by(history={"recent": {"max_turns": most}}))
+    call = ""
     for deed in ("talk", *deeds, "talk"):
         if deed == "talk":
             call = led.submit("text")
