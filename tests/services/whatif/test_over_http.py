@@ -18,6 +18,7 @@ from tests.parts.house import TENANT, House
 from tests.services.gateway.stand import InMemory, Stand, standing
 from tests.services.whatif.twice import CONVERSATION, FIRST, SECOND, folder_of, led, really
 from turnlog.projections.store.library_tables import METADATA
+from turnlog.projections.store.reach import reached
 from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.supposing.asking import ask
 from turnlog.services.cli.supposing.folder import brought
@@ -61,7 +62,10 @@ async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
     house = House(held.log, held.blobs, held.tokens)
     for number in range(MANY):
         await led(house, first, f"s-{number}", CONVERSATION[: 1 + number % len(CONVERSATION)])
+    last = house.events(f"s-{MANY - 1}")[-1]
     async with standing(held, TENANT, root, working=False) as stand:
+        place = (TENANT, last.session, last.sequence)
+        assert await reached(stand.store, stand.bell, *place, within=300)
         yield Recorded(stand, house, first / "clerk", second / "clerk")
 
 

@@ -59,12 +59,15 @@ NOT_FOUND: Final = frozenset(
 CONFLICTS: Final = frozenset(
     {
         "already-redacted",
+        "blueprint-changed",
+        "blueprint-does-not-fit",
         "choice-not-offered",
         "data-dir-in-use",
         "folder-exists",
         "key-reused",
         "no-phases",
         "no-reply",
+        "not-at-a-boundary",
         "nothing-to-cancel",
         "phase-takes-no-turns",
         "queue-full",
