@@ -149,7 +149,7 @@ async def test_events_are_read_onward_by_number_from_any_place(
     store: Store, fresh_tenant: str
 ) -> None:
     log = store.log
-    events = await add(log, fresh_tenant, "s", "one", "two", "three")
+    events = [*await add(log, fresh_tenant, "s", "one", "two", "three")]
     await grow(log, fresh_tenant, "other", 5)
     events += await add(log, fresh_tenant, "s", "four", after=events[-1].head)
     assert await log.onward(fresh_tenant, "s", None, 2) == events[:2]
