@@ -149,8 +149,7 @@ async def test_a_table_has_a_row_for_each_event_with_its_very_bytes(
     house: Played, tmp_path: Path
 ) -> None:
     await export_files(house.reader, ["assistant"], "parquet", tmp_path / "table")
-    read = parquet.read_table(tmp_path / "table").to_pydict()
-    table = cast("dict[str, list[str]]", read)
+    table = cast("dict[str, list[str]]", parquet.read_table(tmp_path / "table").to_pydict())
     assert [text.encode() for text in table["stored"]] == house.lines("assistant")
     assert table["prevhash"][1:] == table["hash"][:-1]
     assert table["name"][0] == "session-opened"
