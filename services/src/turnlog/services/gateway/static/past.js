@@ -22,6 +22,7 @@ export function pastPane(session) {
   async function showAt(sequence, head) {
     place(sequence, head);
     if (asked === sequence) return;
+    if (asked === null) show(list, make("p", { class: "faint" }, "reading back …"));
     asked = sequence;
     try {
       const told = await get(ofSession(session, "history"), { at: sequence });
