@@ -55,7 +55,7 @@ faults: install ## every fault there is, at every point (about half an hour)
 	FAULTS=all $(BIN)/python -m pytest -n 0 tests/faults $(ARGS)
 
 suppose: install ## what if, over a thousand recorded sessions (about five minutes)
-	SESSIONS=1000 $(BIN)/python -m pytest -n 0 tests/services/whatif/test_over_http.py $(ARGS)
+	SESSIONS=1000 $(BIN)/python -m pytest -n 0 --timeout 900 tests/services/whatif/test_over_http.py $(ARGS)
 
 soak: install ## attack a service at random (ARGS='--minutes 60 --seed 7')
 	$(BIN)/python -m tests.faults.soak $(ARGS)
