@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.parts.processes import NOTHING, Machine, ended, written
-from tests.parts.service import Service, serviced
+from tests.parts.reproduction import unproven_on
+from tests.parts.service import TENANT, Service, serviced
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ async def everything(
     try:
         async with serviced(addresses["http"], addresses["nats"]) as service:
             yield Up(process, service, ready_file)
+            if process.returncode is None:
+                assert await unproven_on(service.nats.log, service.nats.blobs, TENANT) == []
     finally:
         code = await ended(process)
         if code:

@@ -15,7 +15,8 @@ from turnlog.events.codec import read
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog
-from turnlog.events.log.ports import Raw
+from turnlog.events.log.ports import Blobs, Log, Raw
+from turnlog.projections.audit.retelling import blobs_named
 from turnlog.projections.audit.verify import Means, verify
 from turnlog.services.bundle.verifier import MALFORMED, Session, Wrong, proven
 from turnlog.services.runtime.installed import installed
@@ -66,6 +67,13 @@ def unproven(raws: Iterable[Raw | None], blobs: Mapping[tuple[str, Digest], byte
         for (tenant, session), events in sessions.items()
         for wrong in of_session(events, {d: b for (of, d), b in blobs.items() if of == tenant})
     ]
+
+
+async def unproven_on(log: Log, blobs: Blobs, tenant: str) -> list[str]:
+    """Say the same of a log that is elsewhere."""
+    raws = [raw async for bulk in log.follow(tenant, 0, live=False) for raw in bulk]
+    named = blobs_named(read(raw.stored, raw.stream_sequence) for raw in raws)
+    return unproven(raws, {(tenant, digest): await blobs.get(tenant, digest) for digest in named})
 
 
 def of_session(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
