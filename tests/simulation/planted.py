@@ -29,7 +29,6 @@ from turnlog.events.tokens import AttemptClosed, Token
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.worker import app
 from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.delivery import Delivery, Later, Silent, Verdict
 
 
 @dataclass
@@ -51,12 +50,26 @@ def _on_tokens(on: JetStream) -> JetStream:
     return replace(on, tokens=cast("JetStreamTokens", Credulous(on.tokens)))
 
 
-class FencedNaks(Instead):
-    """A worker that hands back what it was fenced off from."""
+class Overheard(Instead):
+    """A message of the durable of which is known whether anything was said."""
 
-    async def answer(self, delivery: Delivery) -> Verdict:
-        verdict = await self.real.answer(delivery)
-        return Later(0) if isinstance(verdict, Silent) else verdict
+    said = False
+
+    async def ack(self) -> None:
+        self.said = True
+        await self.real.ack()
+
+    async def nack(self, delay: float) -> None:
+        self.said = True
+        await self.real.nack(delay=delay)
+
+
+async def fenced_naks(message: NatsMessage, answering: Answering) -> None:
+    """Hand back what one was fenced off from."""
+    overheard = Overheard(message)
+    await app.take(cast("NatsMessage", overheard), answering)
+    if not overheard.said:
+        await message.nack(delay=0)
 
 
 class Blind(Instead):
@@ -128,10 +141,7 @@ def _forgetful(sessions: Sessions) -> Sessions:
 
 
 PLANTED: Final = {
-    "a fenced worker that naks": (
-        Making(among=lambda real: cast("Answering", FencedNaks(real))),
-        SLEEPY,
-    ),
+    "a fenced worker that naks": (Making(take=fenced_naks), SLEEPY),
     "a claim without compare-and-set": (on_log(Blind), SLEEPY),
     "a retry that builds a new event after an ambiguous answer": (on_log(Impatient), DOUBTFUL),
     "a read-back that trusts a stale replica": (on_log(Trusting), DEADLY),

@@ -57,7 +57,6 @@ class Making:
     take: Take = app.take
     over: Over = lambda jetstream: jetstream
     asking: Callable[[Sessions], Sessions] = lambda sessions: sessions
-    among: Callable[[Answering], Answering] = lambda answering: answering
 
 
 @dataclass(eq=False)
@@ -158,7 +157,7 @@ def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> 
         tracing=tracing("simulated", None),
         ack_wait=server.ack_wait,
     )
-    return Worker(made, model, making.among(answering), making.take)
+    return Worker(made, model, answering, making.take)
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ from tests.simulation.judging import Judged, all_judged
 from tests.simulation.simulation import Simulation
 from tests.simulation.wire import HOLDING
 
-SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "500"))
+SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "300"))
 """More of them under `make simulate`."""
 
 

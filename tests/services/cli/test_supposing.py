@@ -40,7 +40,9 @@ def test_pins_and_moves_say_what_they_are(turnlog: Turnlog, played: Played) -> N
     assert ran.code == 0, ran.err
     assert "version 1" in ran.out
     assert "the same" in ran.out
-    digest = turnlog("blueprint", "pinned", "-o", "json", *played.here).json["pins"][0]["digest"]
+    digest = turnlog("blueprint", "pinned", "assistant", "-o", "json", *played.here).json["pins"][
+        0
+    ]["digest"]
     ran = turnlog("sessions", "--open", "--digest", digest, "-o", "json", *played.here)
     assert played.session in {each["session"] for each in ran.json["sessions"]}
     ran = turnlog("blueprint", "move", played.session, *played.here)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 
@@ -26,42 +29,73 @@ from turnlog.services.projector import folding
 from turnlog.services.projector.rebuild import rebuild
 from turnlog.services.runtime.telemetry import tracing
 
-nats_url, database_url, tenant, number = sys.argv[1:]
+nats_url, database_url, tenant = sys.argv[1:]
 folding.PAST = 7
-left = int(number)
 
-def kill(*_):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+async def main(number):
+    left = number
 
-async def main():
+    def kill(*_):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     store = open_store(database_url)
     for moment in ("before_cursor_execute", "commit"):
         event.listen(store.engine.sync_engine, moment, kill)
     async with opened(nats_url, Terms()) as nats:
         fold = folding.Folding(nats.log, store, tracing("p", None), tenant)
         await rebuild(fold, lambda position, goal: None)
-    print(int(number) - left)
     await store.close()
+    return number - left
 
-asyncio.run(main())
+for line in sys.stdin:
+    asked, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(tell, str(asyncio.run(main(int(line)))).encode())
+        os._exit(0)
+    os.close(tell)
+    status = os.waitpid(child, 0)[1]
+    print("rebuilt", os.waitstatus_to_exitcode(status), os.read(asked, 20).decode(), flush=True)
+    os.close(asked)
 """
 
 
-async def rebuilding(*arguments: str) -> tuple[int, str]:
-    """Rebuild in another process; gives its exit code and how often it asked the database.
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """A process that rebuilds in children of its own, so that what it needs is imported once."""
 
-    The alarms of sessions that other tests left on this log come before the number.
-    """
+    process: asyncio.subprocess.Process
+
+    async def rebuilding(self, number: int) -> tuple[int, str]:
+        """Rebuild, but be killed at that question to the database; an exit code, and all questions.
+
+        The alarms of sessions that other tests left on this log come before the answer.
+        """
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{number}\n".encode())
+        async for line in self.process.stdout:
+            if line.startswith(b"rebuilt "):
+                code, _, asked = line.decode().removeprefix("rebuilt ").strip().partition(" ")
+                return int(code), asked
+        raise AssertionError("it has ended")
+
+
+@asynccontextmanager
+async def killed(*arguments: str) -> AsyncGenerator[Killed]:
+    """Start such a process."""
+    pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _KILLED, *arguments, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", _KILLED, *arguments, stdin=pipe, stdout=pipe
     )
-    said, _ = await process.communicate()
-    assert process.returncode is not None
-    lines = said.decode().splitlines()
-    return process.returncode, lines[-1] if lines else ""
+    try:
+        yield Killed(process)
+    finally:
+        await process.communicate(b"")  # nothing more is asked
+    assert process.returncode == 0
 
 
 @pytest.mark.promise("P11")
@@ -76,11 +110,11 @@ async def test_rebuild_killed_at_ten_points_leaves_the_live_rows_and_can_be_repe
             await story.tell(submitted(turn, f"turn {turn}"), completed(turn, "reply"))
         running = Running(nats.log, store)
         before = await running.rebuilt()
-        here = (nats_url, database_url, fresh_tenant)
-        code, asked = await rebuilding(*here, "1000000")
-        assert code == 0
-        for point in range(1, POINTS + 1):
-            code, _ = await rebuilding(*here, str(int(asked) * point // (POINTS + 1)))
-            assert code == -signal.SIGKILL
-            assert await running.rows() == before
+        async with killed(nats_url, database_url, fresh_tenant) as process:
+            code, asked = await process.rebuilding(1_000_000)
+            assert code == 0
+            for point in range(1, POINTS + 1):
+                code, _ = await process.rebuilding(int(asked) * point // (POINTS + 1))
+                assert code == -signal.SIGKILL
+                assert await running.rows() == before
         assert await running.rebuilt() == before
