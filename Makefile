@@ -33,12 +33,10 @@ $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
 run: install ## start everything and play the demo (ARGS=--exit ends after the show)
 	$(BIN)/turnlog demo $(ARGS)
 
-# One pytest process more than there are processors, since many tests wait for a process or a turn;
-# each has servers of its own, so their number is bounded where processors are many.
+# Each pytest process has servers of its own, so their number is bounded where cores are many.
 # --dist loadfile: the tests of one file share what the file starts.
-WORKERS = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
 test: install ## run the whole suite (ARGS=tests/events for a part of it)
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 simulate: install ## the protocol under simulated time, seed by seed (SEEDS=10000)
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)

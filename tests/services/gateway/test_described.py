@@ -40,7 +40,7 @@ CHECKS: Final = [
     response_schema_conformance,
 ]
 CALM: Final = settings(
-    max_examples=500 if os.environ.get("FAULTS") == "all" else 15,
+    max_examples=500 if os.environ.get("FAULTS") == "all" else 5,
     derandomize=True,
     database=None,
     deadline=None,
