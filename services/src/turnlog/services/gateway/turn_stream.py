@@ -36,8 +36,10 @@ from turnlog.services.gateway.turn_joining import (
 )
 from turnlog.services.runtime.sessions import Done
 
+LOOKS: Final = 10
+"""How often replicas of TOKENS that lag are asked; a cursor that none of them refutes is believed."""
 LOOK_AGAIN: Final = 0.1
-"""Seconds until a replica of TOKENS that lags is asked once more."""
+"""Seconds from one look to the next."""
 
 
 async def turn_stream(
@@ -94,7 +96,7 @@ async def _refuse_invented(
     if at.attempt < record.attempt or at.offset <= len(record.partial):
         return
     newest = await tokens.latest(state.tenant, state.session, at.turn)
-    while True:
+    for _ in range(LOOKS):
         held = await tokens.recorded(state.tenant, state.session, at.turn)
         if not ahead(at, (stamped.event for stamped in held)):
             return
