@@ -37,7 +37,7 @@ from turnlog.services.gateway.turn_joining import (
 from turnlog.services.runtime.sessions import Done
 
 LOOKS: Final = 10
-"""How often replicas of TOKENS that lag are asked; a cursor that none of them refutes is believed."""
+"""How often replicas of TOKENS that lag are asked; a cursor none of them refutes is believed."""
 LOOK_AGAIN: Final = 0.1
 """Seconds from one look to the next."""
 
