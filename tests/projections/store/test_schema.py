@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -42,6 +45,24 @@ async def test_processes_that_start_together_migrate_once(database_url: str) -> 
         assert await connection.run_sync(_differences) == []
     for store in stores:
         await store.close()
+
+
+async def test_a_new_file_that_another_is_just_making_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "rows.db"
+    store = open_store(f"sqlite:///{path}")
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        looking = asyncio.create_task(_looked_at(store))
+        done, _ = await asyncio.wait({looking}, timeout=0.2)
+        assert not done
+        other.execute("ROLLBACK")
+    await looking
+    await store.close()
+
+
+async def _looked_at(store: Store) -> None:
+    async with store.reading() as connection:
+        assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
 
 
 def test_schema_that_is_up_to_date_costs_no_import_of_alembic(

@@ -8,12 +8,14 @@ values, because those are what people said.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import URL, Connection, event, make_url
+import aiosqlite
+from sqlalchemy import URL, AdaptedConnection, Connection, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -24,6 +26,8 @@ _PATIENCE: Final = 30.0
 """Seconds that connecting to Postgres, or a statement there, may take."""
 _LOCKED: Final = 5.0
 """Seconds a writer waits for another one of SQLite; nothing can cut this wait short."""
+_PAUSE: Final = 0.01
+"""Seconds between two tries of what SQLite does not wait for."""
 _REFUSED_STATES: Final = ("22", "23", "54")
 """SQLSTATE classes of Postgres: bad data, broken constraint, beyond a limit."""
 
@@ -93,12 +97,23 @@ def _sqlite(url: URL) -> AsyncEngine:
     return engine
 
 
-def _prepare_sqlite(connection: DBAPIConnection, record: object) -> None:
+def _prepare_sqlite(connection: AdaptedConnection, record: object) -> None:
     del record
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.close()
+    connection.run_async(_prepared)
+
+
+async def _prepared(connection: aiosqlite.Connection) -> None:
+    # Of several that are first at a new file, SQLite lets one change its mode and refuses the
+    # others at once: it waits for a writer's lock, and this is not one.
+    for left in reversed(range(round(_LOCKED / _PAUSE))):
+        try:
+            await connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except aiosqlite.OperationalError:
+            if not left:
+                raise
+            await asyncio.sleep(_PAUSE)
+    await connection.execute("PRAGMA synchronous = FULL")
 
 
 def _unlock_sqlite(connection: DBAPIConnection, record: object, error: object) -> None:
