@@ -24,7 +24,9 @@ from turnlog.projections.blueprint.layer import (
     ResolvedLayer,
     SegmentsLayer,
     SourceLayer,
+    StepLayer,
     TextLayer,
+    ToolsLayer,
     WhenAttribute,
 )
 from turnlog.projections.blueprint.parameters import PARAMETERS
@@ -41,6 +43,7 @@ from turnlog.projections.blueprint.schema import (
 from turnlog.projections.blueprint.segment_checks import segment_remarks
 from turnlog.projections.blueprint.slots import slots_in
 from turnlog.projections.blueprint.strict import Name
+from turnlog.projections.blueprint.tool_checks import tool_remarks
 from turnlog.projections.blueprint.values import expected_of, fits
 
 PROVIDER: Final = "provider"
@@ -67,6 +70,7 @@ def crosschecked(blueprint: Blueprint) -> Remarks:
         _phases(blueprint),
         _paths(blueprint),
         remarks_on_asking(blueprint),
+        tool_remarks(blueprint),
     )
 
 
@@ -128,6 +132,8 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
         case InputLayer(input=name):
             yield from _unknown((*path, "input"), "input", name, blueprint.inputs)
         case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
+            return
+        case ToolsLayer() | StepLayer():
             return
         case _ as never:
             assert_never(never)
@@ -203,17 +209,19 @@ def _histories(blueprint: Blueprint) -> Remarks:
 
 def _profiles(blueprint: Blueprint) -> Remarks:
     for name, profile in blueprint.profiles.items():
-        path = ("profiles", name, "call")
-        if profile.call != BY_PHASE:
-            yield from _unknown(path, "call", profile.call, (*blueprint.calls, BY_PHASE))
-        elif blueprint.phases is None:
+        for word, call in profile.calls.items():
+            path = ("profiles", name, word)
+            known = (*blueprint.calls, BY_PHASE) if word == "call" else tuple(blueprint.calls)
+            yield from _unknown(path, "call", call, known)
+        if profile.call == BY_PHASE and blueprint.phases is None:
+            path = ("profiles", name, "call")
             yield Remark(path, "there are no phases to go by", "name a call, or add `phases`")
 
 
 def _phases(blueprint: Blueprint) -> Remarks:
     spec = blueprint.phases
     for name, call in blueprint.calls.items():
-        if call.tools and spec is None:
+        if "transition_phase" in call.tools and spec is None:
             what = "there are no phases for `transition_phase` to end"
             yield Remark(("calls", name, "tools"), what, "leave it out, or add `phases`")
     if spec is None:

@@ -148,6 +148,22 @@ class SourceLayer(_Layer):
     """The name it is registered by."""
 
 
+class ToolsLayer(_Layer):
+    """What tools there are, told as a text: in full at first, by their names from then on."""
+
+    tools: Literal["all"]
+    """Which ones."""
+    full: Literal["first_turn", "always"] = "first_turn"
+    """When they are told in full; otherwise they are only named."""
+
+
+class StepLayer(_Layer):
+    """What the plan says of the step that is taken, or what the turn's tools gave so far."""
+
+    step: Literal["goal", "results"]
+    """Which of the two."""
+
+
 Layer = Annotated[
     Annotated[SegmentsLayer, Tag("(segments)")]
     | Annotated[FileLayer, Tag("(file)")]
@@ -157,15 +173,18 @@ Layer = Annotated[
     | Annotated[FieldsLayer, Tag("(fields)")]
     | Annotated[ChoicesLayer, Tag("(each)")]
     | Annotated[ResolvedLayer, Tag("(resolved)")]
-    | Annotated[SourceLayer, Tag("(source)")],
+    | Annotated[SourceLayer, Tag("(source)")]
+    | Annotated[ToolsLayer, Tag("(tools)")]
+    | Annotated[StepLayer, Tag("(step)")],
     Discriminator(
         form_by(
-            "segments", "file", "text", "attribute", "input", "fields", "each", "resolved", "source"
+            *("segments", "file", "text", "attribute", "input", "fields", "each", "resolved"),
+            *("source", "tools", "step"),
         ),
         custom_error_type="layer_source",
         custom_error_message=(
             "a layer needs one of: `segments`, `file`, `text`, `attribute`, `input`, `fields`, "
-            "`each`, `resolved`, `source`"
+            "`each`, `resolved`, `source`, `tools`, `step`"
         ),
     ),
 ]

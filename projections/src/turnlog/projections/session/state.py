@@ -17,8 +17,9 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import Head
 from turnlog.events.prompt import PromptFile
 from turnlog.events.session import BlueprintRef, Origin
+from turnlog.events.tool import ToolsSnapshotted
 
-FOLD_VERSION: Final = 6
+FOLD_VERSION: Final = 7
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
 MOST_RECENT: Final = 512
 """Turns kept one by one at the most, and shown by any view but one of the whole history."""
@@ -138,6 +139,32 @@ class Reference:
     """When it was recorded, RFC 3339."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step of a turn's plan."""
+
+    goal: Said
+    tools: tuple[str, ...]
+    """The tools it may take; any that is offered, where none is named."""
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A tool that the open turn asked for."""
+
+    call: str
+    """The call whose answer asked for it."""
+    id: str
+    tool: str
+    asked: int
+    """Where the event lies in the stream that holds its arguments."""
+    started: int = 0
+    """The attempt that began it last; 0 before the first."""
+    returned: bool = False
+    said: Said | None = None
+    """Where what prompts say of it stands."""
+
+
 @dataclass(frozen=True)
 class OpenTurn:
     """The turn that is being answered."""
@@ -162,6 +189,16 @@ class OpenTurn:
     """Where the manifest of its latest call stands; digest is that of the request."""
     resolved: Resolved | None = None
     """What a resolver said of it, once one has been asked."""
+    answered: int = 0
+    """Calls up to the latest that was answered and that the turn went on from."""
+    begun: int = 0
+    """The attempt that answered that call; the ones behind it try the next."""
+    plan: tuple[PlannedStep, ...] | None = None
+    """What it is to be done in; none before there is a plan."""
+    acted: int = 0
+    """Steps of it whose tactic is known."""
+    tools: tuple[ToolUse, ...] = ()
+    """Those it asked for so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +260,8 @@ class SessionState:
         default_factory=dict[str, dict[str, PromptFile]]
     )
     """Provider to layer to file, once they are pinned."""
+    tools: dict[str, ToolsSnapshotted] = field(default_factory=dict[str, ToolsSnapshotted])
+    """Profile to tools, once they are pinned."""
     turns: tuple[TurnRef, ...] = ()
     """Recent settled turns, oldest first."""
     earlier: tuple[Run, ...] = ()
