@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.agents.workshop import TURN, Shop, Workshop, planning, taking
-from tests.parts.house import TENANT
+from tests.parts.house import BY, TENANT
 from turnlog.events.call import AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import Plain
 from turnlog.events.tokens import Token
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import TurnCompleted, TurnFailed
+from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import CancelTurn
 from turnlog.services.worker.model.failures import ModelFailure
+
+EIGHT = tuple((f"Step {n}.", ()) for n in range(8))
 
 
 async def test_a_turn_plans_takes_each_step_and_says_what_came_of_it() -> None:
@@ -52,12 +53,7 @@ async def test_each_call_sees_what_is_its_own() -> None:
     assert shop.said(1) == ["Find a hammer.", "Get me a hammer."]
     assert shop.said(2) == [f"Pay for it.\n\n{looked}", "Get me a hammer."]
     assert shop.said(3) == [f"Plan first.\n\n{looked}\n{paid}", "Get me a hammer."]
-    offered = [[tool["function"]["name"] for tool in asked.tools] for asked in asked_of(shop)]
-    assert offered == [[], ["shop_look"], ["shop_pay"], []]
-
-
-def asked_of(shop: Workshop) -> list[object]:
-    return [*shop.house.model.requests]
+    assert shop.offered() == [[], ["shop_look"], ["shop_pay"], []]
 
 
 async def test_only_the_reply_is_shown_to_whoever_watches() -> None:
@@ -115,17 +111,7 @@ async def test_a_tool_that_was_not_offered_is_refused_and_the_model_is_told() ->
 
 async def test_requests_of_one_id_are_told_apart() -> None:
     shop = await Workshop().opened()
-    wanted = taking(("shop_look", '{"what": "a"}'), ("shop_look", '{"what": "b"}'))
-    end = wanted[-1]
-    twins = [
-        type(end)(
-            "tool_calls",
-            tuple(type(c)("t", c.name, c.arguments) for c in end.tool_calls),
-            end.usage,
-            end.model,
-            None,
-        )
-    ]  # type: ignore[union-attr, call-arg] # noqa: E501
+    twins = taking(("shop_look", '{"what": "a"}'), ("shop_look", '{"what": "b"}'), named="t")
     await shop.turn(planning(("Look.", [])), twins, ["Both."])
     assert [each.id for each in shop.events(ToolCalled)] == ["t", "t#2"]
     assert [given["what"] for _, given in shop.shop.asked] == ["a", "b"]
@@ -159,47 +145,26 @@ async def test_a_failed_call_is_tried_again_without_repeating_those_before_it() 
 
 async def test_claims_are_counted_for_each_call() -> None:
     shop = await Workshop().opened()
-    steps = [(f"Step {n}.", []) for n in range(8)]
-    shop.kind = shop.kind.model_copy()
-    await shop.turn(planning(*steps), *(taking() for _ in steps), ["Done."])
+    await shop.turn(planning(*EIGHT), *(taking() for _ in EIGHT), ["Done."])
     assert shop.events(TurnFailed) == []
-    assert len(shop.events(AttemptStarted)) == 10
+    assert len(shop.events(AttemptStarted)) == Policies().max_claims
 
 
-async def test_a_turn_cancelled_before_its_tools_ran_lets_them_come_back_all_the_same() -> None:
+async def test_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_same() -> None:
     shop = await Workshop().opened()
-    cancelled = [False]
-
-    async def cancel() -> None:
-        await shop.house.sessions.act(TENANT, "s", CancelTurn(1), shop_by())
-        cancelled[0] = True
-
-    class Hesitant(Shop):
-        async def ask(self, *given: object) -> object:  # type: ignore[override]
-            await cancel()
-            return await super().ask(*given)  # type: ignore[arg-type]
-
-    shop.house.servers = Hesitant()
+    shop.shop.meanwhile = lambda: shop.house.sessions.act(TENANT, "s", CancelTurn(1), BY)
     shop.house.model.scripts = [
         planning(("Pay.", [])),
         taking(("shop_pay", "{}"), ("shop_look", "{}")),
-        ["never"],
     ]
     await shop.house.answer(await shop.house.submit("Pay!"))
-    assert cancelled == [True]
     assert [each.outcome for each in shop.events(ToolReturned)] == ["lost", "refused"]
+    assert len(shop.shop.asked) == 1
 
 
-def shop_by() -> object:
-    from tests.parts.house import BY  # noqa: PLC0415
-
-    return BY
-
-
-@pytest.mark.parametrize("stage", ["plan", "tactic", "synthesise"])
-async def test_every_call_of_a_turn_can_be_had_again(stage: str) -> None:
-    # By reference, by assembly and by the verifier: what a House holds is proven as the test ends
+async def test_every_call_of_a_turn_can_be_had_again() -> None:
+    # By reference, by assembly and by the verifier: what a house holds is proven as the test ends
     shop = await Workshop().opened()
     await shop.turn(*TURN)
     await shop.turn(*TURN, text="And a saw.")
-    assert stage in {each.manifest.kind for each in shop.events(ContextAssembled)}
+    assert len(shop.events(ContextAssembled)) == 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,11 @@ def agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
     )
 
 
+async def nothing() -> None:
+    """Let nothing happen but what happens anyway."""
+    await asyncio.sleep(0)
+
+
 @dataclass
 class Shop:
     """A server with a tool that may be run again and one that may not."""
@@ -80,6 +85,8 @@ class Shop:
         default_factory=list[tuple[str, Mapping[str, JsonValue]]]
     )
     gives: str = "3 in stock"
+    meanwhile: Callable[[], Awaitable[object]] = nothing
+    """What happens while a tool is run."""
 
     async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
         """See `ToolServers.offers`."""
@@ -96,7 +103,7 @@ class Shop:
         """See `ToolServers.ask`."""
         del server, spec
         self.asked.append((tool, arguments))
-        await asyncio.sleep(0)
+        await self.meanwhile()
         return Answered(self.gives)
 
     async def close(self) -> None:
@@ -108,11 +115,11 @@ def planning(*steps: tuple[str, Sequence[str]]) -> list[Line]:
     return [json.dumps({"steps": [{"goal": goal, "tools": [*tools]} for goal, tools in steps]})]
 
 
-def taking(*wanted: tuple[str, str], text: str = "") -> list[Line]:
+def taking(*wanted: tuple[str, str], named: str = "t{}") -> list[Line]:
     """Let the model ask for tools, each by its name and its arguments."""
-    calls = tuple(ToolCall(f"t{n}", tool, given) for n, (tool, given) in enumerate(wanted, 1))
-    end = Finished("tool_calls", calls, USAGE, "puppet/one", None)
-    return [text, end] if text else [end]
+    numbered = enumerate(wanted, 1)
+    calls = tuple(ToolCall(named.format(n), tool, given) for n, (tool, given) in numbered)
+    return [Finished("tool_calls", calls, USAGE, "puppet/one", None)]
 
 
 TURN: tuple[list[Line], ...] = (
@@ -158,6 +165,11 @@ class Workshop:
     def said(self, number: int) -> list[str]:
         """Give what a request said, message by message, counted from 0."""
         return [str(each["content"]) for each in self.house.model.requests[number].messages]
+
+    def offered(self) -> list[list[str]]:
+        """Name the tools that each request offered."""
+        asked: list[Any] = [request.tools for request in self.house.model.requests]
+        return [[tool["function"]["name"] for tool in tools] for tools in asked]
 
     def events(self, kind: type) -> list[Any]:
         """Give all events of a kind."""
