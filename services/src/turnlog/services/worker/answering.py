@@ -188,9 +188,9 @@ class Answering:
                 except Superseded:
                     return await self._overtaken(delivery, attempt)
             recorded = await self.endings.record(delivery, speaking, end, by)
-            if not isinstance(recorded, Again) or recorded.state.open is None:
+            if not isinstance(recorded, Again):
                 return recorded
-            state, opened, seconds = recorded.state, recorded.state.open, recorded.seconds
+            state, opened, seconds = recorded.state, recorded.opened, recorded.seconds
 
     async def _say(self, speaking: Speaking, state: SessionState, seconds: float, by: By) -> End:
         """Wait, prepare the call and make it; what can go wrong with it is its end."""

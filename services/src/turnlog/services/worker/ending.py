@@ -26,7 +26,7 @@ from turnlog.projections.session.commands import (
     Spent,
     Withheld,
 )
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.tools.planning import Unplanned
 from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.runtime.resolver import ResolverFailure
@@ -57,6 +57,7 @@ class Again:
     """The next attempt, of the same call or of the one that follows, after so many seconds."""
 
     state: SessionState
+    opened: OpenTurn
     seconds: float
 
 
@@ -268,7 +269,7 @@ def _following(state: SessionState, attempt: Attempt, seconds: float) -> Verdict
     """Go on with the next attempt, if it is ours."""
     opened = state.open
     if opened and (opened.turn, opened.attempt) == (attempt.turn, attempt.attempt + 1):
-        return Again(state, seconds)
+        return Again(state, opened, seconds)
     return verdict_for(state, attempt)
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
@@ -78,7 +78,8 @@ class McpServers:
         link = self._links.get(key)
         if link is None or link.holding.done():
             link = self._links[key] = _linked(spec)
-        await asyncio.wait({link.client, link.holding}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {link.client, link.holding}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if link.client.done():
             return link.client.result()
         self._links.pop(key, None)
