@@ -17,6 +17,7 @@ from turnlog.projections.blueprint.schema import Blueprint, reach
 from turnlog.projections.blueprint.tools import ServerSpec
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.tools.offers import Offer
+from turnlog.projections.window.material import Material
 from turnlog.services.worker.delivery import Settled
 from turnlog.services.worker.model.exchange import Finished, ToolCall, Usage
 from turnlog.services.worker.tools.exchange import Answered
@@ -145,7 +146,8 @@ class Workshop:
     async def opened(self) -> Workshop:
         """Open the session."""
         ref = await self.house.blueprints.pin(TENANT, self.kind)
-        command = OpenSession(ref, self.kind.default_profile, reach(self.kind))
+        graph = Material(self.kind).phases
+        command = OpenSession(ref, self.kind.default_profile, reach(self.kind), phases=graph)
         await self.house.sessions.act(TENANT, "s", command, BY)
         return self
 

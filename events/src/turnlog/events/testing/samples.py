@@ -154,6 +154,14 @@ def _of_phase() -> dict[str, KnownEvent]:
         "phase-entered": PhaseEntered(
             phase="debrief", before="talk", signal="max_reached", forced=True, turn=8
         ),
+        "phase-entered-apart": PhaseEntered(
+            phase="focus",
+            before="ideate",
+            signal="asked",
+            carried=TEXT,
+            shared=("ideate", "focus"),
+            hidden=("operate",),
+        ),
         "turn-completed-exchange": TurnCompleted(
             turn=8,
             call="8.1",

@@ -16,6 +16,7 @@ from turnlog.projections.blueprint.budget_checks import budget_remarks
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
+    CarryLayer,
     ChoicesLayer,
     FieldsLayer,
     FileLayer,
@@ -133,7 +134,7 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
             yield from _unknown((*path, "input"), "input", name, blueprint.inputs)
         case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
             return
-        case ToolsLayer() | StepLayer():
+        case ToolsLayer() | StepLayer() | CarryLayer():
             return
         case _ as never:
             assert_never(never)
@@ -226,8 +227,12 @@ def _phases(blueprint: Blueprint) -> Remarks:
             yield Remark(("calls", name, "tools"), what, "leave it out, or add `phases`")
     if spec is None:
         return
-    if blueprint.cartridge is None:
+    if spec.from_ and blueprint.cartridge is None:
         yield Remark(("phases", "from"), "there is no cartridge", "add `cartridge`")
+    for name, seen in spec.can_see.items() if spec.order else ():
+        yield from _unknown(("phases", "can_see", name), "phase", name, spec.order)
+        for place, each in enumerate(seen):
+            yield from _unknown(("phases", "can_see", name, place), "phase", each, spec.order)
     for kind, made in spec.calls.items():
         yield from _unknown(("phases", "calls", kind), "call", made, blueprint.calls)
 

@@ -164,6 +164,13 @@ class StepLayer(_Layer):
     """Which of the two."""
 
 
+class CarryLayer(_Layer):
+    """What was told of the phase before, when the session moved on from it."""
+
+    carry: Literal["phase"]
+    """It stands for as long as the session is in the phase it was carried to."""
+
+
 Layer = Annotated[
     Annotated[SegmentsLayer, Tag("(segments)")]
     | Annotated[FileLayer, Tag("(file)")]
@@ -175,16 +182,17 @@ Layer = Annotated[
     | Annotated[ResolvedLayer, Tag("(resolved)")]
     | Annotated[SourceLayer, Tag("(source)")]
     | Annotated[ToolsLayer, Tag("(tools)")]
-    | Annotated[StepLayer, Tag("(step)")],
+    | Annotated[StepLayer, Tag("(step)")]
+    | Annotated[CarryLayer, Tag("(carry)")],
     Discriminator(
         form_by(
             *("segments", "file", "text", "attribute", "input", "fields", "each", "resolved"),
-            *("source", "tools", "step"),
+            *("source", "tools", "step", "carry"),
         ),
         custom_error_type="layer_source",
         custom_error_message=(
             "a layer needs one of: `segments`, `file`, `text`, `attribute`, `input`, `fields`, "
-            "`each`, `resolved`, `source`, `tools`, `step`"
+            "`each`, `resolved`, `source`, `tools`, `step`, `carry`"
         ),
     ),
 ]

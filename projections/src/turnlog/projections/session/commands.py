@@ -90,6 +90,15 @@ class SendSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class EnterPhase:
+    """Move to a phase by name, and tell it something of the one left."""
+
+    phase: str
+    phases: PhaseGraph
+    carry: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CancelTurn:
     """Give up an open or waiting turn; without a number, the open one."""
 
@@ -258,6 +267,7 @@ Command = (
     | SubmitTurn
     | RecordChoice
     | SendSignal
+    | EnterPhase
     | CancelTurn
     | CloseSession
     | MoveBlueprint

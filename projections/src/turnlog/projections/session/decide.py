@@ -13,6 +13,7 @@ from typing import assert_never
 from turnlog.events.errors import Refused
 from turnlog.projections.session import (
     answering,
+    apart,
     calling,
     forking,
     moving,
@@ -29,6 +30,7 @@ from turnlog.projections.session.commands import (
     Command,
     CompleteTurn,
     EndAttempt,
+    EnterPhase,
     ExcludeTurn,
     FallBack,
     FixContext,
@@ -68,6 +70,8 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return phasing.choose(state, command)
         case SendSignal():
             return phasing.signal(state, command)
+        case EnterPhase():
+            return apart.enter(state, command)
         case CancelTurn():
             return calling.cancel(state, command)
         case CloseSession():

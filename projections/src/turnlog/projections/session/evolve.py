@@ -147,8 +147,10 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return _released(state, recorded, turn)
         case ChoiceRecorded(phase=phase, choice=choice, label=label):
             return replace(state, choices=(*state.choices, ChoiceMade(phase, choice, label)))
-        case PhaseEntered(phase=phase):
-            return replace(state, phase=phase, exchanges=0)
+        case PhaseEntered(phase=phase, carried=carried):
+            been = tuple(dict.fromkeys((*state.visited, phase)))
+            told = said(recorded, "carried", carried)
+            return replace(state, phase=phase, exchanges=0, visited=been, carried=told)
         case TurnResolved() as event:
             return _resolved(state, recorded, event)
         case ReferenceUpdated() as event:
@@ -225,7 +227,7 @@ def _settled(
         completed=state.completed + done,
         exchanges=state.exchanges + done,
     )
-    return kept(counted, TurnRef(turn, status, text, reply))
+    return kept(counted, TurnRef(turn, status, text, reply, phase=state.phase))
 
 
 def _claimed(state: SessionState, event: AttemptStarted) -> SessionState:

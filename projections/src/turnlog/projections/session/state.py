@@ -18,6 +18,8 @@ from turnlog.events.envelope import Head
 from turnlog.events.prompt import PromptFile
 from turnlog.events.session import BlueprintRef, Origin
 from turnlog.events.tool import ToolsSnapshotted
+from turnlog.projections.session.places import Brought as Brought  # noqa: PLC0414 re-exported
+from turnlog.projections.session.places import Said as Said  # noqa: PLC0414 re-exported
 
 FOLD_VERSION: Final = 7
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
@@ -31,38 +33,6 @@ REMEMBERED_COMMANDS: Final = 64
 Settled = Literal["completed", "failed", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Where a text stands in the log, and what can be said of it without reading it."""
-
-    sequence: int
-    """The event's sequence."""
-    place: int
-    """Where that event lies in the stream."""
-    field: str
-    """The event's field that holds the text."""
-    digest: Digest
-    """Digest of the text."""
-    characters: int
-    """Length in code points."""
-    at: str
-    """When it was recorded, RFC 3339."""
-
-    def __hash__(self) -> int:
-        # A window looks up hundreds of these, and few share a place: an event says one thing mostly
-        return self.place
-
-
-@dataclass(frozen=True, slots=True)
-class Brought:
-    """Where the inputs of a turn stand in the log."""
-
-    sequence: int
-    """The event's sequence."""
-    place: int
-    """Where that event lies in the stream."""
-
-
 @dataclass(frozen=True)
 class TurnRef:
     """A settled turn."""
@@ -74,6 +44,8 @@ class TurnRef:
     """What stands for the reply in a window: the reply, or the replacement of a redacted one."""
     excluded: bool = False
     redacted: bool = False
+    phase: str | None = None
+    """The phase the session was in."""
 
     @property
     def characters(self) -> int:
@@ -93,6 +65,7 @@ class Run:
     status: Settled
     excluded: bool
     redacted: bool
+    phase: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +224,10 @@ class SessionState:
     """Where it stands in its state machine, if it has one."""
     exchanges: int = 0
     """Turns completed in this phase."""
+    visited: tuple[str, ...] = ()
+    """The phases it has been in, each once, in the order of their first time."""
+    carried: Said | None = None
+    """What was told of the phase before, when it came to this one."""
     choices: tuple[ChoiceMade, ...] = ()
     """Those made so far."""
     note: Note | None = None

@@ -13,7 +13,7 @@ from typing import Final, Literal, assert_never
 from turnlog.events.manifest import Manifest, Part, Prefix
 from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
 from turnlog.projections.blueprint.form import JOINED, Form
-from turnlog.projections.blueprint.layer import StepLayer, ToolsLayer
+from turnlog.projections.blueprint.layer import CarryLayer, StepLayer, ToolsLayer
 from turnlog.projections.blueprint.schema import (
     Blueprint,
     History,
@@ -38,6 +38,7 @@ from turnlog.projections.window.request import Request
 from turnlog.projections.window.segments import omissions, wanted
 from turnlog.projections.window.stepping import told_of, tools_text
 from turnlog.projections.window.tools import offered_tools, pinned_tools
+from turnlog.projections.window.visibility import sight
 
 _UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
 """Who counts where nothing is ever cut."""
@@ -61,11 +62,14 @@ def needs(material: Material, state: SessionState, call: Call) -> Needs:
     ]
     recalls = [_recall(material, state, call, view) for view in views]
     told = list(zip(views, recalls, strict=True))
-    said = [said for view, recall in told for said in said_in(chosen(view, state, recall)[0])]
+    seen = sight(material, state)
+    said = [said for view, recall in told for said in said_in(chosen(view, state, seen, recall)[0])]
     return Needs(
         blobs=_blobs(material, state, call),
         said=(*said, *_asked(state), *_under_way(blueprint, state, call)),
-        older=any(reaches_further(view, state, budget, recall, tokens) for view, recall in told),
+        older=any(
+            reaches_further(view, state, seen, budget, recall, tokens) for view, recall in told
+        ),
         earlier=state.called.get(call.kind),
     )
 
@@ -93,6 +97,8 @@ def _under_way(blueprint: Blueprint, state: SessionState, call: Call) -> Iterato
     for layer in listed:
         if isinstance(layer, StepLayer):
             yield from told_of(layer, state)
+        elif isinstance(layer, CarryLayer) and state.carried:
+            yield state.carried
 
 
 def _blobs(material: Material, state: SessionState, call: Call) -> tuple[str, ...]:
@@ -178,5 +184,6 @@ def _form(blueprint: Blueprint, name: str | None) -> Form:
 def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
     material, state = sources.material, sources.state
     view = material.blueprint.history[name]
-    refs, left_out = chosen(view, state, _recall(material, state, sources.call, view))
+    recall = _recall(material, state, sources.call, view)
+    refs, left_out = chosen(view, state, sight(material, state), recall)
     return HistorySlot(name, tuple(exchanges_of(refs, sources.texts.said, counting)), left_out)

@@ -11,6 +11,7 @@ from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, FromReso
 from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
+    CarryLayer,
     ChoicesLayer,
     FieldsLayer,
     FileLayer,
@@ -32,6 +33,7 @@ from turnlog.projections.window.pieces import Block, Piece, stood
 from turnlog.projections.window.resolved import resolved_text
 from turnlog.projections.window.segments import segment_pieces
 from turnlog.projections.window.stepping import told_of, tools_text
+from turnlog.projections.window.visibility import sight
 
 INPUT: Final = "input"
 """The built-in layer: the text of the turn."""
@@ -118,8 +120,16 @@ def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, 
             spelled = [(label, listed(material.at(p, state))) for label, p in fields.items()]
             lines = [f"{label}: {value}" for label, value in spelled if value]
             return _written("\n".join(filter(None, (heading, *lines))), tuple(fields.values()))
+        case CarryLayer():
+            carried = state.carried
+            if carried is None:
+                return None, ""
+            told = _fetched(sources.texts.said, carried, name)
+            return FromEvent(sequence=carried.sequence, field=carried.field), told
         case ChoicesLayer(heading=heading):
-            labels = [made.label for made in state.choices if made.label]
+            seen = sight(material, state)
+            made = (each for each in state.choices if seen.holds(each.phase))
+            labels = [each.label for each in made if each.label]
             text = "\n".join(filter(None, (heading, *labels))) if labels else ""
             return _written(text, ("session.choices",))
         case ResolvedLayer():

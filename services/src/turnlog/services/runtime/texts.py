@@ -134,7 +134,7 @@ class TextReader:
         for recorded in events:
             if isinstance(recorded.event, ContextAssembled):
                 self._called(recorded, recorded.event)
-            for name in ("text", "replacement", "results", "answer", "goal"):
+            for name in ("text", "replacement", "results", "answer", "goal", "carried"):
                 content = getattr(recorded.event, name, None)
                 if isinstance(content, Plain):
                     key = (recorded.tenant, recorded.stream_sequence, name)
