@@ -94,6 +94,7 @@ def prompts(shop: Workshop) -> list[tuple[str, str]]:
     """Give the phase of each request, and everything the request said."""
     phases = [of for recorded in shop.house.events() if (of := _phase_of(recorded.event))]
     made: list[tuple[str, str]] = []
+    current = ""
     requests = iter(shop.house.model.requests)
     for phase in phases:
         if phase.startswith("phase "):
@@ -142,9 +143,8 @@ async def test_what_may_be_seen_is_seen() -> None:
 
 async def test_what_was_shared_and_what_was_not_is_on_the_record() -> None:
     shop = await walked([("focus", True, 0), ("operate", False, 0), ("ideate", False, 0)])
-    told = [
-        (each.phase, each.before, each.shared, each.hidden) for each in shop.events(PhaseEntered)
-    ]
+    entered = shop.events(PhaseEntered)
+    told = [(each.phase, each.before, each.shared, each.hidden) for each in entered]
     assert told == [
         ("ideate", None, ("ideate",), ()),
         ("focus", "ideate", ("focus", "ideate"), ()),
