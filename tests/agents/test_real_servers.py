@@ -92,6 +92,18 @@ async def test_what_a_server_calls_an_error_is_told_to_the_model(shop: Shop) -> 
     assert "Nowhere/Land" in returned.text.text
 
 
+async def test_whoever_watches_sees_the_reply_and_nothing_of_how_it_was_come_by(
+    shop: Shop,
+) -> None:
+    session = await shop.up.service.open("clockmaker")
+    shop.provider.will(plan("Look."), look("UTC"), Answer(("It is ", "noon.")))
+    turn = await shop.up.service.submit(session, "What time is it?")
+    async with shop.up.service.watching(session, turn) as answer:
+        heard = await answer.whole()
+    assert [each.name for each in heard] == ["token", "token", "done"]
+    assert "".join(each.json["text"] for each in heard[:2]) == "It is noon."
+
+
 async def test_the_rows_know_every_call_of_a_turn(shop: Shop) -> None:
     session = await shop.ask(plan("Look."), look("UTC"), Answer(("Noon.",)))
     calls = await shop.up.service.calls(session)

@@ -128,6 +128,12 @@ async def _listed(client: Client) -> AsyncGenerator[Offer]:
 def _text(result: CallToolResult) -> str:
     """Give what a result says: its value where it has one, else its texts."""
     if result.structured_content is not None:
-        return canonical(result.structured_content)
+        value = _unwrapped(result.structured_content)
+        return value if isinstance(value, str) else canonical(value)
     blocks = ((getattr(block, "text", None), block.type) for block in result.content)
     return "\n".join(text if isinstance(text, str) else f"({kind})" for text, kind in blocks)
+
+
+def _unwrapped(value: JsonValue) -> JsonValue:
+    """Give what a tool gave where its server put it into an object, since it had to be one."""
+    return value["result"] if isinstance(value, dict) and [*value] == ["result"] else value
