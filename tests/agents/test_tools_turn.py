@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import JsonValue
+
 from tests.agents.workshop import TURN, Shop, Workshop, planning, taking
 from tests.parts.house import BY, TENANT
 from turnlog.events.call import AttemptStarted, CallCompleted, ContextAssembled
@@ -11,6 +13,7 @@ from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import TurnCompleted, TurnFailed
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import CancelTurn
+from turnlog.projections.tools.offers import Offer
 from turnlog.services.worker.model.failures import ModelFailure
 
 EIGHT = tuple((f"Step {n}.", ()) for n in range(8))
@@ -76,6 +79,23 @@ async def test_tools_are_pinned_once_and_only_named_from_the_second_turn_on() ->
     await shop.turn(planning(), ["Two."])
     assert len(shop.events(ToolsSnapshotted)) == 1
     assert shop.said(2)[0] == "Plan first.\n\n- shop_look\n- shop_pay"
+
+
+async def test_naming_twenty_tools_takes_less_than_two_fifths_of_telling_of_them() -> None:
+    argument = {"type": "string", "description": "Which one is meant, by its number."}
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {"which": {**argument}}}
+    about = "Looks into one of the many drawers that there are and says what is in it."
+    drawers = tuple(Offer(f"drawer_{n}", about, schema) for n in range(18))
+    shop = await Workshop(Shop(more=drawers)).opened()
+    await shop.turn(planning(), ["One."])
+    await shop.turn(planning(), ["Two."])
+    full, named = (tools_told(each) for each in shop.events(ContextAssembled)[::2])
+    assert named < 0.4 * full
+
+
+def tools_told(call: ContextAssembled) -> int:
+    """Give the tokens by which a prompt tells of tools."""
+    return sum(part.tokens for part in call.manifest.parts if part.component == "tools_context")
 
 
 async def test_a_plan_that_cannot_be_read_is_asked_for_again() -> None:

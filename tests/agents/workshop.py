@@ -86,6 +86,8 @@ class Shop:
         default_factory=list[tuple[str, Mapping[str, JsonValue]]]
     )
     gives: str = "3 in stock"
+    more: tuple[Offer, ...] = ()
+    """What it offers beside the two."""
     meanwhile: Callable[[], Awaitable[object]] = nothing
     """What happens while a tool is run."""
 
@@ -96,7 +98,8 @@ class Shop:
             "type": "object",
             "properties": {"what": {"type": "string"}},
         }
-        return (Offer("look", "Looks for a thing.", schema), Offer("pay", "Pays for it.", schema))
+        look, pay = (("look", "Looks for a thing."), ("pay", "Pays for it."))
+        return (Offer(*look, schema), Offer(*pay, schema), *self.more)
 
     async def ask(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
