@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MOST_PAGES: Final = 50
 """Pages of a server's list of tools; one that never ends is not followed."""
+LEAVE: Final = 1.5
+"""Seconds that a server is given to end; its input is closed by then, so it ends without us too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,14 @@ class _Link:
 
     client: asyncio.Future[Client]
     holding: asyncio.Task[None]
+    leaving: asyncio.Event
+    """Set to have it closed: a task that is cancelled has no time to end a program."""
+
+    async def left(self) -> None:
+        """Close the connection."""
+        self.leaving.set()
+        await asyncio.wait({self.holding}, timeout=LEAVE)
+        await stopped(self.holding)
 
 
 @dataclass
@@ -71,7 +81,7 @@ class McpServers:
     async def close(self) -> None:
         """See `ToolServers.close`."""
         links, self._links = self._links, {}
-        await stopped(*(link.holding for link in links.values()))
+        await asyncio.gather(*(link.left() for link in links.values()))
 
     async def _client(self, server: str, spec: ServerSpec) -> Client:
         key = _key(server, spec)
@@ -90,7 +100,7 @@ class McpServers:
         """Let go of a connection that failed; what it failed of is named, never repeated."""
         link = self._links.pop(_key(server, spec), None)
         if link is not None:
-            await stopped(link.holding)
+            await link.left()
         return ServerFailure("tools_failed", f"{server}: {type(error).__name__}")
 
 
@@ -100,14 +110,17 @@ def _key(server: str, spec: ServerSpec) -> str:
 
 def _linked(spec: ServerSpec) -> _Link:
     client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-    return _Link(client, asyncio.create_task(_held_open(spec, client)))
+    leaving = asyncio.Event()
+    return _Link(client, asyncio.create_task(_held_open(spec, client, leaving)), leaving)
 
 
-async def _held_open(spec: ServerSpec, client: asyncio.Future[Client]) -> None:
+async def _held_open(
+    spec: ServerSpec, client: asyncio.Future[Client], leaving: asyncio.Event
+) -> None:
     transports = await aside(_transports)
     async with transports.connected(spec) as connected:
         client.set_result(connected)
-        await asyncio.Event().wait()
+        await leaving.wait()
 
 
 def _transports() -> ModuleType:
