@@ -193,7 +193,8 @@ def shows_only_what_may_be_shown(made: Made) -> None:
     assert shown <= usable
     if made.call.manifest.kind == "debrief":
         # One that began by itself and was answered by a tool alone has nothing to show
-        assert shown == {n for n in usable if made.turns[n].text or made.turns[n].reply != Plain(text="")}
+        nothing = Plain(text="")
+        assert shown == {n for n in usable if made.turns[n].text or made.turns[n].reply != nothing}
     assert FORBIDDEN_HERE not in str(made.request.wire())
 
 
