@@ -66,10 +66,12 @@ async def proving(
 
 
 async def _prove_for_ever(connection: Connection, sessions: Sessions) -> None:
-    while True:
-        await connection.reconnected.wait()
-        connection.reconnected.clear()
-        await prove(sessions, patience=PATIENCE)
+    again = asyncio.Event()
+    with connection.each_reconnect(again.set):
+        while True:
+            await again.wait()
+            again.clear()
+            await prove(sessions, patience=PATIENCE)
 
 
 async def prove(sessions: Sessions, *, patience: float) -> None:
@@ -91,3 +93,9 @@ async def prove(sessions: Sessions, *, patience: float) -> None:
 
 def _another(state: SessionState, detail: str) -> Corrupt:
     return Corrupt(f"log of session {state.session}", f"rolled back or replaced: {detail}; {_FIX}")
+
+
+def follows(recorded: Recorded, state: SessionState) -> bool:
+    """Tell whether an event is the very next one behind a state."""
+    head = state.head
+    return recorded.sequence == head.sequence + 1 and recorded.envelope.prevhash == head.hash
