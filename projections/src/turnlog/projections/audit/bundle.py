@@ -23,6 +23,17 @@ READ_FIRST: Final = "README.md"
 CHECKPOINT: Final = "checkpoint.json"
 
 
+class Unreadable(BaseModel):
+    """An event that could not be decoded; its bytes are in the bundle all the same."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    number: int
+    """Which line of its session it is, from 1."""
+    detail: str
+    """What is wrong with it."""
+
+
 class Bundled(BaseModel):
     """A session in a bundle."""
 
@@ -33,6 +44,8 @@ class Bundled(BaseModel):
     """How many there were."""
     head: Digest
     """Digest of the stored bytes of the last one."""
+    unread: tuple[Unreadable, ...] = ()
+    """Those that could not be decoded."""
 
 
 class BundleList(BaseModel):
