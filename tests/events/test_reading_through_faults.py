@@ -137,6 +137,21 @@ async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
     assert places == [event.stream_sequence for event in events]
 
 
+async def test_a_reader_whose_connection_was_closed_ends_when_it_is_told_to(
+    nats_url: str, fresh_tenant: str
+) -> None:
+    async with opened(nats_url, Terms()) as there:
+        await grow(there.log, fresh_tenant, "s", 1)
+        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+            await anext(bulks)
+            reading = asyncio.ensure_future(anext(bulks))
+            await asyncio.sleep(0)
+            await there.connection.nc.close()
+            reading.cancel()
+            await asyncio.wait((reading,), timeout=5)
+            assert reading.cancelled()
+
+
 async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from turnlog.events.errors import Unavailable
 from turnlog.events.nats.answers import Denied, ask
-from turnlog.events.nats.connection import Absent, Connection, Silent
+from turnlog.events.nats.connection import Absent, Connection, Silent, subscribed
 
 DIRECT: Final = "$JS.API.DIRECT.GET"
 LEADER: Final = "$JS.API.STREAM.MSG.GET"
@@ -127,12 +127,10 @@ async def run(
 
     nc = connection.nc
     try:
-        inbox = await nc.subscribe(nc.new_inbox(), cb=take)
-        try:
+        async with subscribed(nc, nc.new_inbox(), take) as inbox:
             await nc.publish(f"{DIRECT}.{stream}", _json(wanted), inbox.subject)
-            status = await asyncio.wait_for(ended, connection.patience)
-        finally:
-            await inbox.unsubscribe()
+            async with asyncio.timeout(connection.patience):
+                status = await ended
     except (errors.Error, TimeoutError) as error:
         raise Silent("nats", f"no end of a batch of {stream}: {type(error).__name__}") from error
     if status == "503":
