@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Tenant, Url
+from turnlog.services.cli.options import Asked
 
 
 def export(
@@ -34,9 +34,7 @@ def export(
         Path | None,
         typer.Option(metavar="FILE|DIR", help="Where to; a folder for more than one session."),
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
 ) -> None:
     """Take sessions out, as a bundle that a stranger can check, as lines, as a table, as talk.
 
@@ -45,7 +43,6 @@ def export(
     """
     from turnlog.services.cli.exporting import export_bundle, export_files
 
-    asked = Asked(url, data_dir, tenant)
     if bundle is None:
         if checkpoint is not None:
             raise typer.BadParameter("it goes into a bundle", param_hint="--checkpoint")
