@@ -80,7 +80,7 @@ def reaches_further(
         return False
     if view.all:
         return True
-    usable = [ref for ref in state.turns if _rule(ref) is None]
+    usable = [ref for ref in state.turns if ref.characters]
     if recall and (recall.silent or forgotten(recall, usable)):
         return False
     most = MOST_RECENT if view.max_turns is None else view.max_turns
