@@ -6,12 +6,13 @@ Beside each call stands the world as the generator knows it then; nothing is rea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
 from tests.parts.windows import CALL, fetched, opened_by
-from tests.parts.worlds import Shelved, Told, World
+from tests.parts.worlds import Put, Shelved, Told, World
 from turnlog.events import codec
 from turnlog.events.content import digest_of
 from turnlog.events.envelope import Recorded
@@ -134,6 +135,9 @@ class Led:
     world: World = field(default_factory=World)
     library: list[Recorded] = field(default_factory=list[Recorded])
     calls: dict[str, World] = field(default_factory=dict[str, World])
+    waiting: list[Put] = field(default_factory=list[Put])
+    gives: Callable[[Wanted], tuple[Picked, ...]] | None = None
+    """Another library than the one it leads."""
 
     def __post_init__(self) -> None:
         opened = opened_by(self.blueprint, {"persona": self.persona}, name=self.name)
@@ -176,10 +180,11 @@ class Led:
         held = Shelved(ref, tier, text, written=at, switched=at)
         self.knows(shelf={**self.world.shelf, number: held})
 
-    def edit(self, number: int, text: str) -> None:
+    def edit(self, number: int, text: str, variant: str = "a") -> None:
         """Give a segment another text."""
         held = self.world.shelf[number]
-        version = NewVersion(id=number, version=held.version + 1, text=written(text, held.tier))
+        said = written(text, held.tier)
+        version = NewVersion(id=number, version=held.version + 1, variant=variant, text=said)
         at = self.edited(SegmentsEdited(versions=(version,)))
         held = replace(held, text=text, version=held.version + 1, written=at)
         self.knows(shelf={**self.world.shelf, number: held})
@@ -205,11 +210,21 @@ class Led:
 
     def submit(self, text: str, **inputs: JsonValue) -> str:
         """Submit a turn, and fix the prompt of its call; gives the call."""
+        self.ask(text, **inputs)
+        return self.begin()
+
+    def ask(self, text: str, **inputs: JsonValue) -> None:
+        """Put a turn to the session; it waits behind the one that is open."""
         self.session = self.session.later(SubmitTurn(text, POLICIES, self.graph, inputs=inputs))
-        people = inputs.get("people")
+        self.waiting.append(Put(text, inputs, (self.last,)))
+
+    def begin(self) -> str:
+        """Fix the prompt of the turn whose time has come; gives the call."""
+        put = self.waiting.pop(0)
+        people = put.inputs.get("people")
         held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
-        mood, room = inputs.get("mood"), inputs.get("room")
-        self.knows(asked=self.last, text=text, mood=mood, people=held, room=room)
+        mood, room = put.inputs.get("mood"), put.inputs.get("room")
+        self.knows(asked=put.asked, text=put.text, mood=mood, people=held, room=room)
         self.session = self.session.later(claiming())
         return self.fix()
 
@@ -228,6 +243,7 @@ class Led:
         made = assemble(self.material, state, asked, texts)
         attempt = attempt_of(self.session.opened)
         fixing = FixContext(attempt, asked.model, {}, made.manifest)
+        self.knows(fixed=self.last)
         self.calls[attempt.call] = self.world
         self.session = self.session.later(fixing)
         if self.world.note is not None:
@@ -237,21 +253,26 @@ class Led:
     @property
     def inputs(self) -> dict[str, JsonValue]:
         """What the open turn brought along."""
-        event = self.session.events[self.world.asked - 1].event
+        event = self.session.events[self.world.asked[0] - 1].event
         return dict(getattr(event, "inputs", {}))
 
     def given(self, want: Wanted) -> tuple[Picked, ...]:
         """Give what the library has of what a call wants."""
+        if self.gives:
+            return self.gives(want)
         shelf = sorted(self.world.shelf.items())
         return tuple(held.picked(n) for n, held in shelf if held.active and held.meant(want))
 
     def answer(self, reply: str) -> None:
         """Answer the open turn."""
-        turn = self.session.opened.submitted
+        turn = attempt_of(self.session.opened).turn
         self.session = self.session.later(answering(reply))
         settled = [each.sequence for each in self.session.events if _completes(each)]
         told = Told(self.world.text, reply, settled[-1])
         self.knows(turns={**self.world.turns, turn: told})
+        if self.waiting:
+            put = self.waiting[0]
+            self.waiting[0] = replace(put, asked=(*put.asked, self.last))
 
     def mark(self, turn: int) -> None:
         """Exclude a turn, or restore it."""

@@ -14,9 +14,9 @@ from pydantic import JsonValue
 from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import FromSegment, Source
 from turnlog.projections.audit.comparing import Pair
+from turnlog.projections.audit.drawing import drawn_by, in_time, turned, version_at
 from turnlog.projections.audit.entries import Entry
 from turnlog.projections.audit.facing import Compared, Facing, news
-from turnlog.projections.audit.grounds import edition
 from turnlog.projections.audit.reasons import Because, Found, grouped, named
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tombstones import LIMITS
@@ -47,14 +47,25 @@ def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
 
 
 def _edited(mine: Source | None, other: Source | None, face: Facing) -> Iterator[Found]:
-    """A segment says something else: it was edited, or two sessions were given other variants."""
+    """A segment says something else: it was edited, or two sessions are given other variants."""
     if not isinstance(mine, FromSegment) or not isinstance(other, FromSegment):
         return
-    two = face.side.recorded.session != face.opposite.recorded.session
-    if two and mine.variant != other.variant:
-        yield "variant", face.side.known[0]
-    elif mine.version > other.version:
-        yield from named("library", edition(mine, face.side))
+    if mine.version != other.version:
+        if _drawn_otherwise(mine, other, face):
+            yield "variant", face.side.known[0]
+        found = turned(mine.segment, face.side, face.opposite)
+        yield from named("library", (found,) if found else ())
+
+
+def _drawn_otherwise(mine: FromSegment, other: FromSegment, face: Facing) -> bool:
+    """Tell whether two sessions would have been given other variants at the same time."""
+    early, late = in_time(face.side, face.opposite)
+    names = [drawn_by(each) for each in (early, late)]
+    if names[0] == names[1] or not face.side.edits:
+        return names[0] != names[1] and mine.variant != other.variant
+    at = early.manifest.at
+    versions = [version_at(mine.segment, name, at, early) for name in names]
+    return versions[0] != versions[1]
 
 
 def _later(turn: int, face: Facing) -> Iterator[Recorded]:

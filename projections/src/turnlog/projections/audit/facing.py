@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import (
     FromBlob,
     FromBlueprint,
@@ -22,6 +21,7 @@ from turnlog.events.manifest import (
     Part,
 )
 from turnlog.projections.audit.comparing import Pair
+from turnlog.projections.audit.drawing import turned
 from turnlog.projections.audit.entries import Entry
 from turnlog.projections.audit.fates import Fate
 from turnlog.projections.audit.grounds import (
@@ -29,7 +29,6 @@ from turnlog.projections.audit.grounds import (
     meeting,
     pinning,
     resolutions,
-    switches,
     value,
 )
 from turnlog.projections.audit.reasons import Found, told
@@ -180,19 +179,12 @@ def _given(segment: FromSegment, entry: Entry | None, face: Facing) -> Iterator[
         yield from told(face.side.asked.opening)
     elif pinned[0] != pinned[1]:
         yield "attribute", face.side.opened
-    elif found := _switched(segment, face):
+    elif found := turned(segment.segment, face.side, face.opposite):
         yield "library", found
     elif face.side.state.attributes != face.opposite.state.attributes:
         yield "attribute", face.side.opened
     elif face.side.brought.inputs != face.opposite.brought.inputs:
         yield from told(face.side.asked.opening)
-
-
-def _switched(segment: FromSegment, face: Facing) -> Recorded | None:
-    """Give what the library did to a segment last, if that lay between the two calls."""
-    first, last = sorted((face.side.manifest.at, face.opposite.manifest.at))
-    between = (each for each in switches(segment, face.side) if first < each.envelope.time <= last)
-    return next(iter(sorted(between, key=lambda each: -each.sequence)), None)
 
 
 def mentions(given: JsonValue, ref: str | None) -> bool:

@@ -14,9 +14,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.library import (
-    SegmentsActivated,
     SegmentsAdded,
-    SegmentsDeactivated,
     SegmentsEdited,
 )
 from turnlog.events.manifest import (
@@ -101,20 +99,6 @@ def edition(segment: FromSegment, side: Side) -> Iterator[Recorded]:
                     yield edit.recorded
             case _:
                 pass
-
-
-def switches(segment: FromSegment, side: Side) -> Iterator[Recorded]:
-    """Give the events of the library that let calls have a segment, or took it from them."""
-    for edit in side.edits:
-        match edit.event:
-            case SegmentsAdded(segments=added):
-                named = any(new.id == segment.segment for new in added)
-            case SegmentsActivated(segments=ids) | SegmentsDeactivated(segments=ids):
-                named = segment.segment in ids
-            case _:
-                named = False
-        if named:
-            yield edit.recorded
 
 
 def leading(path: str, side: Side) -> Iterator[Recorded]:
