@@ -18,7 +18,8 @@ from turnlog.events.errors import Refused
 from turnlog.services.cli.options import Served
 
 READY_FILE: Final = "ready.json"
-HEALTH_SECONDS: Final = 2.0
+HEALTH_SECONDS: Final = 10.0
+"""A service that is gone refuses at once; one that is only busy is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
