@@ -68,3 +68,13 @@ async def test_answers_come_to_an_inbox_of_ones_own(nats_url: str) -> None:
         assert connection.nc.new_inbox().startswith("_INBOX_gateway.")
         with pytest.raises(Absent):
             await connection.request("nobody.listens")
+
+
+async def test_a_request_that_is_cancelled_as_its_answer_comes_is_cancelled(nats_url: str) -> None:
+    async with connected(nats_url) as connection:
+        asking = asyncio.create_task(connection.request("$JS.API.INFO"))
+        while not (answers := list(connection.nc._resp_map.values())):  # noqa: ASYNC110 -- private
+            await asyncio.sleep(0)
+        answers[0].add_done_callback(lambda _: asking.cancel())
+        await asyncio.wait((asking,))
+        assert asking.cancelled()

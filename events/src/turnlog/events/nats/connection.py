@@ -68,12 +68,18 @@ class Connection:
     ) -> Msg:
         """Ask and wait for one answer; raises `Absent` or `Silent`."""
         named = dict(headers) if headers else None
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
         try:
             return await self.nc.request(subject, payload, timeout=self.patience, headers=named)
         except _UNSENT as error:
             raise Absent("nats", f"{subject}: {type(error).__name__}") from error
         except errors.Error as error:
             raise Silent("nats", f"{subject}: {type(error).__name__}") from error
+        finally:
+            # On Python 3.11 nats-py swallows a cancellation that meets its answer
+            if task and task.cancelling() > cancelled:
+                raise asyncio.CancelledError
 
 
 Heard = Callable[[Msg], Awaitable[None]]
