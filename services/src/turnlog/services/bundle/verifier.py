@@ -74,7 +74,7 @@ class Session:
             event = parsed(stored, f"event {place}")
             stands, names = event.get("sequence"), event.get("prevhash")
             if (event.get("tenant"), event.get("subject")) != (tenant, name):
-                raise Wrong(f"event {stands}: it belongs to session {event.get('subject')}")
+                raise Wrong(f"event {stands}: it belongs to session {event.get('subject')!a}")
             if not isinstance(stands, int) or stands < place:
                 raise Wrong(f"event {stands}: it stands behind event {place - 1}")
             if stands > place:
