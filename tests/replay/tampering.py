@@ -158,6 +158,6 @@ TAMPERINGS = {
     "two logs spliced": Tampering(logs_spliced, TUTOR, 10),
     "events of two sessions exchanged": Tampering(sessions_exchanged, TUTOR, 5),
     "a manifest edited": Tampering(manifest_edited, TUTOR, 6),
-    "everything written anew": Tampering(everything_anew, TUTOR, 6, anew=True),
+    "everything written anew": Tampering(everything_anew, TUTOR, 6, stranger=37, anew=True),
     "the tail cut, and the list with it": Tampering(tail_cut_anew, TUTOR, 37, anew=True),
 }
