@@ -99,17 +99,37 @@ async def test_an_edited_prompt_file_alone_is_worth_a_move(office: Office) -> No
     assert last["messages"][0]["content"].startswith(OTHER)
 
 
-async def test_the_same_key_moves_once(office: Office) -> None:
+async def keyed(office: Office, path: str, **form: object) -> dict[str, Any]:
+    headers = {"Idempotency-Key": f"once{path}"}
+    answer = await office.stand.http.post(f"/v1/sessions{path}", json=form, headers=headers)
+    assert answer.is_success, answer.text
+    return dict(answer.json())
+
+
+@pytest.mark.promise("P4")
+async def test_the_same_key_moves_once_and_is_told_so_whatever_came_since(office: Office) -> None:
     await led(office.house, office.folder, "s", CONVERSATION[:1])
     office.edited(SECOND, persona_md=OTHER)
-    answers = [
-        await office.stand.http.post(
-            "/v1/sessions/s/blueprint", json={}, headers={"Idempotency-Key": "once"}
-        )
-        for _ in range(2)
-    ]
-    assert answers[0].json() == answers[1].json()
+    first = await keyed(office, "/s/blueprint")
+    assert await keyed(office, "/s/blueprint") == first
     assert office.house.names().count("blueprint-moved") == 1
+    office.edited(SECOND.replace("version: 2", "version: 3"))
+    assert (await office.moved("s")).json()["version"] == 3
+    assert await keyed(office, "/s/blueprint") == first
+
+
+@pytest.mark.promise("P4")
+async def test_who_opens_or_forks_again_is_told_what_it_was_though_it_was_moved_since(
+    office: Office,
+) -> None:
+    opened = await keyed(office, "", blueprint="clerk", attributes={"language": "English"})
+    path = f"/{opened['session']}/fork"
+    forked = await keyed(office, path, at=1)
+    office.edited(SECOND, persona_md=OTHER)
+    for session in (opened["session"], forked["session"]):
+        assert (await office.moved(session)).json()["moved"] is True
+    again = await keyed(office, "", blueprint="clerk", attributes={"language": "English"})
+    assert (again, await keyed(office, path, at=1)) == (opened, forked)
 
 
 async def test_a_session_is_not_moved_while_a_turn_is_open(office: Office) -> None:

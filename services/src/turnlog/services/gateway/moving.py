@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.errors import Refused
+from turnlog.events.session import BlueprintMoved, BlueprintRef
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.faults import FaultyBlueprint
 from turnlog.projections.blueprint.layer import FileLayer
@@ -31,6 +32,7 @@ from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.payloads.moving import Moved, MoveForm, PinList, PinView
 from turnlog.services.runtime.plugins import check_plugins
+from turnlog.services.runtime.sessions import Done
 
 router = APIRouter()
 
@@ -89,15 +91,25 @@ async def move_blueprint(
 
     done = await desk.sessions.act(asked.tenant, session, choose, asked.by, asked.command(given))
     sequence = done.memo.sequence if done.memo else done.state.head.sequence
+    blueprint = await _moved_to(desk, done, sequence)
     stamp(response, sequence)
     return Moved(
         session=session,
         sequence=sequence,
         moved=bool(done.events or done.memo),
-        blueprint=done.state.blueprint.name,
-        version=done.state.blueprint.version,
-        digest=done.state.blueprint.digest,
+        blueprint=blueprint.name,
+        version=blueprint.version,
+        digest=blueprint.digest,
     )
+
+
+async def _moved_to(desk: Desk, done: Done, sequence: int) -> BlueprintRef:
+    """Give what it was moved to; by a repeated request the first time, whatever came since."""
+    state = done.state
+    if done.memo is None:
+        return state.blueprint
+    moved = (await desk.past.event(state.tenant, state.session, sequence)).event
+    return moved.blueprint if isinstance(moved, BlueprintMoved) else state.blueprint
 
 
 async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> MoveBlueprint:

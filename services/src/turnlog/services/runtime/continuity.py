@@ -42,6 +42,15 @@ async def holds(log: Log, tenant: str, head: Head) -> bool:
     return event.head == head
 
 
+async def last_reaching(log: Log, tenant: str, session: str, least: int) -> Recorded | None:
+    """Give a session's last event; who lacks a sequence it has come to is not taken at its word."""
+    last = await log.last(tenant, session)
+    if least and (last is None or last.sequence < least):
+        # A follower may lag behind, the leader never does.
+        last = await log.last(tenant, session, leader=True)
+    return last
+
+
 def check_goes_on(state: SessionState, last: Recorded | None) -> None:
     """Raise `Corrupt` when a session ends, by its leader's word, before or beside a known state."""
     known = state.head

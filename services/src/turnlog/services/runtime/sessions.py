@@ -26,7 +26,7 @@ from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold, fold_whole
 from turnlog.projections.session.state import Memo, SessionState
 from turnlog.services.runtime.clock import Clock, Ids
-from turnlog.services.runtime.continuity import check_goes_on, follows
+from turnlog.services.runtime.continuity import check_goes_on, follows, last_reaching
 from turnlog.services.runtime.held import HeldStates
 from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.texts import TextReader
@@ -115,10 +115,11 @@ class Sessions:
     async def _end(self, tenant: str, session: str, *, leader: bool) -> Recorded | None:
         """Give a session's last event; never one that lies before the state that is held."""
         held = self.held.get(tenant, session)
-        last = await self.log.last(tenant, session, leader=leader)
-        if held and not leader and (last is None or last.sequence < held.head.sequence):
-            # A follower may lag behind what is held, the leader never does.
+        if leader:
             last = await self.log.last(tenant, session, leader=True)
+        else:
+            least = held.head.sequence if held else 0
+            last = await last_reaching(self.log, tenant, session, least)
         if held:
             check_goes_on(held, last)
         return last
@@ -150,14 +151,14 @@ class Sessions:
         self, tenant: str, session: str, upto: int | None = None
     ) -> Sequence[Recorded]:
         """Give all events of a session from the first, or those up to a sequence."""
-        last = await self.last(tenant, session)
+        last = await self.last(tenant, session, upto or 0)
         if upto is not None and upto < last.sequence:
             last = await self.log.find(tenant, session, upto, last)
         return await self.log.between(tenant, session, None, last)
 
-    async def last(self, tenant: str, session: str) -> Recorded:
-        """Give a session's last event."""
-        last = await self.log.last(tenant, session)
+    async def last(self, tenant: str, session: str, least: int = 0) -> Recorded:
+        """Give a session's last event; by the leader's word where it lacks a sequence asked for."""
+        last = await last_reaching(self.log, tenant, session, least)
         if last is None:
             raise Refused("unknown-session", "there is no such session", field="session")
         return last
