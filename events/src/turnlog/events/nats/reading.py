@@ -7,7 +7,7 @@ the leader is asked again, so that a hole is reported only where there is one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -47,7 +47,9 @@ async def at(
     events: list[Recorded] = []
     for start in range(0, len(places), PAGE):
         page = places[start : start + PAGE]
-        found = await exacts(connection, stream, page) if len(page) > 1 else {}
+        found: Mapping[int, Held] = {}
+        if len(page) > 1:
+            found = await exacts(connection, stream, page)
         events += [
             _decoded(found[place]) if place in found else await _surely(connection, stream, place)
             for place in page
