@@ -100,7 +100,7 @@ def test_a_service_whose_terminal_is_closed_ends_in_good_order_and_leaves_no_ser
     with turnlog_up(tmp_path / "data") as up:
         server = int((up.data_dir / "server.pid").read_text())
         up.process.send_signal(signal.SIGHUP)
-        assert up.process.wait(60) == 0
+        assert up.process.ended(60) == 0
         assert not (up.data_dir / "ready.json").exists()
         with pytest.raises(ProcessLookupError):
             os.kill(server, 0)
