@@ -174,10 +174,11 @@ async def test_a_session_is_forked_where_one_stands_in_its_past(
     await browser.click(".name .id a")
     await browser.until(f"{texts('.list .id')}.join() === '{made}'")
     assert await browser.run("location.hash") == "#/?origin=forked"
-    # In the middle of a turn nothing can be forked, and it is said why
+    # In the middle of a turn nothing can be forked, and it is said why; the browser notes the 409
     await browser.open(f"{stand.address}/#/sessions/{session}/at/2")
     await browser.click(".past .fork")
     assert "open" in await browser.until("document.querySelector('.past .fault').textContent")
+    browser.seen.clear()
 
 
 async def test_a_session_is_moved_to_the_version_that_was_looked_at(

@@ -22,6 +22,7 @@ export function supposingPane(session) {
   const body = make("div", { class: "scroll" });
   const element = make("div", { class: "audit difference" }, form, body);
   let shown = null;
+  let asking = 0;
 
   function chosen() {
     show(pick, folder.files.length ? `blueprint ${folder.files[0].webkitRelativePath.split("/")[0]}` : "blueprint as it is");
@@ -29,10 +30,9 @@ export function supposingPane(session) {
 
   function submitted(event) {
     event.preventDefault();
-    const wanted = toWhatIf(session, { budget: budget.value, model: model.value.trim(), all: all.checked ? "yes" : "" });
-    if (location.hash === wanted) suppose();
-    else location.hash = wanted;
-    shown = wanted;
+    shown = toWhatIf(session, { budget: budget.value, model: model.value.trim(), all: all.checked ? "yes" : "" });
+    location.hash = shown;
+    suppose();
   }
 
   function showFor(query) {
@@ -50,14 +50,14 @@ export function supposingPane(session) {
         "every recorded call is put together again under it. No model is asked, and nothing is written."));
       return;
     }
-    const mine = (shown ??= location.hash);
+    const mine = (asking += 1);
     show(body, make("p", { class: "faint" }, "supposing …"));
     try {
       const blueprint = folder.files.length ? await brought(folder.files) : null;
       const told = await answered({ ...asked, blueprint, sessions: all.checked ? null : [session] });
-      if (mine === shown) show(body, draw(told));
+      if (mine === asking) show(body, draw(told));
     } catch (problem) {
-      if (mine === shown) show(body, make("p", { class: "fault" }, [problem.message, problem.fix].filter(Boolean).join(" · ")));
+      if (mine === asking) show(body, make("p", { class: "fault" }, [problem.message, problem.fix].filter(Boolean).join(" · ")));
     }
     body.scrollTop = 0;
   }

@@ -12,18 +12,25 @@ export function versionPane(session) {
   const element = make("div", { class: "audit scroll version" });
   const said = make("p");
   let shown = null;
+  let looking = 0;
 
-  async function showFor(facts) {
+  function showFor(facts) {
     const wanted = `${facts.digest} ${facts.closed}`;
     if (wanted === shown) return;
+    if (!shown) show(element, make("p", { class: "faint" }, "looking …"));
     shown = wanted;
-    show(element, make("p", { class: "faint" }, "looking …"));
+    look(facts);
+  }
+
+  async function look(facts) {
+    const mine = (looking += 1);
     try {
+      // Pins are counted in the read models, which follow the log a moment later
+      await get("/v1/sessions", { min_sequence: `${session}:${facts.sequence}`, limit: 1 });
       const [{ pins }, files] = await Promise.all([get("/v1/pins", { blueprint: facts.blueprint }), filesOf(facts.blueprint)]);
-      if (wanted === shown) show(element, draw(facts, pins, files));
+      if (mine === looking) show(element, draw(facts, pins, files));
     } catch (problem) {
-      shown = null;
-      show(element, make("p", { class: "fault" }, problem.message));
+      if (mine === looking) show(element, make("p", { class: "fault" }, problem.message));
     }
   }
 
@@ -37,18 +44,18 @@ export function versionPane(session) {
           : [`${facts.blueprint} v${files.version} `, digest(files.digest), verdict(files.digest === facts.digest)])),
       make("p", { class: "faint" }, "A session runs by what it was opened by, whatever becomes of the files. It goes on by another version only when it is moved: ",
         "by an event, between turns, and no earlier prompt changes."),
-      facts.closed || !stale ? null : make("p", {}, make("button", { type: "button", on: { click: () => move(files.digest) } }, `Go on by the files, v${files.version}`)),
+      facts.closed || !stale ? null : make("p", {}, make("button", { type: "button", on: { click: () => move(facts, files.digest) } }, `Go on by the files, v${files.version}`)),
       said,
       make("h2", {}, `what open sessions of ${facts.blueprint} are pinned to`),
       pins.length ? table(pins, facts) : make("p", { class: "faint" }, "no session of it is open"),
     ];
   }
 
-  async function move(wanted) {
+  async function move(facts, wanted) {
     show(said, "moving …");
     try {
       const done = await post(ofSession(session, "blueprint"), { digest: wanted });
-      shown = null;
+      look({ ...facts, sequence: done.sequence, version: done.version, digest: done.digest });
       show(said, done.moved ? `✓ goes on by v${done.version} from its next call on, event ${done.sequence}` : "it runs by these very files already");
       said.className = "verdict good";
     } catch (problem) {
