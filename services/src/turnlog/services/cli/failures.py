@@ -61,6 +61,7 @@ CONFLICTS: Final = frozenset(
         "already-redacted",
         "blueprint-changed",
         "blueprint-does-not-fit",
+        "busy",
         "choice-not-offered",
         "data-dir-in-use",
         "folder-exists",

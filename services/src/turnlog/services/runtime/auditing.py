@@ -18,7 +18,8 @@ from typing import Literal
 
 from turnlog.events.codec import rfc3339
 from turnlog.events.content import Digest
-from turnlog.events.errors import Corrupt
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.library import LibraryLog
 from turnlog.events.log.ports import Raw
 from turnlog.projections.audit.chain import Chains, Key, Noted, key_of
@@ -31,12 +32,14 @@ from turnlog.projections.audit.totals import Totals
 from turnlog.projections.audit.verify import Means, verify
 from turnlog.projections.store.engine import Store
 from turnlog.projections.store.totals import totals_of
+from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.bulk import seldom_collected
 from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.records import Records
+from turnlog.services.runtime.records import Records, nothing_kept
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.stretches import Ends, stretches
 from turnlog.services.runtime.tasks import stopped
+from turnlog.services.runtime.texts import TextCache
 from turnlog.services.runtime.verifiers import Here, Verifier, Verifiers, as_many_as_help
 
 
@@ -73,7 +76,7 @@ Step = Progress | Wrong | Over
 
 @dataclass(frozen=True, slots=True)
 class Auditing:
-    """Verifies what one tenant has; nothing is written."""
+    """Verifies what one tenant has; one a run. Nothing is written."""
 
     tenant: str
     sessions: Sessions
@@ -81,21 +84,34 @@ class Auditing:
     store: Store
     means: Means = field(default_factory=lambda: Means(installed()))
     verifiers: Verifiers = as_many_as_help
+    kept: TextCache[tuple[str, Digest]] = field(default_factory=nothing_kept)
+    """Blobs that the store gave in this run."""
 
     async def session(self, session: str, noted: Noted | None) -> Report:
-        """Verify one session; refuses an unknown one."""
+        """Verify one session; refuses one that is unknown, and was not noted either."""
         try:
-            events = await self.sessions.events(self.tenant, session)
+            events = await self._events(session, noted)
         except Corrupt:
             # It cannot be read the short way; what can be told of it is read from the whole log.
             stored = await self._stored(session)
             return await Here(self.means).report(stored, self._blobs, noted)
         blobs = await self._blobs(blobs_named(events))
-        report = await asyncio.to_thread(verify, events, blobs, self.means, noted)
+        report = await aside(lambda: verify(events, blobs, self.means, noted))
         return report.beside((await self._rows((session,))).get(session))
 
+    async def _events(self, session: str, noted: Noted | None) -> Sequence[Recorded]:
+        """Give all events, as far as they were noted at the least; none of one that is gone."""
+        least = noted.sequence if noted else 0
+        try:
+            last = await self.sessions.last(self.tenant, session, least)
+        except Refused:
+            if noted is None:
+                raise
+            return ()
+        return await self.sessions.log.between(self.tenant, session, None, last)
+
     async def _blobs(self, digests: Sequence[Digest]) -> Mapping[Digest, str]:
-        return await Records(self.sessions).blobs(self.tenant, digests)
+        return await Records(self.sessions, self.kept).blobs(self.tenant, digests)
 
     async def _stored(self, session: str) -> list[Raw]:
         key, found = (self.tenant, session), list[Raw]()

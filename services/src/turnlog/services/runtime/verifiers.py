@@ -25,6 +25,7 @@ from turnlog.projections.audit.chain import Noted
 from turnlog.projections.audit.report import Report
 from turnlog.projections.audit.retelling import blobs_named
 from turnlog.projections.audit.verify import Means, decoded, verify
+from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.bulk import seldom_collected
 from turnlog.services.runtime.installed import installed
 
@@ -65,9 +66,9 @@ class Here:
         self, stored: Sequence[Raw], fetch: Fetch, noted: Noted | None = None
     ) -> Report:
         """See `Verifier.report`."""
-        events, junk = await asyncio.to_thread(decoded, stored)
+        events, junk = await aside(lambda: decoded(stored))
         blobs = await fetch(blobs_named(events))
-        return (await asyncio.to_thread(verify, events, blobs, self.means, noted)).after(junk)
+        return (await aside(lambda: verify(events, blobs, self.means, noted))).after(junk)
 
 
 @dataclass(frozen=True, slots=True)
