@@ -25,6 +25,7 @@ from tests.services.whatif.twice import (
     turn,
 )
 from turnlog.events.content import digest_of
+from turnlog.events.session import BlueprintMoved
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.services.runtime.library import Library
 
@@ -162,13 +163,32 @@ MISFITS = {
 async def test_a_version_that_does_not_fit_is_refused_by_what_does_not(
     office: Office, field: str
 ) -> None:
-    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    await led(office.house, office.folder, "s", CONVERSATION[:1], tone="kind")
     office.edited(MISFITS[field])
     answer = await office.moved("s")
     said = answer.json()
     assert (answer.status_code, said["code"]) == (409, "blueprint-does-not-fit")
     assert said["field"] == field
     assert "blueprint-moved" not in office.house.names()
+
+
+async def test_what_a_default_filled_in_is_filled_in_by_the_new_version_or_goes(
+    office: Office,
+) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    office.edited(FIRST.replace("default: plain", "default: bright"))
+    assert (await office.moved("s")).status_code == 200
+    office.edited(MISFITS["attributes.tone"].replace("English}", "Latvian}"))
+    sequence = (await office.moved("s")).json()["sequence"]
+    moves = [each.event for each in office.house.events("s")]
+    assert [each.attributes for each in moves if isinstance(each, BlueprintMoved)] == [
+        {"language": "English", "tone": "bright"},
+        {"language": "Latvian"},
+    ]
+    await office.stand.get("/v1/sessions", min_sequence=f"s:{sequence}")
+    for name, value, names in (("language", "Latvian", ["s"]), ("tone", "bright", [])):
+        page = await office.stand.get("/v1/sessions", **{f"attribute.{name}": value})
+        assert [each["session"] for each in page["sessions"]] == names
 
 
 async def test_pins_tell_how_many_open_sessions_are_of_each_version(office: Office) -> None:

@@ -21,7 +21,7 @@ from turnlog.projections.blueprint.faults import FaultyBlueprint
 from turnlog.projections.blueprint.layer import FileLayer
 from turnlog.projections.blueprint.schema import Blueprint, blueprint_digest, reach
 from turnlog.projections.blueprint.storable import checked_text
-from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.blueprint.values import carried_over
 from turnlog.projections.session.commands import MoveBlueprint
 from turnlog.projections.session.moving import misfit
 from turnlog.projections.session.state import SessionState
@@ -119,9 +119,9 @@ async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> Mov
         detail = f"the files are version {blueprint.version}, {blueprint_digest(blueprint)}"
         fix = "look at it, then ask again"
         raise Refused("blueprint-changed", detail, field="digest", fix=fix)
-    attributes, cartridge = _read(desk, blueprint, state.attributes)
-    policy = desk.library.memory_policy(blueprint)
     leaving = await desk.blueprints.load(state)
+    attributes, cartridge = _read(desk, leaving.blueprint, blueprint, state.attributes)
+    policy = desk.library.memory_policy(blueprint)
     material = Material(blueprint, cartridge or {}, policy.policy if policy else None)
     pin, tenant = desk.blueprints, state.tenant
     return MoveBlueprint(
@@ -139,11 +139,11 @@ async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> Mov
 
 
 def _read(
-    desk: Desk, blueprint: Blueprint, given: Mapping[str, JsonValue]
+    desk: Desk, leaving: Blueprint, blueprint: Blueprint, had: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], Cartridge | None]:
     """Read what attributes lead to; raises `Refused` where the session has none that fit."""
     try:
-        attributes = checked_values(blueprint.attributes, given, "attributes")
+        attributes = carried_over(leaving.attributes, blueprint.attributes, had, "attributes")
         return attributes, desk.library.cartridge(blueprint, attributes)
     except FaultyBlueprint:
         raise
