@@ -100,6 +100,34 @@ async def test_an_edited_prompt_file_alone_is_worth_a_move(office: Office) -> No
     assert last["messages"][0]["content"].startswith(OTHER)
 
 
+async def test_a_window_of_before_a_move_has_the_files_that_were_pinned_before_it(
+    office: Office,
+) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    window = await office.stand.get("/v1/sessions/s/window", at=2)
+    for persona in (OTHER, f"{OTHER} {PERSONA}"):
+        office.edited(FIRST, persona_md=persona)
+        assert (await office.moved("s")).json()["moved"] is True
+        await turn(office.house, Library((office.folder,)).get("clerk"), "s", CONVERSATION[1])
+        assert await office.stand.get("/v1/sessions/s/window", at=2) == window
+    sent = await office.stand.get("/v1/sessions/s/calls/1.1/prompt")
+    assert sent["messages"][0] == window["messages"][0]
+
+
+async def test_a_prompt_file_that_another_one_hides_is_not_current_any_more(
+    office: Office,
+) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    where = f"s:{len(office.house.events('s'))}"
+    (pin,) = await office.pins("prompt", where)
+    assert pin["current"] is True
+    nearer = office.folder / "clerk" / pin["provider"] / "persona.md"
+    nearer.parent.mkdir()
+    nearer.write_text(OTHER)
+    (pin,) = await office.pins("prompt", where)
+    assert (pin["path"], pin["current"]) == ("persona.md", False)
+
+
 async def keyed(office: Office, path: str, **form: object) -> dict[str, Any]:
     headers = {"Idempotency-Key": f"once{path}"}
     answer = await office.stand.http.post(f"/v1/sessions{path}", json=form, headers=headers)

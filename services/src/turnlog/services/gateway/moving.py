@@ -17,9 +17,11 @@ from turnlog.events.content import Digest, digest_of
 from turnlog.events.errors import Refused
 from turnlog.events.session import BlueprintMoved, BlueprintRef
 from turnlog.projections.blueprint.cartridge import Cartridge
+from turnlog.projections.blueprint.crosschecks import PROVIDER
 from turnlog.projections.blueprint.faults import FaultyBlueprint
 from turnlog.projections.blueprint.layer import FileLayer
 from turnlog.projections.blueprint.schema import Blueprint, blueprint_digest, reach
+from turnlog.projections.blueprint.slots import slots_in
 from turnlog.projections.blueprint.storable import checked_text
 from turnlog.projections.blueprint.values import carried_over
 from turnlog.projections.session.commands import MoveBlueprint
@@ -72,9 +74,25 @@ def _current(desk: Desk, pin: Pin) -> bool | None:
         if pin.path is None or pin.path.startswith("source:"):
             return None
         text = desk.library.files(pin.blueprint).files.text(pin.path, "path")
+        unchanged = text is not None and digest_of(text) == pin.digest
+        if pin.layer is None or pin.provider is None or not unchanged:
+            return unchanged
+        return _found_first(desk, pin.blueprint, pin.layer, pin.provider, pin.digest)
     except Refused:
         return False
-    return text is not None and digest_of(text) == pin.digest
+
+
+def _found_first(desk: Desk, name: str, layer: str, provider: str, digest: Digest) -> bool | None:
+    """Tell whether a prompt file is what its layer finds; another may lie nearer by now."""
+    blueprint = desk.library.get(name)
+    looking = blueprint.layers.get(layer)
+    if not isinstance(looking, FileLayer):
+        return False
+    chain = blueprint.prompts.search if looking.search is None else looking.search
+    if not set(slots_in("/".join((*chain, looking.file)))) <= {PROVIDER}:
+        return None
+    found = desk.library.prompt_files(blueprint, {layer: looking}, provider, {})
+    return layer in found and digest_of(found[layer][1]) == digest
 
 
 @router.post("/v1/sessions/{session}/blueprint", summary="Move to another version")
