@@ -22,6 +22,7 @@ from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
 from turnlog.projections.blueprint.memory_source import ReadPolicy
 from turnlog.projections.blueprint.schema import Blueprint, Value
 from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.session import replacing
 from turnlog.projections.session.moving import misfit
 from turnlog.projections.session.state import Brought, SessionState
 from turnlog.projections.window.assemble import segments_wanted
@@ -102,7 +103,7 @@ class Supposing:
             material = with_budget(material, kind, self.change.budget)
         model = self._model(made, material)
         provider = provider_of(model)
-        state = replace(made.state, attributes=dict(attributes))
+        state = replacing.replace(made.state, attributes=dict(attributes))
         state = self._with_prompts(state, made, material, provider)
         inputs = self._inputs(made)
         call = Call(kind, model, provider, made.asked.at, inputs)
@@ -154,7 +155,8 @@ class Supposing:
         if key not in self._prompts:
             self._prompts[key] = self._read(state, material.blueprint, provider)
         sources = _from_sources(made, material.blueprint)
-        return replace(state, prompts={provider: {**self._prompts[key], **sources}})
+        prompts = {provider: {**self._prompts[key], **sources}}
+        return replacing.replace(state, prompts=prompts)
 
     def _read(
         self, state: SessionState, blueprint: Blueprint, provider: str
@@ -199,7 +201,7 @@ def _bringing(state: SessionState, inputs: Values) -> SessionState:
     if opened is None or opened.text is None:
         return state
     brought = Brought(opened.text.sequence, opened.text.place) if inputs else None
-    return replace(state, open=replace(opened, inputs=brought))
+    return replacing.replace(state, open=replacing.replace(opened, inputs=brought))
 
 
 def _kind(material: Material, made: Made) -> str:
