@@ -43,6 +43,5 @@ async def show_diff(
     others = await desk.sessions.events(tenant, other) if other else events
     stamp(response, events[-1].sequence)
     edits = await library(desk, tenant, (*events, *others))
-    left, right = side_of(events, call, edits), side_of(others, second, edits)
     # Two long sessions take a while, in which others are to be answered
-    return await aside(lambda: diff(left, right))
+    return await aside(lambda: diff(side_of(events, call, edits), side_of(others, second, edits)))
