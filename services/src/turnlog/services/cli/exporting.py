@@ -17,11 +17,12 @@ from typing import Final
 from zipfile import ZipFile
 
 from turnlog.events.errors import Refused
+from turnlog.events.ids import checked_id
 from turnlog.projections.audit.bundle import CHECKPOINT, LISTED, BundleList
 from turnlog.services.bundle.around import around
 from turnlog.services.cli.checkpoints import held
 from turnlog.services.cli.console import remarks
-from turnlog.services.cli.exporting_faults import Lines, tell, unread
+from turnlog.services.cli.exporting_faults import Lines, said_before, tell, unread
 from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.reader.taking import exported
 from turnlog.services.cli.screens.spelling import counted, harmless
@@ -31,9 +32,21 @@ SUFFIX: Final = {"ndjson": "ndjson", "parquet": "parquet", "chat": "md"}
 
 async def export_files(reader: Reader, sessions: Sequence[str], form: str, to: Path | None) -> None:
     """Write sessions in a form: to a file, to a folder of files, or to standard output."""
+    named = _named(sessions)
     if to is None:
-        await _shown(reader, sessions, form)
-        return
+        await _shown(reader, named, form)
+    else:
+        await _kept(reader, named, form, to)
+    if form != "chat":
+        tell(await said_before(reader, named))
+
+
+def _named(sessions: Sequence[str]) -> tuple[str, ...]:
+    """Give each once, and none that could not be the name of a file."""
+    return tuple(checked_id(session, "session") for session in dict.fromkeys(sessions))
+
+
+async def _kept(reader: Reader, sessions: Sequence[str], form: str, to: Path) -> None:
     with _new(to) as new:
         if len(sessions) == 1:
             await _written(_form(reader, sessions[0], form), new)
@@ -72,12 +85,13 @@ async def export_bundle(
     reader: Reader, sessions: Sequence[str], to: Path, checkpoint: Path | None
 ) -> None:
     """Write a bundle of sessions, as a folder or as a zip of one; a checkpoint must hold."""
+    named = _named(sessions)
     if checkpoint is not None:
         held(checkpoint, None)
     with _new(to) as new:
         folder = new.with_suffix(".folder") if to.suffix == ".zip" else new
         folder.mkdir()
-        listed = [await _unpacked(reader, session, folder) for session in sessions]
+        listed = [await _unpacked(reader, session, folder) for session in named]
         for name, content in around(_together(listed)):
             (folder / name).write_bytes(content)
         if checkpoint is not None:
@@ -86,8 +100,9 @@ async def export_bundle(
             shutil.make_archive(str(new), "zip", folder)
             new.with_name(f"{new.name}.zip").rename(new)
     where = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
-    of = counted(len(sessions), "session")
+    of = counted(len(named), "session")
     tell(unread(each for one in listed for each in one.sessions))
+    tell(await said_before(reader, named))
     remarks().print(f"a bundle of {of}; to check it: {where} python3 -I verify.py")
 
 

@@ -1,17 +1,20 @@
-"""What of an export cannot be read: it is there as it is stored, and somebody has to be told.
+"""What somebody has to be told of an export: it is all there as it is stored, for good or ill.
 
-Lines are looked at as they pass; a bundle says it itself. Nothing is left out and nothing mended.
+What cannot be read is found as lines pass, and a bundle says it itself; replies that were redacted
+after they were said are counted by the history. Nothing is left out and nothing mended.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from turnlog.events.codec import read
 from turnlog.events.errors import Corrupt
 from turnlog.projections.audit.bundle import Bundled
 from turnlog.services.cli.console import remarks
+from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.screens.spelling import one_line
 
 
@@ -49,6 +52,20 @@ def unread(sessions: Iterable[Bundled]) -> list[str]:
         for each in sessions
         for fault in each.unread
     ]
+
+
+async def said_before(reader: Reader, sessions: Iterable[str]) -> list[str]:
+    """Say how many replies were redacted too late for their texts not to be there."""
+    told = 0
+    for session in sessions:
+        with suppress(Corrupt):  # of a broken session is told what cannot be read
+            turns = (await reader.history(session)).turns
+            # Only what was completed has a finish: a reply that a rule withheld never was
+            told += sum(turn.redacted and turn.finish is not None for turn in turns)
+    if not told:
+        return []
+    replies = "1 reply was" if told == 1 else f"{told} replies were"
+    return [f"{replies} redacted after being said: what was said is in the events"]
 
 
 def spelt(session: str, number: int, detail: str) -> str:

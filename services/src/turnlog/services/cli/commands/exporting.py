@@ -39,7 +39,8 @@ def export(
     """Take sessions out, as a bundle that a stranger can check, as lines, as a table, as talk.
 
     A bundle holds events as they are stored, the texts they name, and one file of Python that
-    checks it all with nothing installed: `python3 -I verify.py`. What was withheld is not in it.
+    checks it all with nothing installed: `python3 -I verify.py`. What a rule withheld was never in
+    an event; a reply that was redacted later stands where it was said, and how many is told.
     """
     from turnlog.services.cli.exporting import export_bundle, export_files
 

@@ -50,8 +50,8 @@ def verify(
     """Check that the record is unaltered and whole, and have every prompt again in two ways.
 
     Where something is wrong the exit code is 5 and the first bad event is named. What this version
-    cannot assemble again is told apart from what fails. Of a bundle it says what the verifier in
-    it says, but it is this release's own that is run: what was handed over is not trusted so far.
+    cannot assemble again is told apart from what fails. A bundle is checked by the verifier that
+    bundles carry: the one of this release, never the one that was handed over with it.
     """
     from turnlog.services.cli.bundles import verify_bundle
     from turnlog.services.cli.checkpoints import held

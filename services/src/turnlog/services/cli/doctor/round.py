@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from turnlog.services.cli.console import answers as answer_console
 from turnlog.services.cli.console import print_json
-from turnlog.services.cli.doctor import machine, server
+from turnlog.services.cli.doctor import machine, proof, server
 from turnlog.services.cli.doctor.finding import Finding
 from turnlog.services.cli.doctor.screen import finding_table
 from turnlog.services.cli.environment import read
@@ -30,6 +30,7 @@ async def examine(served: Served, environ: Mapping[str, str]) -> tuple[Finding, 
         machine.port(settings.http, running),
         machine.clock(served.data_dir),
         server.schema(served.data_dir),
+        proof.checkpoints(served.data_dir),
         machine.models(),
     )
 
