@@ -28,16 +28,17 @@ from turnlog.events.library import (
     SegmentText,
 )
 from turnlog.events.phase import PhaseEntered
-from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.session import BlueprintRef, SessionOpened
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import PhaseGraph
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.schema import Blueprint, reach
 from turnlog.projections.library.picked import Gathered, Picked, Wanted
 from turnlog.projections.session.commands import (
     ExcludeTurn,
     FixContext,
+    MoveBlueprint,
     RecordChoice,
     RedactReply,
     RestoreTurn,
@@ -144,10 +145,14 @@ class Led:
         first, pinned = (each.event for each in opened.events)
         assert isinstance(first, SessionOpened)
         assert isinstance(pinned, PromptsSnapshotted)
-        digest = digest_of(self.blueprint.model_dump_json())
-        ref = BlueprintRef(name="led", version=1, digest=digest)
-        made = first.model_copy(update={"blueprint": ref})
+        made = first.model_copy(update={"blueprint": self.ref})
         self.session = Given().later(made, PhaseEntered(phase=self.graph.start), pinned)
+
+    @property
+    def ref(self) -> BlueprintRef:
+        """What its blueprint is known by."""
+        digest = digest_of(self.blueprint.model_dump_json())
+        return BlueprintRef(name="led", version=1, digest=digest)
 
     @property
     def graph(self) -> PhaseGraph:
@@ -226,6 +231,11 @@ class Led:
         mood, room = put.inputs.get("mood"), put.inputs.get("room")
         self.knows(asked=put.asked, text=put.text, mood=mood, people=held, room=room)
         self.session = self.session.later(claiming())
+        if not self.session.opened.prompts:
+            file = PromptFile(digest=digest_of(self.persona), path="persona.md")
+            pinned = PromptsSnapshotted(provider="openai", layers={"persona": file})
+            self.session = self.session.later(pinned)
+            self.knows(pinned=self.last)
         return self.fix()
 
     def fix(self) -> str:
@@ -291,6 +301,15 @@ class Led:
         self.knows(turns={**self.world.turns, turn: told})
         if turn == max(self.world.turns):
             self.knows(note=self.last)
+
+    def move(self, blueprint: Blueprint, persona: str, name: str) -> None:
+        """Let it go on by another blueprint, from a phase that it enters for that."""
+        self.wander("red")
+        self.blueprint, self.persona, self.name = blueprint, persona, name
+        wanted = MoveBlueprint(
+            self.ref, reach(blueprint), {"name": name}, {"chat"}, self.graph, self.graph, stale=True
+        )
+        self.session = self.session.later(wanted)
 
     def wander(self, choice: str) -> None:
         """End the dialogue and choose how to go on."""

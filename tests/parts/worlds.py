@@ -71,6 +71,8 @@ class World:
     shelf: Mapping[int, Shelved] = field(default_factory=dict[int, Shelved])
     phase: tuple[str, int] = ("talk", 2)
     choices: tuple[tuple[str, int], ...] = ()
+    pinned: int = 3
+    """What pinned its prompt file."""
     note: int | None = None
     """The redaction that the next call is told of."""
     told: int | None = None

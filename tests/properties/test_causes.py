@@ -15,7 +15,7 @@ from turnlog.events.manifest import FromSegment
 from turnlog.projections.audit.diff import Change, Diff, diff
 from turnlog.projections.audit.sides import side_of
 
-few = settings(max_examples=40)
+few = settings(max_examples=25)
 """A session of a dozen deeds, and every pair of its calls."""
 WORDS = st.text("abc .", min_size=1, max_size=12)
 BEHIND = st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1), (1, 1)])
