@@ -1,8 +1,8 @@
 """What a stream republishes, as it comes: live, by core NATS, and with no promise of arrival.
 
 As much is kept as there is room for; the rest is dropped, and so is what the network loses.
-Whoever reads must see a gap by number, and look for a lost last message from time to time; after
-a reconnect, when much may be lost, they are given none so that they look at once.
+Whoever reads must see a gap by number, and look for a lost last message from time to time; where
+much is lost for certain, by a reconnect or for want of room, they are given none and look at once.
 """
 
 from __future__ import annotations
@@ -38,14 +38,17 @@ class Arrivals:
     async def keep(self, message: Msg) -> None:
         """Keep a message if there is room for it."""
         size = len(message.data) + OVERHEAD
-        if size <= self.room:
-            self.room -= size
-            self.kept.append(message)
-            self.came.set()
+        if size > self.room:
+            self.doubt()
+            return
+        self.room -= size
+        self.kept.append(message)
+        self.came.set()
 
     def doubt(self) -> None:
-        """Give none in its turn: what is behind it may be behind a gap."""
-        self.kept.append(None)
+        """Give none in its turn: something may be lost here."""
+        if not self.kept or self.kept[-1] is not None:
+            self.kept.append(None)
         self.came.set()
 
     async def next(self, within: float) -> Msg | None:
