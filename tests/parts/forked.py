@@ -88,9 +88,10 @@ def _run(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> No
         with said.open("ab") as log:
             os.dup2(log.fileno(), sys.stderr.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    customized = Path(told.get("PYTHONPATH", "")) / "sitecustomize.py"
-    if customized.is_file():
-        _import_behind(customized)
+    for folder in filter(None, told.get("PYTHONPATH", "").split(os.pathsep)):
+        sys.path.insert(0, folder)
+        if (customized := Path(folder) / "sitecustomize.py").is_file():
+            _import_behind(customized)
     from turnlog.services.cli.main import main  # noqa: PLC0415 - behind what stands before imports
 
     main(words)
