@@ -278,7 +278,7 @@ class Led:
         turn = attempt_of(self.session.opened).turn
         self.session = self.session.later(answering(reply))
         settled = [each.sequence for each in self.session.events if _completes(each)]
-        told = Told(self.world.text, reply, settled[-1])
+        told = Told(self.world.text, reply, settled[-1], asked=self.world.asked[0])
         self.knows(turns={**self.world.turns, turn: told})
         if self.waiting:
             put = self.waiting[0]

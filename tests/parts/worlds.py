@@ -21,6 +21,7 @@ class Told:
     excluded: bool = False
     marked: int | None = None
     redacted: int | None = None
+    asked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
