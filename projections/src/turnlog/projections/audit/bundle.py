@@ -2,7 +2,8 @@
 
 A bundle is a folder, or a zip of one. Its events are the stored bytes, a line each, so that the
 chain can be checked by anyone; where each lay in the stream is not written down, since every batch
-says it of the one before. Texts that were withheld are never in it.
+says it of the one before. What a rule withheld was never in an event; a reply that was redacted
+after it was said stands in its `turn-completed`, since the chain runs over its bytes.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def build(desk: Desk) -> FastAPI:
         seconds=settings.body_seconds,
         larger={
             segments.IMPORT: settings.import_limit,
-            verifying.WHOLE: settings.import_limit,
+            verifying.WHOLE: verifying.LARGEST,
             what_if.PATH: settings.import_limit,
         },
     )

@@ -38,6 +38,8 @@ router = APIRouter()
 
 DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
 WHOLE: Final = "/v1/verify"
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes a checkpoint may have: that of half a million sessions."""
 PATIENCE: Final = 0.5
 """Seconds the read models are given to come to what was just said; the log is verified anyway."""
 EVERY: Final = 0.25
