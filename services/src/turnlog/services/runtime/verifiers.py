@@ -35,7 +35,7 @@ MOST: Final = 6
 """Processes that one which reads the log for them keeps busy."""
 AHEAD: Final = 4
 """Sessions for each of them to do while the next stretch is read."""
-_COURTESY: Final = 10
+_COURTESY: Final = 5
 """How much less urgent than serving it is."""
 
 Fetch = Callable[[Sequence[Digest]], Awaitable[Mapping[Digest, str]]]
