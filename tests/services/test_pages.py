@@ -6,10 +6,10 @@ from turnlog.events.envelope import Head, Recorded
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.log.outcomes import Appended
 from turnlog.events.log.ports import Raw
-from turnlog.events.session import BlueprintRef, SessionOpened
+from turnlog.events.session import BlueprintRef, SessionClosed, SessionOpened
 from turnlog.events.testing import draft
 from turnlog.events.turn import TurnExcluded
-from turnlog.services.runtime.pages import PAGE, Told, Unread, pages
+from turnlog.services.runtime.pages import BYTES, FIRST, PAGE, Told, Unread, pages
 
 KEY = ("t", "s")
 
@@ -41,6 +41,14 @@ async def test_a_long_session_is_read_a_page_at_a_time_whole_and_in_order() -> N
         found = [page async for page in pages(log, KEY, last)]
         assert max(map(len, found)) <= PAGE
         assert [sequence(event) for page in found for event in page] == [*range(1, events + 1)]
+
+
+async def test_large_events_come_few_at_a_time() -> None:
+    log, long = MemoryLog(), "x" * (BYTES // 5)
+    drafts = [draft(SessionClosed(reason=long), n) for n in range(1, FIRST + 11)]
+    assert isinstance(await log.append(write("t", "s", None, drafts)), Appended)
+    last = await log.last("t", "s")
+    assert [len(page) async for page in pages(log, KEY, last)] == [FIRST, 4, 4, 2]
 
 
 async def test_what_comes_while_it_is_read_is_not_in_it() -> None:

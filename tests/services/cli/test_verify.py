@@ -95,12 +95,14 @@ def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     assert (refused.code, kept.exists()) == (5, False), "a broken chain is nothing to sign"
     key = signed_for(turnlog, tampered, kept)
     assert (tampered.data_dir / "key.pem").stat().st_mode & 0o777 == 0o600
-    assert turnlog("verify", "sound", "--checkpoint", kept, *here).code == 0
+    by_whom = turnlog("verify", "sound", "--checkpoint", kept, *here)
+    assert (by_whom.code, by_whom.err) == (0, f"signed by {key}\n")
     assert turnlog("verify", "sound", "--checkpoint", kept, "--signer", key, *here).code == 0
     other = turnlog("verify", "sound", "--checkpoint", kept, "--signer", "x", *here)
     assert (other.code, "other-signer" in other.err) == (5, True)
     longer = json.loads(kept.read_bytes())
     longer["checkpoint"]["sessions"]["sound"]["sequence"] += 1
+    longer["checkpoint"]["sessions"]["gone"] = {"sequence": 1, "hash": digest_of("its bytes")}
     forged = tmp_path / "forged.json"
     forged.write_text(json.dumps(longer))
     ran = turnlog("verify", "sound", "--checkpoint", forged, *here)
@@ -110,6 +112,8 @@ def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     cut = turnlog("verify", "sound", "--checkpoint", resigned, *here)
     assert cut.code == 5
     assert "it was noted, and is not there" in cut.out
+    gone = turnlog("verify", "gone", "--checkpoint", resigned, *here)
+    assert (gone.code, "it was noted, and is not there" in gone.out) == (5, True)
 
 
 def signed_for(turnlog: Turnlog, tampered: Tampered, file: Path) -> str:

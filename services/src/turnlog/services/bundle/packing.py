@@ -6,10 +6,11 @@ events, the digests of blobs, and the few blobs that are being sent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import IO, Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from turnlog.events.content import Digest, digest_of
@@ -25,6 +26,7 @@ from turnlog.projections.audit.retelling import blobs_named
 from turnlog.services.bundle.around import around, maker
 from turnlog.services.bundle.drain import Drain
 from turnlog.services.bundle.taking import Taken, one_line
+from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.pages import Told, Unread
 
 AT_ONCE: Final = 16
@@ -54,18 +56,29 @@ async def packed(taken: Taken) -> AsyncGenerator[bytes]:
         file = entry(session_file(session))
         with archive.open(file, "w", force_zip64=True) as lines:
             async for page in taken.pages():
-                lines.write(b"".join(map(one_line, page)))
+                await aside(partial(_write, lines, page))
                 events.count(page)
                 named |= dict.fromkeys(blobs_named(_known(page)))
                 yield drain.taken()
         for digests in _some(tuple(named)):
             blobs = await taken.records.blobs(tenant, digests)
-            for digest, text in blobs.items():
-                archive.writestr(entry(blob_file(digest)), text)
+            await aside(partial(_write_blobs, archive, blobs))
             yield drain.taken()
         for name, content in around(_listed(taken, events, tuple(named))):
             archive.writestr(entry(name), content)
     yield drain.taken()
+
+
+# Packing takes its time, in which others are to be answered: both are done aside
+
+
+def _write(lines: IO[bytes], page: Sequence[Told]) -> None:
+    lines.write(b"".join(map(one_line, page)))
+
+
+def _write_blobs(archive: ZipFile, blobs: Mapping[Digest, str]) -> None:
+    for digest, text in blobs.items():
+        archive.writestr(entry(blob_file(digest)), text)
 
 
 def entry(name: str) -> ZipInfo:

@@ -6,6 +6,7 @@ pyarrow is an extra, since it is larger than all else; where it is missing, the 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from turnlog.events.kinds import name_of
 from turnlog.projections.audit.chain import Key
 from turnlog.services.bundle.drain import Drain
 from turnlog.services.bundle.taking import Taken
+from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.pages import Told, Unread
 
 Row = dict[str, str | int | None]
@@ -53,9 +55,14 @@ async def table(taken: Taken) -> AsyncGenerator[bytes]:
     schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in COLUMNS.items()])
     with parquet.ParquetWriter(pa.PythonFile(drain, "w"), schema, compression="zstd") as writer:
         async for page in taken.pages():
-            writer.write_table(pa.Table.from_pylist(_rows(page, taken.key), schema))
+            # Packing takes its time, in which others are to be answered
+            await aside(partial(_write, writer, schema, _rows(page, taken.key)))
             yield drain.taken()
     yield drain.taken()
+
+
+def _write(writer: Any, schema: Any, rows: list[Row]) -> None:  # noqa: ANN401 - see `arrow`
+    writer.write_table(arrow().Table.from_pylist(rows, schema))
 
 
 def _rows(page: Sequence[Told], key: Key) -> list[Row]:

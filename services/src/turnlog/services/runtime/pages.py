@@ -19,6 +19,11 @@ from turnlog.events.log.ports import Log, Raw
 from turnlog.projections.audit.chain import Key, key_of
 
 PAGE: Final = 500
+"""Events in one, at the most."""
+FIRST: Final = 50
+"""Events in the first one, as long as nobody knows how large they are."""
+BYTES: Final = 4_000_000
+"""Stored bytes of one, were all as large as the largest of the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +45,16 @@ async def pages(log: Log, key: Key, last: Recorded | None) -> AsyncGenerator[Seq
     `last` is none where the session's end cannot be read.
     """
     after: Head | None = None
+    many = FIRST
     with suppress(Corrupt):
         while last and (told := after.sequence if after else 0) < last.sequence:
             upto = last
-            if last.sequence - told > PAGE:
-                upto = await log.find(*key, told + PAGE, last)
-            yield await log.between(*key, after, upto)
-            after = upto.head
+            if last.sequence - told > many:
+                upto = await log.find(*key, told + many, last)
+            page = await log.between(*key, after, upto)
+            yield page
+            after, largest = upto.head, max(len(each.stored) for each in page)
+            many = max(1, min(PAGE, BYTES // largest))
         if last:
             return
     end = last.stream_sequence if last else await log.end(key[0])
