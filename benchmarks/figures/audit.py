@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import time
 from collections.abc import Sequence
@@ -10,10 +11,11 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import aclosing
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF
+from typing import Final, NamedTuple
 
 from benchmarks.figure import Figure, Terms, at_least, at_most
-from benchmarks.parts.leading import TENANT, TOKENS, TURNS, filled, led, sessions_of
+from benchmarks.parts.leading import TENANT, TOKENS, TURNS, fill, held, led, sessions_of
 from turnlog.events.log.ports import Log
 from turnlog.events.nats.layout import Terms as Layout
 from turnlog.events.nats.opening import opened
@@ -22,33 +24,47 @@ from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema import prepare
 from turnlog.services.runtime.auditing import Auditing, Over
 from turnlog.services.runtime.bulk import seldom_collected
+from turnlog.services.runtime.verifiers import MOST
 
-SHORT: Final = 40
-"""Sessions that are more than is ever held at a time."""
-LONG: Final = 700
-"""Sessions of a quarter of a million events."""
-TIMES: Final = 4
+SHORT: Final = 140
+"""Sessions that are more than are ever held at a time, and enough for several processes."""
+LONG: Final = 925
+"""Sessions that make a million events when the log has grown."""
+TIMES: Final = 3
+"""How much longer the log is then."""
+
+
+class Taken(NamedTuple):
+    """What verifying a log took."""
+
+    by_clock: float
+    """Calls a second."""
+    by_processor: float
+    """Calls a second of processor time, all processes taken together."""
+    memory: float
+    """The most that they held at a time, in kilobytes."""
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Lead one session, fill two logs with its like, and go through them."""
-    sessions, house = LONG if terms.long else SHORT, await led()
-    async with filled(terms.folder / "some", house, sessions) as (url, on):
+    """Lead one session, fill a log with its like and go through it, and again when it has grown."""
+    some, house = LONG if terms.long else SHORT, await led()
+    async with held(terms.folder, house) as (url, on):
+        await fill(on.log, house, range(some))
         chains = [await _chained(on.log) for _ in range(terms.runs)]
-        events = round(chains[0][2])
         verified = [await _alone(url, terms.folder) for _ in range(terms.runs)]
-    async with filled(terms.folder / "more", house, sessions * TIMES) as (url, _):
+        await fill(on.log, house, range(some, some * TIMES))
         more = await _alone(url, terms.folder)
-    what = f"{sessions} sessions of {TURNS} turns, {events:,} events, from a nats-server"
+    events = round(chains[0][2])
+    what = f"{some} sessions of {TURNS} turns, {events:,} events, from a nats-server"
     return (
         *_chain_figures(what, chains),
         *_verify_figures(what, verified),
         Figure(
             "memory over a longer log",
             f"the most memory that verifying took over {TIMES * events:,} events, by that over "
-            f"{events:,}; each in a process of its own",
+            f"{events:,}, all of its processes taken together",
             "x",
-            tuple(more[2] / each[2] for each in verified),
+            tuple(more.memory / each.memory for each in verified),
             at_most(1.15),
         ),
     )
@@ -67,18 +83,26 @@ def _chain_figures(what: str, taken: Sequence[tuple[float, float, float]]) -> Se
     )
 
 
-def _verify_figures(what: str, taken: Sequence[tuple[float, float, float]]) -> Sequence[Figure]:
+def _verify_figures(what: str, taken: Sequence[Taken]) -> Sequence[Figure]:
     said = (
         f"{what}, windows of up to {TOKENS:,} tokens: chain, decoding, folding, and every prompt "
         "had again by its references and by assembling it"
     )
+    clock, processor = zip(*((each.by_clock, each.by_processor) for each in taken), strict=True)
     return (
-        Figure("verify", said, "calls/s", tuple(each[0] for each in taken), at_least(2_000)),
+        Figure("verify", said, "calls/s", clock, at_least(2_000)),
         Figure(
             "verify, own time",
-            "the same, by the processor time of the verifying process alone",
+            "the same, by the processor time of the verifying processes together",
             "calls/s",
-            tuple(each[1] for each in taken),
+            processor,
+        ),
+        Figure(
+            "memory of verifying",
+            "the most memory of the process that reads, and as much for each beside it as the "
+            "largest of them had",
+            "MB",
+            tuple(each.memory / 1_000 for each in taken),
         ),
     )
 
@@ -94,19 +118,18 @@ async def _chained(log: Log) -> tuple[float, float, float]:
     return count / (time.perf_counter() - began), count / (time.process_time() - own), count
 
 
-async def _alone(url: str, folder: Path) -> tuple[float, float, float]:
-    """Verify a log in a process of its own."""
+async def _alone(url: str, folder: Path) -> Taken:
+    """Verify a log in a process of its own, and in those that it starts."""
     loop = asyncio.get_running_loop()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return await loop.run_in_executor(process, _verified, url, folder)
 
 
-def _verified(url: str, folder: Path) -> tuple[float, float, float]:
+def _verified(url: str, folder: Path) -> Taken:
     return asyncio.run(_verifying(url, folder))
 
 
-async def _verifying(url: str, folder: Path) -> tuple[float, float, float]:
-    """Give calls a second by the clock and by this process, and the most memory, in kilobytes."""
+async def _verifying(url: str, folder: Path) -> Taken:
     store = open_store(f"sqlite:///{folder}/rows.db")
     async with opened(url, Layout(replicas=1)) as on:
         await prepare(store)
@@ -119,5 +142,7 @@ async def _verifying(url: str, folder: Path) -> tuple[float, float, float]:
     assert not over.tally.findings
     prompts = over.tally.prompts
     assert prompts.calls == prompts.assembly == prompts.reference
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return prompts.calls / wall, prompts.calls / ours, most
+    alone, beside = (resource.getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
+    ours += beside.ru_utime + beside.ru_stime
+    most = alone.ru_maxrss + beside.ru_maxrss * min(os.cpu_count() or 1, MOST)
+    return Taken(prompts.calls / wall, prompts.calls / ours, most)

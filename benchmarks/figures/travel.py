@@ -1,7 +1,10 @@
 """The past of a session of ten thousand turns: any prompt again, in both ways, and any state.
 
-The calls that are asked for are real; between them the session was made old by turns written
-straight to its log, so there are no waypoints there until somebody reads across.
+Every call of it can be had again; those that are asked for are drawn at random, one out of each
+stretch, and every run is that of a gateway which was just started: it has been asked for one
+prompt of another age and holds nothing else of the session. What is warm is what nats-server and
+the system keep of files written a minute ago. Asked once more, the same calls are what a gateway
+gives that has read them lately.
 """
 
 from __future__ import annotations
@@ -9,75 +12,157 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.figure import Figure, Terms, at_most
-from benchmarks.parts.aging import aged
-from benchmarks.parts.caller import Caller, calling, caught_up
-from benchmarks.parts.prose import Prose
-from benchmarks.parts.running import up
+from benchmarks.parts.caller import Caller, awaited, calling, caught_up
+from benchmarks.parts.living import TENANT, lived
+from tests.parts.processes import Machine, ended, free_port, machine
 from turnlog.events.log.ports import Log
-from turnlog.events.nats.connection import connected
-from turnlog.events.nats.opening import jetstream_on
+from turnlog.events.nats.layout import Terms as Layout
+from turnlog.events.nats.opening import opened
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
 
-TENANT: Final = "default"
-REAL: Final = 15
-"""Real turns at each age."""
-AGES: Final = (REAL, 5_000, 10_000)
-"""Turns there are after each of those."""
-STATES: Final = 30
+SESSION: Final = "old"
+TURNS: Final = 10_000
+DRAWN: Final = 40
+"""Calls, and as many sequences, each out of a stretch of its own."""
+FEW: Final = 1
+"""Calls whose reasons and differences are asked for: those are read off the whole session."""
 CHARACTERS: Final = 350
-"""Of a text and of a reply."""
+"""Of a text and of a reply: a window of 8,000 tokens holds some 45 turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Milliseconds of each answer in one run."""
+
+    prompts: Sequence[float]
+    again: Sequence[float]
+    states: Sequence[float]
+    reasons: Sequence[float]
+    differences: Sequence[float]
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
-    """Ask for every real call, and for states at random, as many times over as there are runs."""
-    async with up(terms.folder, CHARACTERS) as running, connected(running.nats) as connection:
-        log = jetstream_on(connection).log
-        session = await _old(running.http, log)
-        here = f"/v1/sessions/{session}"
-        end = await log.last(TENANT, session)
-        assert end
-        prompts = [f"{here}/calls/{turn}.1/prompt" for age in AGES for turn in _real(age)]
-        drawn = random.Random(5)  # noqa: S311 - any will do, the same each time
-        states = [f"{here}?at={drawn.randint(1, end.sequence)}" for _ in range(STATES)]
-        async with calling(running.http) as caller:
-            (first,) = await _times(caller, [f"{here}?at={end.sequence // 2}"])
-            of_prompts = [await _times(caller, prompts) for _ in range(terms.runs)]
-            of_states = [await _times(caller, states) for _ in range(terms.runs)]
+    """Lead the session, and ask a new gateway as many times over as there are runs."""
+    async with old(terms) as (on, end, began):
+        runs = [await _asked(on, end, seed) for seed in range(terms.runs)]
+    what = f"over HTTP, {DRAWN} of {TURNS:,} drawn at random, cold"
     return (
         Figure(
             "any prompt of 10,000 turns",
-            f"p50 of the prompts of {len(prompts)} calls over HTTP, each read back by reference "
-            "and assembled again, both compared with the record; windows of 8,000 tokens",
+            f"p50 of the prompts of calls {what}, each read back by reference and assembled again, "
+            "both compared with the record; windows of 8,000 tokens",
             "ms",
-            tuple(statistics.median(took) for took in of_prompts),
+            tuple(statistics.median(run.prompts) for run in runs),
             at_most(50),
         ),
         Figure(
             "any prompt of 10,000 turns, slowest",
             "the slowest of the same",
             "ms",
-            tuple(max(took) for took in of_prompts),
+            tuple(max(run.prompts) for run in runs),
+            at_most(50),
+        ),
+        Figure(
+            "any prompt of 10,000 turns, warm",
+            "p50 of the same asked for again at once",
+            "ms",
+            tuple(statistics.median(run.again) for run in runs),
         ),
         Figure(
             "any state of 10,000 turns",
-            f"p50 of the session over HTTP at {STATES} sequences",
+            f"p50 of the session as it was at sequences {what}",
             "ms",
-            tuple(statistics.median(took) for took in of_states),
+            tuple(statistics.median(run.states) for run in runs),
         ),
         Figure(
-            "a state without waypoints",
-            "the first at the half of those turns, by reading and folding all before it",
+            "why of any call",
+            f"p50 of why {FEW} of those calls was answered so, read off the whole session",
             "ms",
-            (first,),
+            tuple(statistics.median(run.reasons) for run in runs),
+        ),
+        Figure(
+            "diff of any call",
+            f"p50 of what differs between {FEW} of those calls and the next one, read off it too",
+            "ms",
+            tuple(statistics.median(run.differences) for run in runs),
+        ),
+        Figure(
+            "a session of 10,000 turns made",
+            "decided, assembled, encoded and stored, some hundred turns an append",
+            "s",
+            (began,),
         ),
     )
 
 
-def _real(age: int) -> range:
-    return range(age - REAL + 1, age + 1)
+@asynccontextmanager
+async def old(terms: Terms) -> AsyncGenerator[tuple[Machine, int, float]]:
+    """Give a machine for gateways, the last sequence, and how many seconds that took."""
+    folder = terms.folder
+    async with await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server:
+        variables = {
+            "TURNLOG_NATS_URL": server.url,
+            "TURNLOG_NATS_MONITOR": server.monitor_url or "",
+            "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'rows.db'}",
+            "TURNLOG_DATA_DIR": str(folder / "data"),
+        }
+        async with machine(folder, variables) as on, opened(server.url, Layout(replicas=1)) as log:
+            began = time.perf_counter()
+            last = await lived(log, SESSION, TURNS, CHARACTERS)
+            took = time.perf_counter() - began
+            await _projected(on, log.log)
+            yield on, last.head.sequence, took
+
+
+async def _projected(on: Machine, log: Log) -> None:
+    """Have the read models come as far as the session has."""
+    async with fronted(on) as caller:
+        projector = await on.start("run", "projector", said=on.folder / "projector.log")
+        await caught_up(caller, log, TENANT, SESSION)
+        await ended(projector)
+
+
+@asynccontextmanager
+async def fronted(on: Machine) -> AsyncGenerator[Caller]:
+    """Run a gateway for as long as the body takes."""
+    address = f"127.0.0.1:{free_port()}"
+    told = {"TURNLOG_HTTP": address}
+    process = await on.start("run", "gateway", said=on.folder / "gateway.log", told=told)
+    await awaited(f"http://{address}")
+    async with calling(f"http://{address}") as caller:
+        yield caller
+    await ended(process)
+
+
+async def _asked(on: Machine, end: int, seed: int) -> Taken:
+    """Draw, and ask a gateway that has just been started."""
+    turns, sequences = _drawn(TURNS - 1, seed), _drawn(end, seed)
+    here = f"/v1/sessions/{SESSION}"
+    async with fronted(on) as caller:
+        await _times(caller, [f"{here}/calls/{TURNS}.1/prompt"])
+        prompts = [f"{here}/calls/{turn}.1/prompt" for turn in turns]
+        return Taken(
+            await _times(caller, prompts),
+            await _times(caller, prompts),
+            await _times(caller, [f"{here}?at={at}" for at in sequences]),
+            await _times(caller, [f"{here}/calls/{turn}.1/why" for turn in turns[:FEW]]),
+            await _times(caller, [f"{here}/calls/{n}.1/diff/{n + 1}.1" for n in turns[:FEW]]),
+        )
+
+
+def _drawn(most: int, seed: int) -> Sequence[int]:
+    """Draw a number out of each stretch up to `most`, and put them in any order."""
+    drawing = random.Random(seed)  # noqa: S311 - any will do, the same each time
+    width = most // DRAWN
+    drawn = [stretch * width + drawing.randint(1, width) for stretch in range(DRAWN)]
+    return drawing.sample(drawn, DRAWN)
 
 
 async def _times(caller: Caller, paths: Iterable[str]) -> list[float]:
@@ -89,19 +174,3 @@ async def _times(caller: Caller, paths: Iterable[str]) -> list[float]:
         took.append((time.perf_counter() - began) * 1000)
         assert answer.get("verified", True), answer
     return took
-
-
-async def _old(http: str, log: Log) -> str:
-    """Have a session with real turns at each age; gives its id."""
-    async with calling(http) as caller:
-        opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
-    session, prose = str(opened["session"]), Prose()
-    for age in AGES:
-        if age > REAL:
-            await aged(log, TENANT, session, age - REAL)
-        async with calling(http) as caller:
-            for _ in range(REAL):
-                await caller.turn(session, prose.say(CHARACTERS))
-                await caller.rest()
-            await caught_up(caller, log, TENANT, session)
-    return session

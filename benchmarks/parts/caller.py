@@ -18,6 +18,8 @@ from pydantic import JsonValue
 from turnlog.events.log.ports import Log
 
 FAILED = 400
+LOOK_EVERY = 0.05
+"""Seconds between two looks at a gateway that starts."""
 END_OF_EVENTS = (b"event: done", b"event: failed", b"event: cancelled", b"event: redact")
 
 
@@ -99,6 +101,18 @@ async def calling(http: str) -> AsyncGenerator[Caller]:
         yield Caller(reader, writer)
     finally:
         writer.close()
+
+
+async def awaited(http: str) -> None:
+    """Wait until a gateway at an address says that it is ready."""
+    while True:
+        try:
+            async with calling(http) as caller:
+                if (await caller.answer("GET", "/readyz"))[0] < FAILED:
+                    return
+        except OSError:
+            pass  # Nobody listens there yet
+        await asyncio.sleep(LOOK_EVERY)
 
 
 async def caught_up(caller: Caller, log: Log, tenant: str, session: str) -> None:

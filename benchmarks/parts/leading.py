@@ -77,20 +77,22 @@ async def led(turns: int = TURNS) -> House:
 
 
 @asynccontextmanager
-async def filled(
-    folder: Path, house: House, sessions: int
-) -> AsyncGenerator[tuple[str, JetStream]]:
-    """Give the address of a server whose log has so many sessions like the one that was led."""
+async def held(folder: Path, house: House) -> AsyncGenerator[tuple[str, JetStream]]:
+    """Give the address of a server that holds what the session that was led is made from."""
     async with (
         await NatsServer.start(NatsConfig(folder)) as server,
         opened(server.url, Layout(replicas=1)) as on,
     ):
         for text in house.blobs.held.values():
             await on.blobs.put(TENANT, text)
-        drafts = _drafts(house)
-        for number in range(sessions):
-            await _write(on.log, f"s{number}", drafts)
         yield server.url, on
+
+
+async def fill(log: Log, house: House, sessions: range) -> None:
+    """Write sessions like the one that was led, each under its number."""
+    drafts = _drafts(house)
+    for number in sessions:
+        await _write(log, f"s{number}", drafts)
 
 
 def _drafts(house: House) -> Sequence[Draft]:

@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from tests.agents.workshop import Workshop, agent, planning, taking
 from tests.parts.house import TENANT
-from tests.parts.processes import LOOK_EVERY, ended, free_port
+from tests.parts.processes import LOOK_EVERY, free_port
 from turnlog.events.tool import ToolReturned
 from turnlog.projections.blueprint.tools import RemoteServer
 from turnlog.services.worker.tools.exchange import ServerFailure
@@ -65,7 +65,7 @@ async def far() -> AsyncIterator[Far]:
     port = free_port()
     server = Far(port, await started(port))
     yield server
-    await ended(server.process)
+    await server.kill()
 
 
 @pytest_asyncio.fixture(loop_scope="module")

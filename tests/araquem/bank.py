@@ -7,7 +7,6 @@ what a test tells it to. Everything between a question and the provider's socket
 from __future__ import annotations
 
 import shutil
-from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 import httpx
 from pydantic import JsonValue
 
+from tests.parts.forked import Process
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import NOTHING, Machine, ended, free_port, machine

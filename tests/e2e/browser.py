@@ -103,6 +103,25 @@ class Browser:
         return [said["params"]["request"]["url"] for said in asked]
 
 
+def texts(selector: str) -> str:
+    """Spell an expression: what stands in everything that a selector finds."""
+    return f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)"
+
+
+def clicked(selector: str, name: str) -> str:
+    """Spell an expression that clicks what is called so, once it is there."""
+    found = (
+        f"[...document.querySelectorAll('{selector}')].find((it) => it.textContent === '{name}')"
+    )
+    return f"{found} && ({found}.click(), true)"
+
+
+def typed(selector: str, value: object, event: str) -> str:
+    """Spell an expression that gives a field a value, as a person does."""
+    box = f"document.querySelector({json.dumps(selector)})"
+    return f"({box}.value = {json.dumps(value)}, {box}.dispatchEvent(new Event('{event}')))"
+
+
 @asynccontextmanager
 async def browsing(folder: Path) -> AsyncGenerator[Browser]:
     """Run a browser with a profile of its own."""

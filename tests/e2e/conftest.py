@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from tests.e2e.browser import Browser, browsing
 from tests.parts.everything import Up, everything
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.postgres import PostgresServer
 from tests.parts.processes import Machine, machine
+from tests.parts.reproduction import unproven
 from tests.parts.roles import Roles, roles, telling
+from tests.services.gateway.stand import InMemory, Stand, standing
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -48,3 +51,29 @@ async def separate(
     """Gateway, projector, NATS and Postgres; workers are started by whoever needs them."""
     async with roles(tmp_path_factory.mktemp("roles"), provider, postgres_server) as running:
         yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand]:
+    """What is looked at in a browser: a gateway with a worker on strings, for a whole file."""
+    held = InMemory()
+    async with standing(held, "seen", tmp_path_factory.mktemp("stand")) as running:
+        yield running
+    assert unproven(held.log.stored, held.blobs.held) == []
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
+    async with browsing(tmp_path_factory.mktemp("chromium")) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser(chromium: Browser, stand: Stand) -> AsyncIterator[Browser]:
+    """A browser in which nothing goes wrong while a test looks, and that asks nobody else."""
+    await chromium.ask("Page.navigate", url="about:blank")
+    chromium.seen.clear()
+    yield chromium
+    assert chromium.complaints() == []
+    asked = [url for url in chromium.asked_for() if url != "about:blank"]
+    assert [url for url in asked if not url.startswith(stand.address)] == []

@@ -35,10 +35,24 @@ def demo(*options: str, **environ: str) -> Generator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_the_demo_plays_a_lesson_and_says_why_the_trickster_spoke_so(tmp_path: Path) -> None:
-    with demo("--exit", "--data-dir", str(tmp_path / "data")) as process:
-        shown, _ = process.communicate(timeout=HANGS)
-    assert process.returncode == 0, shown
+def test_a_lesson_is_played_and_explained_and_can_be_gone_on_with_and_audited(
+    tmp_path: Path,
+) -> None:
+    with demo("--data-dir", str(tmp_path / "data")) as process:
+        shown = until(process, "Ctrl-C ends everything.")
+        says_why_the_trickster_spoke_so(shown)
+        chat, why, withheld = proposed(shown)
+        answered = evened(ran(chat, "What did I win?\nWhy me?\nThat is a trick, no thanks.\n"))
+        assert "the list closes when the clock strikes." in answered
+        assert answered.endswith("say no to the first small thing."), "the debrief came by itself"
+        assert "started  by itself" in ran(why)
+        assert "prof.foxglove@truth-now.example" in ran(withheld)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(HANGS) == 0
+    plain_and_well(shown, tmp_path / "data")
+
+
+def says_why_the_trickster_spoke_so(shown: str) -> None:
     said = evened(shown)
     assert "choose share, without reading you What is that headline about? reply You will" in said
     assert "one of the busiest there are! withheld (The Trickster thinks better of it.)" in said
@@ -51,22 +65,6 @@ def test_the_demo_plays_a_lesson_and_says_why_the_trickster_spoke_so(tmp_path: P
     assert "when reply_redacted: event 17 reply-redacted" in why
     assert "by assembly   byte for byte the recorded one" in why
     assert "verified · 1 session, 39 events, 5 prompts" in shown
-    plain_and_well(shown, tmp_path / "data")
-
-
-def test_the_other_demo_plays_a_conversation_and_proves_it(tmp_path: Path) -> None:
-    with demo("assistant", "--exit", "--data-dir", str(tmp_path / "data")) as process:
-        shown, _ = process.communicate(timeout=HANGS)
-    assert process.returncode == 0, shown
-    begins = "you Hello! Who am I talking to? reply Hello! My words come from a script;"
-    assert begins in evened(shown)
-    for name in ("session-opened", "prompts-snapshotted", "context-assembled", "turn-completed"):
-        assert name in shown
-    assert "prompt of call 3.1" in shown
-    assert "system_prompt" in shown
-    assert "by assembly   byte for byte the recorded one" in shown
-    assert "verified · 1 session, 20 events, 3 prompts" in shown
-    plain_and_well(shown, tmp_path / "data")
 
 
 def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: Path) -> None:
@@ -92,12 +90,23 @@ def plain_and_well(shown: str, data_dir: Path) -> None:
     assert "█" in shown
     assert "\x1b" not in shown
     assert "Traceback" not in (data_dir / "turnlog.log").read_text()
-    assert all(len(line) <= 100 for line in shown.splitlines())
+    # What is proposed is as long as the paths in it
+    played = shown.partition("Your turn")[0]
+    assert all(len(line) <= 100 for line in played.splitlines())
 
 
-def test_a_demo_stays_up_and_what_it_proposes_works() -> None:
-    with demo("assistant") as process:
+def test_a_demo_plays_a_conversation_and_stays_up_and_what_it_proposes_works(
+    tmp_path: Path,
+) -> None:
+    with demo("assistant", "--data-dir", str(tmp_path / "data")) as process:
         shown = until(process, "Ctrl-C ends everything.")
+        begins = "you Hello! Who am I talking to? reply Hello! My words come from a script;"
+        assert begins in evened(shown)
+        for name in ("session-opened", "prompts-snapshotted", "context-assembled"):
+            assert name in shown
+        assert "system_prompt" in shown
+        assert "by assembly   byte for byte the recorded one" in shown
+        assert "verified · 1 session, 20 events, 3 prompts" in shown
         page = re.search(r"http://127\.0\.0\.1:\d+", shown)
         assert page is not None
         assert httpx.get(f"{page[0]}/readyz").is_success
@@ -108,20 +117,9 @@ def test_a_demo_stays_up_and_what_it_proposes_works() -> None:
         assert "prompt of call 2.1" in ran(prompt)
         process.send_signal(signal.SIGINT)
         assert process.wait(HANGS) == 0
+    plain_and_well(shown, tmp_path / "data")
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{page[0]}/healthz")
-
-
-def test_the_lesson_can_be_gone_on_with_explained_and_audited() -> None:
-    with demo() as process:
-        chat, why, withheld = proposed(until(process, "Ctrl-C ends everything."))
-        answered = evened(ran(chat, "What did I win?\nWhy me?\nThat is a trick, no thanks.\n"))
-        assert "the list closes when the clock strikes." in answered
-        assert answered.endswith("say no to the first small thing."), "the debrief came by itself"
-        assert "started  by itself" in ran(why)
-        assert "prof.foxglove@truth-now.example" in ran(withheld)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(HANGS) == 0
 
 
 def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from tests.e2e.browser import CHROMIUM, Browser, browsing
-from tests.services.gateway.stand import InMemory, Stand, standing
+from tests.e2e.browser import CHROMIUM, Browser, texts, typed
+from tests.services.gateway.stand import Stand
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on PATH"),
+]
 
 LAST_REPLY = "[...document.querySelectorAll('.bubble.reply')].at(-1)?.textContent"
 MADE_OF_TEXT = (
@@ -20,25 +20,6 @@ MADE_OF_TEXT = (
     ".filter((made) => made.tagName === 'IMG' || made.textContent)"
 )
 MARKUP = "<img src=/x onerror=alert(1)> <b>bold</b> &amp; ${1}"
-
-
-@pytest_asyncio.fixture
-async def stand(fresh_tenant: str, tmp_path: Path) -> AsyncIterator[Stand]:
-    async with standing(InMemory(), fresh_tenant, tmp_path) as stand:
-        yield stand
-
-
-@pytest_asyncio.fixture
-async def browser(stand: Stand, tmp_path: Path) -> AsyncIterator[Browser]:
-    async with browsing(tmp_path) as browser:
-        yield browser
-        assert browser.complaints() == []
-        elsewhere = [url for url in browser.asked_for() if not url.startswith(stand.address)]
-        assert [url for url in elsewhere if url != "about:blank"] == []
-
-
-def texts(selector: str) -> str:
-    return f"[...document.querySelectorAll('{selector}')].map((each) => each.textContent)"
 
 
 async def test_the_list_shows_every_session_and_the_search_finds_one(
@@ -49,17 +30,15 @@ async def test_the_list_shows_every_session_and_the_search_finds_one(
     await stand.say("apples", "How are apples stored?", "Cool and dark.")
     await stand.say("pears", "How are pears stored?", "Likewise.")
     await browser.open(stand.address)
-    await browser.until(f"{texts('.list .title a')}.length === 2")
+    titles = texts(".list .title a")
+    await browser.until(f"{titles}[1] === 'How are apples stored?'")
     cells = "[...document.querySelector('.list tbody tr').cells].map((cell) => cell.textContent)"
     await browser.until(f"{cells}[5]")
     row = await browser.run(cells)
     assert row[:3] == ["How are pears stored?pears", "assistant v1", "1"]
     assert row[4:] == ["15", "$0.000003"]
-    await browser.run(
-        "(() => { const box = document.querySelector('.search'); box.value = 'APPLES';"
-        " box.dispatchEvent(new Event('input')); })()"
-    )
-    await browser.until(f"{texts('.list .title a')}.join() === 'How are apples stored?'")
+    await browser.run(typed(".search", "APPLES", "input"))
+    await browser.until(f"{titles}.join() === 'How are apples stored?'")
     assert await browser.run("location.hash") == "#/?q=APPLES"
     await browser.click(".list .title a")
     await browser.until(f"{LAST_REPLY} === 'Cool and dark.'")
@@ -204,13 +183,21 @@ async def test_the_record_is_verified_on_request(stand: Stand, browser: Browser)
     await browser.until("document.querySelector('.verify').textContent === '✓ 8 events, 1 prompt'")
 
 
+async def test_pages_left_behind_hold_no_connection(stand: Stand, browser: Browser) -> None:
+    """A browser has six for one place, and keeps a page that was left for whoever goes back."""
+    session = await stand.open("assistant")
+    for _ in range(7):
+        await browser.open(f"{stand.address}/#/sessions/{session}")
+        await browser.until(f"{texts('.event-name')}.join() === 'session-opened'")
+
+
 async def test_it_is_dark_where_the_system_is_dark(stand: Stand, browser: Browser) -> None:
     brightness: dict[str, int] = {}
     for scheme in ("light", "dark"):
         feature = {"name": "prefers-color-scheme", "value": scheme}
         await browser.ask("Emulation.setEmulatedMedia", features=[feature])
         await browser.open(stand.address)
-        await browser.until("document.querySelector('.empty') !== null")
+        await browser.until("document.querySelector('.sessions') !== null")
         ground = await browser.run("getComputedStyle(document.body).backgroundColor")
         brightness[scheme] = sum(int(part) for part in ground.strip("rgb()").split(","))
     assert brightness["dark"] < 100

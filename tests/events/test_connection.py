@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
+from nats.aio.client import Client
 
 from tests.events.hanging import hanging
 from tests.parts.fault_proxy import between
@@ -68,3 +71,17 @@ async def test_answers_come_to_an_inbox_of_ones_own(nats_url: str) -> None:
         assert connection.nc.new_inbox().startswith("_INBOX_gateway.")
         with pytest.raises(Absent):
             await connection.request("nobody.listens")
+
+
+async def test_a_request_that_is_cancelled_as_its_answer_comes_is_cancelled() -> None:
+    async def request(*_: object, **__: object) -> None:
+        loop = asyncio.get_running_loop()
+        answer = loop.create_future()
+        loop.call_soon(answer.set_result, None)
+        loop.call_soon(asking.cancel)
+        await asyncio.wait_for(answer, 5)  # as nats-py does
+
+    client = cast("Client", SimpleNamespace(request=request))
+    asking = asyncio.create_task(Connection(client, 5).request("a"))
+    await asyncio.wait((asking,))
+    assert asking.cancelled()

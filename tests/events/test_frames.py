@@ -60,6 +60,12 @@ sent = st.builds(
 sendings = st.lists(sent | st.sampled_from(["ping", "pong"]), max_size=12)
 
 
+def wired(sending: list[Sent | str]) -> bytes:
+    return b"".join(
+        each.wire if isinstance(each, Sent) else f"{each.upper()}\r\n".encode() for each in sending
+    )
+
+
 def parsed(stream: bytes, cuts: list[int], frames: Frames | Parser) -> None:
     async def parse() -> None:
         for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
@@ -72,9 +78,7 @@ def parsed(stream: bytes, cuts: list[int], frames: Frames | Parser) -> None:
 def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it_is_for(
     sending: list[Sent | str], data: st.DataObject
 ) -> None:
-    stream = b"".join(
-        s.wire if isinstance(s, Sent) else f"{s.upper()}\r\n".encode() for s in sending
-    )
+    stream = wired(sending)
     places = st.lists(st.integers(0, len(stream)), max_size=20)
     client, taken = Client(), list[Frame]()
     frames = Frames(Parser(client), {b"%d" % TAKEN: taken.append})
@@ -84,6 +88,25 @@ def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it
     assert taken == [Frame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
     assert client.heard == [s for s in sending if s not in ours]
     assert not frames.begun
+
+
+@given(sendings, st.data())
+def test_what_nats_py_had_begun_when_the_first_was_taken_it_ends(
+    sending: list[Sent | str], data: st.DataObject
+) -> None:
+    begun = data.draw(sent.filter(lambda each: each.sid == OTHER))
+    at = data.draw(st.integers(0, len(begun.wire)))
+    stream = begun.wire[at:] + wired(sending)
+    places = st.lists(st.integers(0, len(stream)), max_size=5)
+    client, taken = Client(), list[Frame]()
+    frames = Frames(Parser(client))
+    parsed(begun.wire[:at], [], frames)
+    frames.takers[b"%d" % TAKEN] = taken.append
+    parsed(stream, sorted(data.draw(places)), frames)
+
+    ours = [s for s in sending if isinstance(s, Sent) and s.sid == TAKEN]
+    assert taken == [Frame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
+    assert client.heard == [begun, *(s for s in sending if s not in ours)]
 
 
 def test_what_was_begun_on_a_connection_that_broke_is_forgotten() -> None:

@@ -37,8 +37,9 @@ async def test_an_event_that_is_gone_is_found_missing(
     with pytest.raises(Corrupt) as missing:
         await jetstream.log.between(fresh_tenant, "s", None, events[-1])
     assert str(events[2].stream_sequence) in str(missing.value)
-    with pytest.raises(Corrupt):
-        await jetstream.log.at(fresh_tenant, [events[2].stream_sequence])
+    for some in (events[2:3], events):
+        with pytest.raises(Corrupt, match=str(events[2].stream_sequence)):
+            await jetstream.log.at(fresh_tenant, [event.stream_sequence for event in some])
     tail = await jetstream.log.between(fresh_tenant, "s", events[2].head, events[-1])
     assert list(tail) == events[3:]
 
@@ -135,6 +136,21 @@ async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
                 places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
     assert seen == events
     assert places == [event.stream_sequence for event in events]
+
+
+async def test_a_reader_whose_connection_was_closed_ends_when_it_is_told_to(
+    nats_url: str, fresh_tenant: str
+) -> None:
+    async with opened(nats_url, Terms()) as there:
+        await grow(there.log, fresh_tenant, "s", 1)
+        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+            await anext(bulks)
+            reading = asyncio.ensure_future(anext(bulks))
+            await asyncio.sleep(0)
+            await there.connection.nc.close()
+            reading.cancel()
+            await asyncio.wait((reading,), timeout=5)
+            assert reading.cancelled()
 
 
 async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(

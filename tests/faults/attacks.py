@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Mapping
 
 from tests.faults.site import ACK_WAIT, Role, Site
+from tests.parts.forked import Process
 from tests.parts.processes import LOOK_EVERY
 from turnlog.events.ids import SESSIONS, TOKENS
 from turnlog.events.nats.workers import WORKERS

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ import httpx
 
 from tests.faults.crash.sitecustomize import CLOCK_AHEAD, CRASH_AT
 from tests.parts.fault_proxy import FaultProxy, between
+from tests.parts.forked import Process
 from tests.parts.openai_behaviours import Echo
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import LOOK_EVERY, NOTHING, Machine, free_port, machine

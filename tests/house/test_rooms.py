@@ -34,6 +34,15 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     assert {m: count for m, count in lines.items() if count > MOST.get(Path(m).name, 300)} == {}
 
 
+@pytest.mark.promise("P20")
+def test_blocking_work_is_done_where_no_end_of_a_process_waits_for_it() -> None:
+    # The threads of asyncio's own pool are joined at exit; those of `runtime.aside` are not. One
+    # of these asks with a timeout of its own, the other a process that is killed before
+    bounded = {"durability.py", "verifiers.py"}
+    pooled = {m.name for m in modules("services") if "to_thread(" in m.read_text()}
+    assert pooled == bounded
+
+
 def test_no_module_has_a_name_that_says_nothing() -> None:
     assert [m for m in modules(*MEMBERS) if BANNED & set(m.stem.strip("_").split("_"))] == []
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.parts.forked import Process
 from tests.parts.processes import NOTHING, Machine, ended, written
 from tests.parts.reproduction import unproven_on
 from tests.parts.service import TENANT, Service, serviced

@@ -16,7 +16,7 @@ Expected = dict[tuple[str, ...], tuple[str, Reasons]]
 def expected(led: Led, before: str, after: str) -> Expected:
     """Say what differs between two calls of a session, in whichever order they are named."""
     was, now = led.calls[before], led.calls[after]
-    if was.asked <= now.asked:
+    if was.fixed <= now.fixed:
         return dict(_between(was, now))
     turned = {"added": "removed", "removed": "added", "changed": "changed"}
     return {thing: (turned[what], why) for thing, (what, why) in _between(now, was)}
@@ -25,7 +25,7 @@ def expected(led: Led, before: str, after: str) -> Expected:
 def _between(was: World, now: World) -> Iterator[tuple[tuple[str, ...], tuple[str, Reasons]]]:
     yield from _turns(was, now)
     yield from _segments(was, now)
-    asked = frozenset({("said", now.asked)})
+    asked = _asked(was, now)
     if was.text != now.text:
         yield ("input",), ("changed", asked)
     if what := _what(was.mood, now.mood):
@@ -42,6 +42,11 @@ def _between(was: World, now: World) -> Iterator[tuple[tuple[str, ...], tuple[st
         yield ("note",), ("added", frozenset({("redacted", now.note)}))
     if was.note is not None and now.note is None and now.told:
         yield ("note",), ("removed", frozenset({("told", now.told)}))
+
+
+def _asked(was: World, now: World) -> Reasons:
+    """Give the events of the later call's own turn, but for what was there before."""
+    return frozenset(("said", at) for at in now.asked if at > was.fixed)
 
 
 def _what(was: str | None, now: str | None) -> str | None:
@@ -93,4 +98,4 @@ def _why(before: Shelved | None, held: Shelved, was: World, now: World) -> Reaso
     given = [bool(before and before.active), held.active]
     if asked[0] == asked[1] and given[0] != given[1]:
         return frozenset({("library", held.switched)})
-    return frozenset({("said", now.asked)})
+    return _asked(was, now)

@@ -6,12 +6,13 @@ Beside each call stands the world as the generator knows it then; nothing is rea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
 from tests.parts.windows import CALL, fetched, opened_by
-from tests.parts.worlds import Shelved, Told, World
+from tests.parts.worlds import Put, Shelved, Told, World
 from turnlog.events import codec
 from turnlog.events.content import digest_of
 from turnlog.events.envelope import Recorded
@@ -27,16 +28,17 @@ from turnlog.events.library import (
     SegmentText,
 )
 from turnlog.events.phase import PhaseEntered
-from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.session import BlueprintRef, SessionOpened
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import PhaseGraph
-from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.schema import Blueprint, reach
 from turnlog.projections.library.picked import Gathered, Picked, Wanted
 from turnlog.projections.session.commands import (
     ExcludeTurn,
     FixContext,
+    MoveBlueprint,
     RecordChoice,
     RedactReply,
     RestoreTurn,
@@ -134,16 +136,23 @@ class Led:
     world: World = field(default_factory=World)
     library: list[Recorded] = field(default_factory=list[Recorded])
     calls: dict[str, World] = field(default_factory=dict[str, World])
+    waiting: list[Put] = field(default_factory=list[Put])
+    gives: Callable[[Wanted], tuple[Picked, ...]] | None = None
+    """Another library than the one it leads."""
 
     def __post_init__(self) -> None:
         opened = opened_by(self.blueprint, {"persona": self.persona}, name=self.name)
         first, pinned = (each.event for each in opened.events)
         assert isinstance(first, SessionOpened)
         assert isinstance(pinned, PromptsSnapshotted)
-        digest = digest_of(self.blueprint.model_dump_json())
-        ref = BlueprintRef(name="led", version=1, digest=digest)
-        made = first.model_copy(update={"blueprint": ref})
+        made = first.model_copy(update={"blueprint": self.ref})
         self.session = Given().later(made, PhaseEntered(phase=self.graph.start), pinned)
+
+    @property
+    def ref(self) -> BlueprintRef:
+        """What its blueprint is known by."""
+        digest = digest_of(self.blueprint.model_dump_json())
+        return BlueprintRef(name="led", version=1, digest=digest)
 
     @property
     def graph(self) -> PhaseGraph:
@@ -176,10 +185,11 @@ class Led:
         held = Shelved(ref, tier, text, written=at, switched=at)
         self.knows(shelf={**self.world.shelf, number: held})
 
-    def edit(self, number: int, text: str) -> None:
+    def edit(self, number: int, text: str, variant: str = "a") -> None:
         """Give a segment another text."""
         held = self.world.shelf[number]
-        version = NewVersion(id=number, version=held.version + 1, text=written(text, held.tier))
+        said = written(text, held.tier)
+        version = NewVersion(id=number, version=held.version + 1, variant=variant, text=said)
         at = self.edited(SegmentsEdited(versions=(version,)))
         held = replace(held, text=text, version=held.version + 1, written=at)
         self.knows(shelf={**self.world.shelf, number: held})
@@ -205,12 +215,27 @@ class Led:
 
     def submit(self, text: str, **inputs: JsonValue) -> str:
         """Submit a turn, and fix the prompt of its call; gives the call."""
+        self.ask(text, **inputs)
+        return self.begin()
+
+    def ask(self, text: str, **inputs: JsonValue) -> None:
+        """Put a turn to the session; it waits behind the one that is open."""
         self.session = self.session.later(SubmitTurn(text, POLICIES, self.graph, inputs=inputs))
-        people = inputs.get("people")
+        self.waiting.append(Put(text, inputs, (self.last,)))
+
+    def begin(self) -> str:
+        """Fix the prompt of the turn whose time has come; gives the call."""
+        put = self.waiting.pop(0)
+        people = put.inputs.get("people")
         held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
-        mood, room = inputs.get("mood"), inputs.get("room")
-        self.knows(asked=self.last, text=text, mood=mood, people=held, room=room)
+        mood, room = put.inputs.get("mood"), put.inputs.get("room")
+        self.knows(asked=put.asked, text=put.text, mood=mood, people=held, room=room)
         self.session = self.session.later(claiming())
+        if not self.session.opened.prompts:
+            file = PromptFile(digest=digest_of(self.persona), path="persona.md")
+            pinned = PromptsSnapshotted(provider="openai", layers={"persona": file})
+            self.session = self.session.later(pinned)
+            self.knows(pinned=self.last)
         return self.fix()
 
     def fix(self) -> str:
@@ -228,6 +253,7 @@ class Led:
         made = assemble(self.material, state, asked, texts)
         attempt = attempt_of(self.session.opened)
         fixing = FixContext(attempt, asked.model, {}, made.manifest)
+        self.knows(fixed=self.last)
         self.calls[attempt.call] = self.world
         self.session = self.session.later(fixing)
         if self.world.note is not None:
@@ -237,21 +263,26 @@ class Led:
     @property
     def inputs(self) -> dict[str, JsonValue]:
         """What the open turn brought along."""
-        event = self.session.events[self.world.asked - 1].event
+        event = self.session.events[self.world.asked[0] - 1].event
         return dict(getattr(event, "inputs", {}))
 
     def given(self, want: Wanted) -> tuple[Picked, ...]:
         """Give what the library has of what a call wants."""
+        if self.gives:
+            return self.gives(want)
         shelf = sorted(self.world.shelf.items())
         return tuple(held.picked(n) for n, held in shelf if held.active and held.meant(want))
 
     def answer(self, reply: str) -> None:
         """Answer the open turn."""
-        turn = self.session.opened.submitted
+        turn = attempt_of(self.session.opened).turn
         self.session = self.session.later(answering(reply))
         settled = [each.sequence for each in self.session.events if _completes(each)]
-        told = Told(self.world.text, reply, settled[-1])
+        told = Told(self.world.text, reply, settled[-1], asked=self.world.asked[0])
         self.knows(turns={**self.world.turns, turn: told})
+        if self.waiting:
+            put = self.waiting[0]
+            self.waiting[0] = replace(put, asked=(*put.asked, self.last))
 
     def mark(self, turn: int) -> None:
         """Exclude a turn, or restore it."""
@@ -270,6 +301,15 @@ class Led:
         self.knows(turns={**self.world.turns, turn: told})
         if turn == max(self.world.turns):
             self.knows(note=self.last)
+
+    def move(self, blueprint: Blueprint, persona: str, name: str) -> None:
+        """Let it go on by another blueprint, from a phase that it enters for that."""
+        self.wander("red")
+        self.blueprint, self.persona, self.name = blueprint, persona, name
+        wanted = MoveBlueprint(
+            self.ref, reach(blueprint), {"name": name}, {"chat"}, self.graph, self.graph, stale=True
+        )
+        self.session = self.session.later(wanted)
 
     def wander(self, choice: str) -> None:
         """End the dialogue and choose how to go on."""

@@ -11,12 +11,13 @@ import os
 import signal
 import socket
 import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+
+from tests.parts.forked import Process, forked
 
 BIN = Path(sys.executable).parent
 ENDS_WITHIN = 60.0
@@ -45,11 +46,7 @@ class Machine:
     ) -> Process:
         """Run `turnlog` with these words; what it says goes to `said`, or to pytest."""
         bare = {"PATH": f"{BIN}:{os.defpath}", "HOME": str(self.folder)}
-        environment = {**bare, **self.variables, **told}
-        with said.open("ab") if said else os.fdopen(os.dup(2), "ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                str(BIN / "turnlog"), *words, env=environment, stdout=log, stderr=log
-            )
+        process = await forked(words, {**bare, **self.variables, **told}, said)
         self._started.append(process)
         return process
 

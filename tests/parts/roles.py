@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import uuid
-from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.parts.forked import Process
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.postgres import PostgresServer
 from tests.parts.processes import Machine, free_port, machine

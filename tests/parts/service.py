@@ -6,7 +6,6 @@ What a test waits for is an event on the log or on a stream, never a moment.
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from tests.parts.forked import Process
 from tests.parts.processes import LOOK_EVERY
 from tests.services.gateway.watching import Answer, asking
 from turnlog.events.call import AttemptStarted

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pydantic import JsonValue
+
 from turnlog.events.content import digest_of
 from turnlog.projections.library.picked import Picked, Wanted
 
@@ -19,6 +21,17 @@ class Told:
     excluded: bool = False
     marked: int | None = None
     redacted: int | None = None
+    asked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A turn that was put to a session and is not answered yet."""
+
+    text: str
+    inputs: Mapping[str, JsonValue]
+    asked: tuple[int, ...]
+    """What submitted it, or what queued and what released it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +72,16 @@ class World:
     shelf: Mapping[int, Shelved] = field(default_factory=dict[int, Shelved])
     phase: tuple[str, int] = ("talk", 2)
     choices: tuple[tuple[str, int], ...] = ()
+    pinned: int = 3
+    """What pinned its prompt file."""
     note: int | None = None
     """The redaction that the next call is told of."""
     told: int | None = None
     """The call that was told of one last."""
-    asked: int = 0
-    """The event of its own turn."""
+    asked: tuple[int, ...] = ()
+    """The events of its own turn: what submitted it, or what queued and what released it."""
+    fixed: int = 0
+    """The last event before its prompt was fixed."""
     text: str = ""
     mood: str | None = None
     people: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -15,9 +15,11 @@ from turnlog.events.manifest import FromSegment
 from turnlog.projections.audit.diff import Change, Diff, diff
 from turnlog.projections.audit.sides import side_of
 
-few = settings(max_examples=40)
+few = settings(max_examples=25)
 """A session of a dozen deeds, and every pair of its calls."""
 WORDS = st.text("abc .", min_size=1, max_size=12)
+BEHIND = st.sampled_from([(0, 0), (0, 0), (1, 0), (0, 1), (1, 1)])
+"""How many turns are queued behind one before its prompt is fixed, and how many after."""
 DEEDS = st.sampled_from(
     ["talk", "talk", "mark", "mark", "redact", "edit", "switch", "wander", "put"]
 )
@@ -58,14 +60,26 @@ def done(draw: st.DrawFn, led: Led, deed: str) -> None:
 
 
 def talk(draw: st.DrawFn, led: Led) -> None:
-    """Submit a turn with or without inputs, and answer it."""
+    """Submit a turn and answer it, and all that are queued before its prompt is fixed or after."""
+    early, late = draw(BEHIND)
+    for _ in range(1 + early):
+        ask(draw, led)
+    while led.waiting:
+        led.begin()
+        for _ in range(late):
+            ask(draw, led)
+        late = 0
+        led.answer(f"re: {draw(WORDS)}")
+
+
+def ask(draw: st.DrawFn, led: Led) -> None:
+    """Put a turn with or without inputs."""
     inputs: dict[str, JsonValue] = {}
     if mood := draw(st.none() | WORDS):
         inputs["mood"] = mood
     if met := draw(st.lists(st.sampled_from(PEOPLE), unique=True)):
         inputs["people"] = [{"npc": npc, "tier": draw(st.integers(0, 2))} for npc in sorted(met)]
-    led.submit(draw(WORDS), **inputs)
-    led.answer(f"re: {draw(WORDS)}")
+    led.ask(draw(WORDS), **inputs)
 
 
 def told(led: Led, before: str, after: str) -> Diff:
@@ -85,6 +99,7 @@ def reasons(change: Change) -> Reasons:
 
 
 def of(change: Change) -> Iterator[tuple[str, ...]]:
+    """Name what changed: a turn, a layer, or a layer and a segment in it."""
     if change.first is not None and change.last is not None:
         yield from (("turn", str(turn)) for turn in range(change.first, change.last + 1))
         return

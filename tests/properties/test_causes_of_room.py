@@ -94,7 +94,7 @@ def test_a_turn_that_found_no_room_went_because_of_all_that_took_more(
     last = len(asked)
     why = {("room", led.world.turns[last - 1].completed or 0)}
     if asked[-1] > asked[-2]:
-        why.add(("room", led.world.asked))
+        why.add(("room", led.world.asked[0]))
     dropped = gone(found, "drop_oldest_pairs")
     assert all(reasons(each) == why for each in dropped)
     assert turns(dropped) == stood(asked, said, last - 1) - stood(asked, said, last)

@@ -17,13 +17,13 @@ from turnlog.projections.audit.sides import side_of
 few = settings(max_examples=40)
 
 
-def elsewhere(events: tuple[Recorded, ...]) -> list[Recorded]:
+def elsewhere(events: Sequence[Recorded], session: str = "s2") -> list[Recorded]:
     """Give the events of a session as those of another one."""
     return [
         replace(
             each,
             envelope=each.envelope.model_copy(
-                update={"subject": "s2", "id": f"other-{each.envelope.id}"}
+                update={"subject": session, "id": f"{session}-{each.envelope.id}"}
             ),
         )
         for each in events

@@ -1,48 +1,116 @@
-"""A log that holds what a copy of a bundle holds, verified as `turnlog verify` does it."""
+"""A log that holds what a copy of a bundle holds, verified as `turnlog verify` does it.
+
+The same is put into memory and into the streams of a real server, where somebody who can write
+everything has made them anew.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
+from typing import Final
 
-from tests.parts.house import House
+from pydantic import BaseModel
+
+from tests.parts.house import NoOlderCommands, SteppingClock
 from tests.parts.reproduction import means
 from tests.replay.copies import Copy
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog
-from turnlog.events.log.ports import Raw
+from turnlog.events.ids import BLOBS, SESSIONS, blob_subject
+from turnlog.events.log.library import MemoryLibrary
+from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots
+from turnlog.events.log.ports import Blobs, Log, Raw
+from turnlog.events.nats.answers import Ack, ask
+from turnlog.events.nats.layout import Terms, lasting_streams
+from turnlog.events.nats.opening import JetStream
 from turnlog.projections.audit.checkpoint import Checkpoint
 from turnlog.projections.store.engine import open_store
 from turnlog.projections.store.schema import prepare
 from turnlog.services.runtime.auditing import Auditing, Wrong
+from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.texts import TextReader
+
+NOTHING: Final = "session.nobody.nothing.turn"
+"""Where what lay between the sessions is put, and removed again."""
 
 
-def log_of(copy: Copy, sound: Copy, sessions: Sequence[str]) -> MemoryLog:
-    """Give a log of some sessions: each line where it lay, new ones behind what is before them."""
-    log = MemoryLog()
+class _Done(BaseModel):
+    success: bool = True
+
+
+def placed_in(copy: Copy, sound: Copy, sessions: Sequence[str]) -> list[Raw]:
+    """Give the lines of some sessions where they lay, new ones behind what is before them."""
+    found: list[Raw] = []
     for session in sessions:
         lay = zip(sound.sessions[session], sound.events(session), strict=True)
         places = {line: recorded.stream_sequence for line, recorded in lay}
-        place = 0
+        subject, place = f"session.{copy.listed.tenant}.{session}.turn", 0
         for line in copy.sessions[session]:
             place = max(place + 1, places.get(line, 0))
-            log.stored += [None] * (place - len(log.stored))
-            subject = f"session.{copy.listed.tenant}.{session}.turn"
-            log.stored[place - 1] = Raw(subject, place, line)
-            log.sessions.setdefault((copy.listed.tenant, session), []).append(place)
+            found.append(Raw(subject, place, line))
+    return found
+
+
+def log_of(copy: Copy, sound: Copy, sessions: Sequence[str]) -> MemoryLog:
+    """Give a log of some sessions in memory."""
+    log = MemoryLog()
+    for raw in placed_in(copy, sound, sessions):
+        log.stored += [None] * (raw.stream_sequence - len(log.stored))
+        log.stored[raw.stream_sequence - 1] = raw
+        session = (copy.listed.tenant, raw.subject.split(".")[2])
+        log.sessions.setdefault(session, []).append(raw.stream_sequence)
     return log
 
 
+def blobs_of(copy: Copy) -> MemoryBlobs:
+    """Give its blobs in memory."""
+    return MemoryBlobs({(copy.listed.tenant, digest): raw for digest, raw in copy.blobs.items()})
+
+
+async def made_anew(on: JetStream, copy: Copy, sound: Copy, sessions: Sequence[str]) -> None:
+    """Put some sessions into streams that take the place of those that are there."""
+    raws = {raw.stream_sequence: raw for raw in placed_in(copy, sound, sessions)}
+    first, last = min(raws), max(raws)
+    await _replaced(on, SESSIONS, first)
+    for place in range(first, last):
+        raw = raws.get(place, Raw(NOTHING, place, b""))
+        await on.connection.nc.publish(raw.subject, raw.stored)
+    await ask(on.connection, raws[last].subject, Ack, raws[last].stored)
+    between = json.dumps({"filter": NOTHING}).encode()
+    await ask(on.connection, f"$JS.API.STREAM.PURGE.{SESSIONS}", _Done, between)
+    await _replaced(on, BLOBS, 1)
+    for digest, text in copy.blobs.items():
+        await ask(on.connection, blob_subject(copy.listed.tenant, digest), Ack, text)
+
+
+async def _replaced(on: JetStream, stream: str, first: int) -> None:
+    """Make a stream again that begins at a place."""
+    (wanted,) = (each for each in lasting_streams(Terms()) if each["name"] == stream)
+    await ask(on.connection, f"$JS.API.STREAM.DELETE.{stream}", _Done)
+    made = json.dumps(wanted | {"first_seq": first}).encode()
+    await ask(on.connection, f"$JS.API.STREAM.CREATE.{stream}", _Done, made)
+
+
 async def wrongs(
-    copy: Copy, log: MemoryLog, witness: Checkpoint | None, folder: Path
+    tenant: str, log: Log, blobs: Blobs, witness: Checkpoint | None, folder: Path
 ) -> list[Wrong]:
     """Verify all of a log, and give what is wrong with it."""
-    tenant = copy.listed.tenant
-    blobs = MemoryBlobs({(tenant, digest): raw for digest, raw in copy.blobs.items()})
-    house = House(log=log, blobs=blobs)
+    ids = count(1)
+    sessions = Sessions(
+        log,
+        CheckedSnapshots(log, MemorySnapshots()),
+        TextReader(log, blobs),
+        NoOlderCommands(),
+        SteppingClock(),
+        lambda: f"id-{next(ids)}",
+        "/test",
+    )
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
     try:
         await prepare(store)
-        auditing = Auditing(tenant, house.sessions, house.segments, store, means())
+        auditing = Auditing(tenant, sessions, MemoryLibrary(), store, means())
         return [step async for step in auditing.whole(witness) if isinstance(step, Wrong)]
     finally:
         await store.close()

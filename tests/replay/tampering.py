@@ -51,6 +51,22 @@ def byte_in_a_name(copy: Copy) -> None:
     lines[2] = lines[2][:40] + b"\x00" + lines[2][41:]
 
 
+def no_text(copy: Copy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2].replace(b'"subject":"', b'"subject":"\xff')
+
+
+def half_a_character(copy: Copy) -> None:
+    """Name the session by what JSON can spell, and nobody can write again."""
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2].replace(b'"subject":"', b'"subject":"\\ud800')
+
+
+def endless_number(copy: Copy) -> None:
+    lines = copy.sessions[TUTOR]
+    lines[2] = lines[2].replace(b'"sequence":3', b'"sequence":' + b"3" * 5_000)
+
+
 def byte_in_a_blob(copy: Copy) -> None:
     digest = first_blob(copy)
     copy.blobs[digest] = copy.blobs[digest][:-1] + b"?"
@@ -130,6 +146,9 @@ def tail_cut_anew(copy: Copy) -> None:
 TAMPERINGS = {
     "a byte of an event": Tampering(byte_in_an_event, TUTOR, 3),
     "a byte that makes an event unreadable": Tampering(byte_in_a_name, TUTOR, 3),
+    "a name that is no text": Tampering(no_text, TUTOR, 3),
+    "a name with half a character": Tampering(half_a_character, TUTOR, 3),
+    "a number without end": Tampering(endless_number, TUTOR, 3),
     "a byte of a blob": Tampering(byte_in_a_blob, TUTOR, 5, stranger=6),
     "a blob gone": Tampering(blob_gone, TUTOR, 5, stranger=6),
     "an event dropped": Tampering(event_dropped, TUTOR, 6),
@@ -139,6 +158,6 @@ TAMPERINGS = {
     "two logs spliced": Tampering(logs_spliced, TUTOR, 10),
     "events of two sessions exchanged": Tampering(sessions_exchanged, TUTOR, 5),
     "a manifest edited": Tampering(manifest_edited, TUTOR, 6),
-    "everything written anew": Tampering(everything_anew, TUTOR, 6, anew=True),
+    "everything written anew": Tampering(everything_anew, TUTOR, 6, stranger=37, anew=True),
     "the tail cut, and the list with it": Tampering(tail_cut_anew, TUTOR, 37, anew=True),
 }

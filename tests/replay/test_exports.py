@@ -138,6 +138,33 @@ async def test_a_text_that_was_withheld_is_in_no_export(house: Played, tmp_path:
         assert b"trick@example.org" not in content
 
 
+async def test_a_reply_redacted_after_it_was_said_is_in_the_events_and_that_is_told(
+    house: Played, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for form in ("ndjson", "parquet"):
+        await export_files(house.reader, ["assistant"], form, tmp_path / form)
+        assert "2 replies were redacted after being said" in capsys.readouterr().err
+    await export_bundle(house.reader, ["assistant", "drawing"], tmp_path / "b", None)
+    assert "2 replies were redacted after being said" in capsys.readouterr().err
+    assert b"At last." in b"".join(files_in(tmp_path / "b").values())
+    await export_files(house.reader, ["drawing"], "ndjson", tmp_path / "by-rule")
+    await export_files(house.reader, ["assistant"], "chat", tmp_path / "chat")
+    assert "redacted" not in capsys.readouterr().err
+
+
+async def test_what_is_no_session_writes_nothing_and_one_named_twice_is_taken_once(
+    house: Played, tmp_path: Path
+) -> None:
+    for name in ("../../escaped", "/escaped", "a b"):
+        with pytest.raises(Refused, match="bad-id"):
+            await export_files(house.reader, ["game", name], "ndjson", tmp_path / "in" / "all")
+        with pytest.raises(Refused, match="bad-id"):
+            await export_bundle(house.reader, [name], tmp_path / "in" / "b", None)
+    assert files_in(tmp_path) == {}
+    await export_bundle(house.reader, ["game", "game"], tmp_path / "b", None)
+    assert [each.session for each in Copy.read(tmp_path / "b").listed.sessions] == ["game"]
+
+
 async def test_lines_are_the_very_bytes_of_the_log(house: Played, tmp_path: Path) -> None:
     await export_files(house.reader, house.sessions, "ndjson", tmp_path / "all")
     for session in house.sessions:

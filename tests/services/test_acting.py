@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -15,7 +15,7 @@ from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Refused
 from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.blueprint.schema import Policies
-from turnlog.projections.session.commands import ExcludeTurn, RestoreTurn, SubmitTurn
+from turnlog.projections.session.commands import CancelTurn, ExcludeTurn, RestoreTurn, SubmitTurn
 
 ONE_AT_A_TIME = Policies(second_submit="reject")
 
@@ -52,6 +52,20 @@ class LaggingLog(MemoryLog):
         if self.upto is not None and not leader:
             return self.upto
         return await super().last(tenant, session, leader=leader)
+
+
+@dataclass
+class CrossingLog(MemoryLog):
+    """A log whose leader's answer is crossed by whatever is done meanwhile, once."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+        found = await super().last(tenant, session, leader=leader)
+        if leader and self.meanwhile:
+            crossing, self.meanwhile = self.meanwhile, None
+            await crossing()
+        return found
 
 
 @pytest.fixture
@@ -138,6 +152,28 @@ async def test_only_the_very_next_event_is_taken_in(house: House, log: ReadLog) 
     assert held
     assert held.head == events[1].head
     assert log.reads == []
+
+
+async def test_a_command_that_is_seen_half_is_answered_as_a_whole() -> None:
+    log = CrossingLog()
+    house = House(log)
+    await house.open()
+    other = house.sessions_of("/test/other")
+    for text in ("One", "Two"):
+        await house.submit(text)
+    await other.load_open(TENANT, "s")
+    key, cancel = Command("key", digest_of("body")), CancelTurn(None)
+    done: list[Recorded] = []
+
+    async def cancelled_elsewhere() -> None:
+        done.extend((await house.sessions.act(TENANT, "s", cancel, BY, key)).events)
+        other.note(done[0])
+
+    log.meanwhile = cancelled_elsewhere
+    again = await other.act(TENANT, "s", cancel, BY, key)
+    assert len(done) > 1
+    assert again.memo
+    assert again.memo.sequence == done[-1].sequence
 
 
 async def test_many_who_ask_at_once_read_a_session_once(house: House, log: ReadLog) -> None:

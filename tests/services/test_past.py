@@ -14,10 +14,14 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Refused
 from turnlog.events.log.memory import MemoryLog
+from turnlog.events.manifest import FromTurns
+from turnlog.projections.audit.origins import cause
 from turnlog.projections.audit.reproduction import by_assembly
+from turnlog.projections.audit.why import why_call
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.window.history import OUT_OF_REACH
 from turnlog.projections.window.readback import blobs_of, read_back, tools_of
 from turnlog.projections.window.request import Request
 from turnlog.services.runtime.past import Past
@@ -200,3 +204,18 @@ async def test_a_call_that_was_never_made_is_refused(house: House) -> None:
     with pytest.raises(Refused) as refused:
         await past(house).call(TENANT, "s", "37.2")
     assert refused.value.code == "unknown-call"
+
+
+async def test_turns_that_no_window_reaches_any_more_are_told_as_one_run_with_one_event() -> None:
+    house = House()
+    await house.open()
+    for _ in range(8):
+        house.model.scripts.append(["Long. " * 1_000])
+        await house.answer(await house.submit("Go on."))
+    recorded, call = fixed(house)["8.1"]
+    (run,) = (part.source for part in call.manifest.parts if part.rule == OUT_OF_REACH)
+    assert isinstance(run, FromTurns)
+    assert run.last > run.first
+    removed = [gone for part in why_call(house.events(), "8.1").parts for gone in part.removed]
+    told = [(gone.first, gone.last, gone.by) for gone in removed if gone.rule == OUT_OF_REACH]
+    assert told == [(run.first, run.last, cause(recorded))]

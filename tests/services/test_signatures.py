@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from turnlog.services.bundle.verifier import ORDER, PRIME, signed
+from turnlog.services.runtime.signing import key_at
 
 VECTORS = {
     "nothing": (
@@ -74,3 +77,12 @@ def test_what_is_no_signature_or_no_key_is_refused_and_raises_nothing() -> None:
         (2).to_bytes(32, "little"),
     ):
         assert not signed(message, signature, nobody)
+
+
+def test_of_several_who_come_first_one_makes_the_key_and_all_have_it(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "key.pem"
+    with ThreadPoolExecutor(8) as pool:
+        keys = list(pool.map(key_at, [file] * 8))
+    assert len({key.public_key().public_bytes_raw() for key in keys}) == 1
+    assert [each.name for each in file.parent.iterdir()] == ["key.pem"], "nothing is left beside it"
+    assert file.stat().st_mode & 0o777 == 0o600

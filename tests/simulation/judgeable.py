@@ -1,7 +1,8 @@
 """Which tries of commands a log can be held to, where some commands may have nothing left to do.
 
-Leaving out a turn that is left out already is accepted and recorded nowhere. And a try that nobody
-answered may arrive after a later one was told that it came to nothing.
+Leaving out a turn that is left out already is accepted and recorded nowhere, and so is its key: a
+later try of it is decided anew (docs/decisions/command-keys-in-the-envelope.md). And a try that
+nobody answered may arrive after a later one was told that it came to nothing.
 """
 
 from __future__ import annotations

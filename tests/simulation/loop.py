@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
+from tests.simulation.numbered import NumberedFuture, NumberedTask
 from turnlog.services.runtime.tasks import stopped
 
 Result = TypeVar("Result")
@@ -77,7 +78,8 @@ class SimulatedLoop:
         self._ready += handles
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self.itself)
+        self._made += 1
+        return NumberedFuture(self._made, loop=self.itself)
 
     def create_task(
         self,
@@ -86,7 +88,8 @@ class SimulatedLoop:
         name: str | None = None,
         context: Context | None = None,
     ) -> asyncio.Task[Result]:
-        task = asyncio.Task(coro, loop=self.itself, name=name, context=context)
+        self._made += 1
+        task = NumberedTask(self._made, coro, loop=self.itself, name=name, context=context)
         process = (context or copy_context()).get(PROCESS)
         if process is not None:
             process.tasks[task] = None

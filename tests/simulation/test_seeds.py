@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
 from itertools import chain
 
 import pytest
 
 from tests.simulation.judging import Judged, all_judged
+from tests.simulation.loop import SimulatedLoop
 from tests.simulation.simulation import Simulation
 from tests.simulation.wire import HOLDING
 
@@ -31,6 +34,18 @@ def test_a_seed_decides_every_byte_of_the_log(seed: int) -> None:
     assert stored
     assert stored == [each.data for each in again.server.sessions.messages]
     assert first.history == again.history
+
+
+def test_what_is_held_in_a_set_comes_out_of_it_in_the_same_order_whatever_ran_before() -> None:
+    loop = SimulatedLoop(random.Random(0), 1.0)  # noqa: S311 - it guards nothing
+    tasks: list[asyncio.Task[None]] = []
+
+    async def work() -> None:
+        tasks.extend(loop.create_task(asyncio.sleep(0)) for _ in range(50))
+        await asyncio.wait(tasks)
+
+    loop.run(work())
+    assert list(set(tasks)) == tasks
 
 
 def test_seeds_together_see_every_kind_of_event_of_a_turn() -> None:

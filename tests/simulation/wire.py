@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Final, cast
 from nats import errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.protocol.parser import Parser
 
 from tests.simulation.loop import Process
 from tests.simulation.weather import CLEARS, Weather
+from turnlog.events.nats.frames import Frame, Frames
 
 if TYPE_CHECKING:
     from tests.simulation.server import Server
@@ -48,8 +50,16 @@ class Listener:
     """A subscription."""
 
     subject: str
-    heard: Callable[[Msg], Awaitable[None]]
+    heard: Callable[[Msg], Awaitable[None]] | None
     wire: Wire
+    _id: int
+    """What the house knows it by where it takes its messages from the wire."""
+
+    async def hear(self, message: Msg) -> None:
+        if take := self.wire.frames.takers.get(str(self._id).encode()):
+            take(framed(message))
+        elif self.heard is not None:
+            await self.heard(message)
 
     async def unsubscribe(self) -> None:
         self.wire.listeners.pop(self.subject, None)
@@ -73,7 +83,10 @@ class Wire:
     _answers: dict[str, asyncio.Future[Msg]] = field(
         default_factory=dict[str, "asyncio.Future[Msg]"]
     )
+    frames: Frames = field(default_factory=lambda: Frames(Parser()))
+    """Nothing is parsed here; it says who takes what."""
     _inboxes: int = 0
+    _listened: int = 0
     _down_until: float = 0.0
     _out: deque[Packet] = field(default_factory=deque[Packet])
     _in: deque[Msg] = field(default_factory=deque[Msg])
@@ -84,6 +97,7 @@ class Wire:
         self.loop = self.process.loop
         self.chance = self.loop.chance
         self.server.wires.append(self)
+        self._ps = self.frames  # where nats-py has it
 
     @property
     def client(self) -> Client:
@@ -102,8 +116,11 @@ class Wire:
         self._inboxes += 1
         return f"_INBOX.{self.process.name}.{self._inboxes}"
 
-    async def subscribe(self, subject: str, cb: Callable[[Msg], Awaitable[None]]) -> Listener:
-        self.listeners[subject] = Listener(subject, cb, self)
+    async def subscribe(
+        self, subject: str, cb: Callable[[Msg], Awaitable[None]] | None = None
+    ) -> Listener:
+        self._listened += 1
+        self.listeners[subject] = Listener(subject, cb, self, self._listened)
         return self.listeners[subject]
 
     async def publish(
@@ -176,7 +193,7 @@ class Wire:
             if not answer.done():
                 answer.set_result(message)
         elif listener := self.listeners.get(message.subject) or self._wild(message.subject):
-            run(listener.heard(message))
+            run(listener.hear(message))
 
     def listens(self, subject: str) -> bool:
         """Say whether anybody here listens to a subject."""
@@ -192,6 +209,15 @@ class Wire:
     def _see(self, message: Msg) -> None:
         for session, sequence in self.server.sessions_in(message):
             self.seen.setdefault(session, []).append((self.process.awake_for, sequence))
+
+
+def framed(message: Msg) -> Frame:
+    """Give a message as it comes over a wire."""
+    headers = dict(message.headers or {})
+    first = "NATS/1.0 " + headers.pop("Status") if "Status" in headers else "NATS/1.0"
+    lines = [first, *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    head = "\r\n".join(lines).encode()
+    return Frame(message.subject.encode(), message.reply.encode(), head, message.data)
 
 
 def run(step: Awaitable[None]) -> None:

@@ -12,10 +12,11 @@ from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
 from turnlog.events.codec import read, write
 from turnlog.events.content import Digest, Plain, digest_of
 from turnlog.events.envelope import Head, Recorded
+from turnlog.events.log.ports import Raw
 from turnlog.events.testing import draft
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.audit.chain import Noted
+from turnlog.projections.audit.chain import Chains, Noted
 from turnlog.projections.audit.report import Report
 from turnlog.projections.audit.verify import Means, verify
 from turnlog.projections.session.commands import FixContext
@@ -307,3 +308,10 @@ def test_a_session_without_events_has_no_head() -> None:
     report = report_on(())
     assert report.sound
     assert report.head is None
+
+
+def test_a_name_that_steers_a_terminal_is_spelt_in_what_is_told_of_it() -> None:
+    stored = b'{"tenant": "t", "subject": "\\u001b[2J", "sequence": 1}'
+    found = Chains().taken(Raw("session.t.s.turn", 1, stored))
+    assert found
+    assert found[1].detail == r"it belongs to session '\x1b[2J'"

@@ -76,14 +76,18 @@ async def test_sessions_are_found_by_what_they_are_pinned_to_now(
     await Story(log, "a").tell(guide(1), pinned("old"))
     await Story(log, "b").tell(guide(1), pinned("old"), moved(1, 2))
     await Story(log, "c").tell(guide(1), SessionClosed(reason="done"))
+    shops = {"shop": "baker", "city": "Riga"}
+    await Story(log, "d").tell(opened("baker", **shops), moved(1, 2))
+    await Story(log, "e").tell(opened("baker", **shops))
     await fold_log(store, log)
     for wanted, names in (
         (Wanted(digest=version(1).digest), ["c", "a"]),
         (Wanted(digest=version(1).digest, open=True), ["a"]),
-        (Wanted(digest=version(2).digest), ["b"]),
+        (Wanted(digest=version(2).digest), ["d", "b"]),
         (Wanted(digest=digest_of("old")), ["a"]),
         (Wanted(open=False), ["c"]),
-        (Wanted(attributes={"city": "Riga"}), ["b"]),
+        (Wanted(attributes={"city": "Riga"}), ["e", "d", "b"]),
+        (Wanted(attributes={"shop": "baker"}), ["e"]),
     ):
         async with store.reading() as connection:
             page = await sessions(connection, "t", wanted)

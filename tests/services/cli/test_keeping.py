@@ -12,8 +12,9 @@ import pytest
 
 from tests.parts.turnlog_up import turnlog_up
 from tests.services.cli.conftest import Played, Turnlog
-from turnlog.services.cli.doctor import machine
+from turnlog.services.cli.doctor import machine, proof
 from turnlog.services.runtime.library import SHIPPED
+from turnlog.services.runtime.signing import KEY_FILE, key_at
 
 
 def test_a_machine_that_has_everything_is_told_so(turnlog: Turnlog, tmp_path: Path) -> None:
@@ -49,6 +50,17 @@ def test_a_directory_that_takes_no_files_is_named(tmp_path: Path) -> None:
     file.touch()
     found = machine.writable(file)
     assert (found.verdict, found.fix != "") == ("bad", True)
+
+
+def test_a_log_of_which_no_checkpoint_was_signed_is_named_with_the_command(
+    tmp_path: Path,
+) -> None:
+    assert proof.checkpoints(tmp_path).verdict == "good", "there is nothing to sign"
+    (tmp_path / "jetstream").mkdir()
+    found = proof.checkpoints(tmp_path)
+    assert (found.verdict, "turnlog checkpoint FILE" in found.fix) == ("wary", True)
+    key_at(tmp_path / KEY_FILE)
+    assert proof.checkpoints(tmp_path).verdict == "good"
 
 
 def test_a_clock_behind_what_was_written_is_named(tmp_path: Path) -> None:
@@ -100,7 +112,7 @@ def test_a_service_whose_terminal_is_closed_ends_in_good_order_and_leaves_no_ser
     with turnlog_up(tmp_path / "data") as up:
         server = int((up.data_dir / "server.pid").read_text())
         up.process.send_signal(signal.SIGHUP)
-        assert up.process.wait(60) == 0
+        assert up.process.ended(60) == 0
         assert not (up.data_dir / "ready.json").exists()
         with pytest.raises(ProcessLookupError):
             os.kill(server, 0)

@@ -146,7 +146,7 @@ def test_the_end_of_a_record_is_signed_and_held_against_it(
     ran = turnlog("verify", "--checkpoint", kept, *played.here)
     assert (ran.code, "witnessed · " in ran.out) == (0, True)
     again = turnlog("checkpoint", kept, "--key", tmp_path / "key.pem", *played.here)
-    assert (again.code, "file-exists" in again.err) == (1, True)
+    assert (again.code, "file-exists" in again.err) == (4, True)
 
 
 def test_a_prompt_is_shown_with_both_proofs_that_it_is_the_recorded_one(
@@ -171,6 +171,7 @@ def test_a_url_goes_before_the_data_directory(
     ("asked", "code", "said"),
     [
         (["show", "nobody"], 3, "unknown-session"),
+        (["show", "nobody"], 3, "`turnlog sessions`"),
         (["history", "SESSION", "--at", "999"], 3, "not-there-yet"),
         (["prompt", "SESSION", "9.1"], 3, "unknown-call"),
         (["window", "SESSION", "--call", "rply"], 2, "reply"),

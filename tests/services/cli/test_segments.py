@@ -71,8 +71,9 @@ def test_segments_are_listed_when_no_service_runs_and_editing_needs_one(
     with turnlog_up(tmp_path / "data") as up:
         here = ("--data-dir", str(up.data_dir))
         for number in range(3):
-            turnlog("segments", "add", "core", f"Rule {number}.", *here)
-        turnlog("segments", "deactivate", "2", *here)
+            added = turnlog("segments", "add", "core", f"Rule {number}.", *here)
+            assert added.code == 0, added.err
+        assert turnlog("segments", "deactivate", "2", *here).code == 0
     listed = turnlog("segments", "list", "-o", "json", *here).json["segments"]
     assert [(each["id"], each["content"], each["active"]) for each in listed] == [
         (1, "Rule 0.", True),

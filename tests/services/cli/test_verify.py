@@ -95,12 +95,14 @@ def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     assert (refused.code, kept.exists()) == (5, False), "a broken chain is nothing to sign"
     key = signed_for(turnlog, tampered, kept)
     assert (tampered.data_dir / "key.pem").stat().st_mode & 0o777 == 0o600
-    assert turnlog("verify", "sound", "--checkpoint", kept, *here).code == 0
+    by_whom = turnlog("verify", "sound", "--checkpoint", kept, *here)
+    assert (by_whom.code, by_whom.err) == (0, f"signed by {key}\n")
     assert turnlog("verify", "sound", "--checkpoint", kept, "--signer", key, *here).code == 0
     other = turnlog("verify", "sound", "--checkpoint", kept, "--signer", "x", *here)
-    assert (other.code, "other-signer" in other.err) == (1, True)
+    assert (other.code, "other-signer" in other.err) == (5, True)
     longer = json.loads(kept.read_bytes())
     longer["checkpoint"]["sessions"]["sound"]["sequence"] += 1
+    longer["checkpoint"]["sessions"]["gone"] = {"sequence": 1, "hash": digest_of("its bytes")}
     forged = tmp_path / "forged.json"
     forged.write_text(json.dumps(longer))
     ran = turnlog("verify", "sound", "--checkpoint", forged, *here)
@@ -110,6 +112,8 @@ def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     cut = turnlog("verify", "sound", "--checkpoint", resigned, *here)
     assert cut.code == 5
     assert "it was noted, and is not there" in cut.out
+    gone = turnlog("verify", "gone", "--checkpoint", resigned, *here)
+    assert (gone.code, "it was noted, and is not there" in gone.out) == (5, True)
 
 
 def signed_for(turnlog: Turnlog, tampered: Tampered, file: Path) -> str:
@@ -132,6 +136,30 @@ def resign(checkpoint: dict[str, JsonValue], key: Path, file: Path) -> str:
     kept = signed(Checkpoint.model_validate(checkpoint), key_at(key))
     file.write_text(kept.model_dump_json())
     return kept.signatures[0].key
+
+
+@pytest.mark.promise("P17")
+def test_a_bundle_is_checked_as_by_a_stranger_and_not_by_what_came_with_it(
+    turnlog: Turnlog, tampered: Tampered, tmp_path: Path
+) -> None:
+    here, signed_as = ("--data-dir", tampered.data_dir), tmp_path / "signed.json"
+    key = signed_for(turnlog, tampered, signed_as)
+    sound, bad = tmp_path / "sound.zip", tmp_path / "bad"
+    assert turnlog("export", "sound", "--bundle", sound, "--checkpoint", signed_as, *here).code == 0
+    assert turnlog("export", tampered.unchained, "--bundle", bad, *here).code == 0
+    (bad / "verify.py").write_text("print('verified')")
+    ran = turnlog("verify", "--bundle", sound, "--signer", key)
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "verified"), ran.err
+    assert turnlog("verify", "--bundle", sound, "--signer", "somebody").code == 5
+    ran = turnlog("verify", "--bundle", bad)
+    assert (ran.code, ran.out.splitlines()[-1]) == (5, "NOT VERIFIED")
+    assert "event 8: event 9 does not continue its bytes" in ran.out
+    (bad / "manifest.json").write_text("{}")
+    assert turnlog("verify", "--bundle", bad).code == 5
+    for nothing in (tmp_path, signed_as):
+        ran = turnlog("verify", "--bundle", nothing)
+        assert (ran.code, "--bundle" in ran.err) == (2, True)
+    assert turnlog("verify", "sound", "--bundle", sound).code == 2
 
 
 def test_a_session_that_was_tampered_with_is_verified_even_when_nobody_serves_it(

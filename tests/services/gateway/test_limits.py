@@ -44,6 +44,12 @@ async def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_not(bare: Stand
         assert said["fix"] == f"send at most {LIMIT} bytes"
 
 
+async def test_a_checkpoint_may_be_larger_than_anything_else_that_is_sent(bare: Stand) -> None:
+    body = b'{"sessions":' + b" " * bare.settings.import_limit + b"{}}"
+    answer = await sent(bare.address, "/v1/verify", body, length(body))
+    assert (answer.status, answer.json()["code"]) == (422, "invalid")
+
+
 async def test_bytes_are_counted_where_no_length_was_announced(bare: Stand) -> None:
     async with bare.another_gateway(body_limit=LIMIT) as stand:
         for size, status in ((LIMIT, 201), (LIMIT + 1, 413)):

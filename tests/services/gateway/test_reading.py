@@ -149,16 +149,57 @@ async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
     (persona,) = (part for part in whole["manifest"]["parts"] if part["layer"] == "persona")
     digest = persona["source"]["digest"]
     del stand.held.blobs.held[stand.tenant, digest]
+    prompt = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
+    assert (prompt["verified"], prompt["reference"]["outcome"]) == (False, "failed")
     async with stand.another_gateway() as restarted:
         prompt = await restarted.get(f"/v1/sessions/{session}/calls/1.1/prompt")
         assert (prompt["verified"], prompt["messages"]) == (False, [])
         assert digest in prompt["fault"]["where"]
         assert prompt["manifest"] == whole["manifest"]
-        checked = await restarted.get(f"/v1/sessions/{session}/verify")
-        checks = [found["check"] for found in checked["findings"]]
-        assert checks == ["blobs", *(["reference", "assembly"] * 2)]
-        assert (checked["completeness"], checked["reproduction"]) == ("incomplete", "failed")
-        assert (checked["verified"], checked["prompts"]["reference"]) == (False, 0)
+
+
+@pytest.mark.promise("P17")
+@pytest.mark.tampers
+async def test_a_text_that_is_gone_is_missed_by_the_very_service_that_has_just_used_it(
+    stand: Stand,
+) -> None:
+    session = await talked(stand)
+    whole = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
+    if not isinstance(stand.held.blobs, MemoryBlobs):
+        return  # No blob of a real store can be taken away from here
+    assert (await stand.get(f"/v1/sessions/{session}/verify"))["verified"]
+    (persona,) = (part for part in whole["manifest"]["parts"] if part["layer"] == "persona")
+    del stand.held.blobs.held[stand.tenant, persona["source"]["digest"]]
+    checked = await stand.get(f"/v1/sessions/{session}/verify")
+    checks = [found["check"] for found in checked["findings"]]
+    assert checks == ["blobs", *(["reference", "assembly"] * 2)]
+    assert (checked["completeness"], checked["reproduction"]) == ("incomplete", "failed")
+    assert (checked["verified"], checked["prompts"]["reference"]) == (False, 0)
+
+
+async def test_a_session_that_is_gone_is_known_by_the_head_that_was_noted(stand: Stand) -> None:
+    noted = {"noted": 3, "head": f"sha256:{'0' * 64}"}
+    checked = await stand.get("/v1/sessions/gone/verify", **noted)
+    found = [(each["check"], each["sequence"]) for each in checked["findings"]]
+    assert (checked["verified"], checked["events"], found) == (False, 0, [("noted", 3)])
+    unknown = await stand.http.get("/v1/sessions/gone/verify")
+    assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown-session")
+
+
+@pytest.mark.tampers
+async def test_a_session_whose_last_event_cannot_be_read_is_verified_all_the_same(
+    stand: Stand,
+) -> None:
+    session = await talked(stand)
+    log = stand.held.log
+    if not isinstance(log, MemoryLog):
+        return  # No event of a real log can be altered from here
+    place = log.sessions[stand.tenant, session][-1]
+    raw = log.stored[place - 1]
+    assert raw is not None
+    log.stored[place - 1] = Raw(raw.subject, place, b"junk")
+    checked = await stand.get(f"/v1/sessions/{session}/verify")
+    assert (checked["integrity"], checked["findings"][0]["check"]) == ("broken", "log")
 
 
 async def test_a_sound_record_verifies(stand: Stand) -> None:

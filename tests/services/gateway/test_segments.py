@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from tests.services.gateway.stand import Stand
+from turnlog.services.runtime.nats_config import NatsConfig
+from turnlog.services.runtime.nats_server import NatsServer
 
 CUE = {"scope": "npc", "ref": "npc.innkeeper", "content": "He nods.", "type": "npc_cue", "tier": 1}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def nats_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    """A server of their own, since every projector reads all that was ever put on a library."""
+    async with await NatsServer.start(NatsConfig(tmp_path_factory.mktemp("segments"))) as server:
+        yield server.url
 
 
 async def add(stand: Stand, **form: object) -> dict[str, Any]:

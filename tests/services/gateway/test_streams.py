@@ -24,7 +24,7 @@ async def stage(
         yield stage
 
 
-async def speaking(stage: Stage, script: random.Random, done: asyncio.Event) -> str:
+async def speaking(stage: Stage, script: random.Random) -> str:
     """Answer turn 1, perhaps in the third attempt; the pace is left to chance."""
     attempt = await stage.claim()
     for again in range(script.randrange(1, 4)):
@@ -32,9 +32,7 @@ async def speaking(stage: Stage, script: random.Random, done: asyncio.Event) -> 
         for _ in range(script.randrange(40, 80)):
             await stage.say(attempt, script.choice(PIECES))
             await asyncio.sleep(script.choice([0, 0, 0, 0.003]))
-    reply = await stage.complete(attempt)
-    done.set()
-    return reply
+    return await stage.complete(attempt)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -42,19 +40,18 @@ async def test_tokens_received_equal_the_recorded_reply_over_random_disconnects(
     stage: Stage, seed: int
 ) -> None:
     script, cuts = random.Random(seed), random.Random(-1 - seed)  # noqa: S311 -- to be repeated
-    done = asyncio.Event()
     await stage.submit()
     async with (
         served(gateway(stage.desk())) as one,
         served(gateway(stage.desk())) as other,
         asyncio.TaskGroup() as tasks,
     ):
-        saying = tasks.create_task(speaking(stage, script, done))
+        saying = tasks.create_task(speaking(stage, script))
         watcher = Watcher(one, STREAM)
         while watcher.end is None:
             # Another gateway each time, as after a restart: none remembers a watcher
             watcher.port = cuts.choice([one, other])
-            await watcher.watch(None if done.is_set() else cuts.choice([10, 100, 400, 2000]))
+            await watcher.watch(cuts.choice([10, 100, 400, 2000]))
         assert watcher.text == await saying
         assert watcher.end.name == "done"
 
@@ -84,6 +81,20 @@ async def test_a_turn_that_is_answered_already_is_told_whole(stage: Stage) -> No
         ("1.1.10", "token", {"text": "All of it."}),
         ("1.1.10.done", "done", {"finish": "stop", "turn": 1, "sequence": 6}),
     ]
+
+
+async def test_whoever_is_cut_off_all_the_time_gets_on_with_every_connection(stage: Stage) -> None:
+    await stage.submit()
+    attempt = await stage.claim()
+    await stage.say(attempt, "Said in one piece, for once. " * 100)
+    reply = await stage.complete(attempt)
+    async with served(gateway(stage.desk())) as port:
+        watcher = Watcher(port, STREAM)
+        while watcher.end is None:
+            before = watcher.last_id
+            await watcher.watch(1_000)
+            assert watcher.last_id != before
+    assert watcher.text == reply
 
 
 async def test_each_token_is_sent_as_it_is_said(stage: Stage) -> None:

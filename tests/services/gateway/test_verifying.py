@@ -117,3 +117,22 @@ async def test_a_checkpoint_of_another_tenant_is_refused(stand: Stand) -> None:
     checkpoint = {**await stand.get("/v1/checkpoint"), "tenant": "other"}
     answer = await stand.http.post("/v1/verify", json=checkpoint)
     assert (answer.status_code, answer.json()["field"]) == (422, "tenant")
+
+
+@pytest.mark.promise("P14")
+async def test_one_too_many_who_go_through_the_log_is_told_to_come_again(stand: Stand) -> None:
+    session = await stand.open()
+    asked = [
+        ("GET", "/v1/verify", None),
+        ("POST", "/v1/verify", await stand.get("/v1/checkpoint")),
+        ("GET", "/v1/checkpoint", None),
+        ("POST", "/v1/what-if", {"sessions": [session], "budget": 60}),
+    ]
+    async with stand.desk.few, stand.desk.few:
+        for method, path, body in asked:
+            answer = await stand.http.request(method, path, json=body)
+            assert (answer.status_code, answer.json()["code"]) == (429, "busy"), path
+            assert int(answer.headers["Retry-After"]) > 0
+        assert (await stand.get(f"/v1/sessions/{session}/verify"))["verified"]
+    for method, path, body in asked * 2:
+        assert (await stand.http.request(method, path, json=body)).status_code == 200, path

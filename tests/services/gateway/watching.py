@@ -92,23 +92,23 @@ async def asking(
 
     `room` is how many bytes the kernel is asked to hold for this reader.
     """
-    connection = socket.socket()
-    if room is not None:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
-    connection.settimeout(0)
-    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
-    reader, writer = await asyncio.open_connection(sock=connection, limit=room or 65_536)
-    lines = [f"{method} {path} HTTP/1.1", "Host: turnlog", "Accept: text/event-stream"]
-    if last_id is not None:
-        lines.append(f"Last-Event-ID: {last_id}")
-    writer.write("\r\n".join([*lines, "", ""]).encode())
-    try:
-        status, *headers = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
-        pairs = (header.partition(":") for header in headers)
-        named = {name.lower(): value.strip() for name, _, value in pairs}
-        yield Answer(int(status.split()[1]), named, reader, writer)
-    finally:
-        writer.transport.abort()
+    with socket.socket() as connection:
+        if room is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        connection.settimeout(0)
+        await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
+        reader, writer = await asyncio.open_connection(sock=connection, limit=room or 65_536)
+        lines = [f"{method} {path} HTTP/1.1", "Host: turnlog", "Accept: text/event-stream"]
+        if last_id is not None:
+            lines.append(f"Last-Event-ID: {last_id}")
+        writer.write("\r\n".join([*lines, "", ""]).encode())
+        try:
+            status, *headers = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
+            pairs = (header.partition(":") for header in headers)
+            named = {name.lower(): value.strip() for name, _, value in pairs}
+            yield Answer(int(status.split()[1]), named, reader, writer)
+        finally:
+            writer.transport.abort()
 
 
 @dataclass

@@ -25,6 +25,7 @@ from tests.services.whatif.twice import (
     turn,
 )
 from turnlog.events.content import digest_of
+from turnlog.events.session import BlueprintMoved
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.services.runtime.library import Library
 
@@ -99,17 +100,65 @@ async def test_an_edited_prompt_file_alone_is_worth_a_move(office: Office) -> No
     assert last["messages"][0]["content"].startswith(OTHER)
 
 
-async def test_the_same_key_moves_once(office: Office) -> None:
+async def test_a_window_of_before_a_move_has_the_files_that_were_pinned_before_it(
+    office: Office,
+) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    window = await office.stand.get("/v1/sessions/s/window", at=2)
+    for persona in (OTHER, f"{OTHER} {PERSONA}"):
+        office.edited(FIRST, persona_md=persona)
+        assert (await office.moved("s")).json()["moved"] is True
+        await turn(office.house, Library((office.folder,)).get("clerk"), "s", CONVERSATION[1])
+        assert await office.stand.get("/v1/sessions/s/window", at=2) == window
+    sent = await office.stand.get("/v1/sessions/s/calls/1.1/prompt")
+    assert sent["messages"][0] == window["messages"][0]
+
+
+async def test_a_prompt_file_that_another_one_hides_is_not_current_any_more(
+    office: Office,
+) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    where = f"s:{len(office.house.events('s'))}"
+    (pin,) = await office.pins("prompt", where)
+    assert pin["current"] is True
+    nearer = office.folder / "clerk" / pin["provider"] / "persona.md"
+    nearer.parent.mkdir()
+    nearer.write_text(OTHER)
+    (pin,) = await office.pins("prompt", where)
+    assert (pin["path"], pin["current"]) == ("persona.md", False)
+
+
+async def keyed(office: Office, path: str, **form: object) -> dict[str, Any]:
+    headers = {"Idempotency-Key": f"once{path}"}
+    answer = await office.stand.http.post(f"/v1/sessions{path}", json=form, headers=headers)
+    assert answer.is_success, answer.text
+    return dict(answer.json())
+
+
+@pytest.mark.promise("P4")
+async def test_the_same_key_moves_once_and_is_told_so_whatever_came_since(office: Office) -> None:
     await led(office.house, office.folder, "s", CONVERSATION[:1])
     office.edited(SECOND, persona_md=OTHER)
-    answers = [
-        await office.stand.http.post(
-            "/v1/sessions/s/blueprint", json={}, headers={"Idempotency-Key": "once"}
-        )
-        for _ in range(2)
-    ]
-    assert answers[0].json() == answers[1].json()
+    first = await keyed(office, "/s/blueprint")
+    assert await keyed(office, "/s/blueprint") == first
     assert office.house.names().count("blueprint-moved") == 1
+    office.edited(SECOND.replace("version: 2", "version: 3"))
+    assert (await office.moved("s")).json()["version"] == 3
+    assert await keyed(office, "/s/blueprint") == first
+
+
+@pytest.mark.promise("P4")
+async def test_who_opens_or_forks_again_is_told_what_it_was_though_it_was_moved_since(
+    office: Office,
+) -> None:
+    opened = await keyed(office, "", blueprint="clerk", attributes={"language": "English"})
+    path = f"/{opened['session']}/fork"
+    forked = await keyed(office, path, at=1)
+    office.edited(SECOND, persona_md=OTHER)
+    for session in (opened["session"], forked["session"]):
+        assert (await office.moved(session)).json()["moved"] is True
+    again = await keyed(office, "", blueprint="clerk", attributes={"language": "English"})
+    assert (again, await keyed(office, path, at=1)) == (opened, forked)
 
 
 async def test_a_session_is_not_moved_while_a_turn_is_open(office: Office) -> None:
@@ -142,13 +191,32 @@ MISFITS = {
 async def test_a_version_that_does_not_fit_is_refused_by_what_does_not(
     office: Office, field: str
 ) -> None:
-    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    await led(office.house, office.folder, "s", CONVERSATION[:1], tone="kind")
     office.edited(MISFITS[field])
     answer = await office.moved("s")
     said = answer.json()
     assert (answer.status_code, said["code"]) == (409, "blueprint-does-not-fit")
     assert said["field"] == field
     assert "blueprint-moved" not in office.house.names()
+
+
+async def test_what_a_default_filled_in_is_filled_in_by_the_new_version_or_goes(
+    office: Office,
+) -> None:
+    await led(office.house, office.folder, "s", CONVERSATION[:1])
+    office.edited(FIRST.replace("default: plain", "default: bright"))
+    assert (await office.moved("s")).status_code == 200
+    office.edited(MISFITS["attributes.tone"].replace("English}", "Latvian}"))
+    sequence = (await office.moved("s")).json()["sequence"]
+    moves = [each.event for each in office.house.events("s")]
+    assert [each.attributes for each in moves if isinstance(each, BlueprintMoved)] == [
+        {"language": "English", "tone": "bright"},
+        {"language": "Latvian"},
+    ]
+    await office.stand.get("/v1/sessions", min_sequence=f"s:{sequence}")
+    for name, value, names in (("language", "Latvian", ["s"]), ("tone", "bright", [])):
+        page = await office.stand.get("/v1/sessions", **{f"attribute.{name}": value})
+        assert [each["session"] for each in page["sessions"]] == names
 
 
 async def test_pins_tell_how_many_open_sessions_are_of_each_version(office: Office) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy import select
 from tests.parts.house import TENANT, House
 from tests.services.gateway.stand import InMemory, Stand, standing
 from tests.services.whatif.twice import CONVERSATION, FIRST, SECOND, folder_of, led, really
+from turnlog.events.log.ports import Raw
 from turnlog.projections.store.library_tables import METADATA
 from turnlog.projections.store.reach import reached
 from turnlog.services.cli.reader.reader import Reader
@@ -156,3 +157,28 @@ async def test_change_that_is_none_is_refused_before_anything_is_told(
 ) -> None:
     answer = await recorded.stand.http.post("/v1/what-if", json=form)
     assert (answer.status_code, answer.json()["code"]) == (422, code)
+
+
+@pytest.mark.tampers
+async def test_a_session_of_a_later_release_has_a_line_of_its_own_and_ends_no_other(
+    tmp_path: Path,
+) -> None:
+    held = InMemory()
+    first = folder_of(tmp_path / "first", FIRST, persona_md=PERSONA)
+    house = House(held.log, held.blobs, held.tokens)
+    for session in ("later", "told"):
+        await led(house, first, session, CONVERSATION[:1])
+    place = held.log.sessions[TENANT, "later"][0]
+    raw = held.log.stored[place - 1]
+    assert raw is not None
+    later = raw.stored.replace(b"session-opened.v1", b"session-opened.v9")
+    held.log.stored[place - 1] = Raw(raw.subject, place, later)
+    async with standing(held, TENANT, tmp_path, working=False) as stand:
+        form = {"sessions": ["later", "told"], "budget": 60}
+        answer = await stand.http.post("/v1/what-if", json=form)
+    _, *lines, ended = (json.loads(line) for line in answer.text.splitlines())
+    assert [(line["line"], line["session"]) for line in lines] == [
+        ("untold", "later"),
+        ("session", "told"),
+    ]
+    assert (lines[0]["code"], ended["sessions"], ended["untold"]) == ("corrupt", 1, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parts.house import House
+from tests.parts.house import BY, TENANT, House
 from tests.services.whatif.twice import (
     CONVERSATION,
     FIRST,
@@ -20,10 +20,12 @@ from tests.services.whatif.twice import (
     led,
     really,
     supposed,
+    turn,
 )
 from turnlog.projections.audit.whatif.change import Change
 from turnlog.projections.audit.whatif.redone import Redone
 from turnlog.projections.audit.whatif.standing import Altered
+from turnlog.projections.session.commands import MoveBlueprint
 from turnlog.projections.window.overflow import OverBudget
 from turnlog.services.runtime.library import Library
 
@@ -108,6 +110,24 @@ async def test_same_blueprint_changes_nothing(first: Path) -> None:
     found = await supposed(house, "recorded", changed_to(first))
     assert [each.after for each in found] == [each.before for each in found]
     assert not any(each.altered for each in found)
+
+
+async def test_each_call_of_a_session_that_was_moved_is_given_the_files_of_its_own_version(
+    first: Path,
+) -> None:
+    house = House()
+    await led(house, first, "s", CONVERSATION[:1])
+    later = FIRST.replace("version: 1", "version: 2").replace("persona.md", "other.md")
+    library = Library((folder_of(first, later, other_md=OTHER),))
+    clerk = library.get("clerk")
+    had = (await house.state("s")).attributes
+    ref = await house.blueprints.pin(TENANT, clerk)
+    await house.sessions.act(TENANT, "s", MoveBlueprint(ref, 0, had, clerk.profiles), BY)
+    house.library = library
+    await turn(house, clerk, "s", CONVERSATION[1])
+    found = await supposed(house, "s", Change(library, model="anthropic/claude-x"))
+    assert [each.after is not None for each in found] == [True, True]
+    assert [each.altered for each in found] == [(), ()]
 
 
 async def test_call_that_would_not_fit_says_what_must_be_kept_and_by_how_much(first: Path) -> None:

@@ -7,14 +7,17 @@ event before it. The chain runs over stored bytes, so no canonical form has to b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from turnlog.events.content import Digest, digest_of
 
 if TYPE_CHECKING:
     from turnlog.events.kinds import Event
+
+END: Final = 2**64
+"""Where every sequence ends: no log can hold as many events."""
 
 
 class Envelope(BaseModel):
@@ -36,7 +39,7 @@ class Envelope(BaseModel):
     """When it was decided, RFC 3339 in UTC, by the writer's clock."""
     tenant: str
     """Whose session it is."""
-    sequence: int
+    sequence: int = Field(lt=END)
     """The session's own 1..n, without a gap."""
     prevstreamseq: int | None = None
     """Where the session's previous event lies in the stream; absent for the first event, and

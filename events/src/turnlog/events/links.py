@@ -11,13 +11,14 @@ import re
 from typing import Final, NamedTuple, cast
 
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Envelope
+from turnlog.events.envelope import END, Envelope
 
-_BEGINS: Final = re.compile(
+BEGINS: Final = re.compile(
     rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"[^"\\]*"'
-    rb',"subject":"([^"\\]*)","time":"[^"\\]*","tenant":"([^"\\]*)","sequence":([0-9]+)'
-    rb'(?:,"prevstreamseq":([0-9]+))?(?:,"prevhash":"([^"\\]*)")?,"actor":'
+    rb',"subject":"([^"\\]*)","time":"[^"\\]*","tenant":"([^"\\]*)","sequence":([0-9]{1,20})'
+    rb'(?:,"prevstreamseq":([0-9]{1,20}))?(?:,"prevhash":"([^"\\]*)")?,"actor":'
 )
+"""How every event begins that a release of Turnlog wrote."""
 
 
 class Link(NamedTuple):
@@ -33,17 +34,20 @@ class Link(NamedTuple):
 
 def link_of(stored: bytes) -> Link | None:
     """Read the link of stored bytes; none where they are no event."""
-    found = _BEGINS.match(stored)
+    found = BEGINS.match(stored)
     if found is None:
         return _parsed(stored)
     session, tenant, sequence, place, digest = found.groups()
-    return Link(
-        tenant.decode(),
-        session.decode(),
-        int(sequence),
-        int(place) if place else None,
-        digest.decode() if digest else None,
-    )
+    try:
+        return Link(
+            tenant.decode(),
+            session.decode(),
+            int(sequence),
+            int(place) if place else None,
+            digest.decode() if digest else None,
+        )
+    except ValueError:
+        return None  # What stands between the quotes is no UTF-8
 
 
 def link_in(envelope: Envelope) -> Link:
@@ -66,7 +70,9 @@ def _parsed(stored: bytes) -> Link | None:
         return None
     fields = cast("dict[str, object]", said)
     match [fields.get(name) for name in ("tenant", "subject", "sequence")]:
-        case [str() as tenant, str() as session, int() as sequence]:
+        case [str() as tenant, str() as session, int() as sequence] if sequence < END and _is_text(
+            tenant + session
+        ):
             place, digest = fields.get("prevstreamseq"), fields.get("prevhash")
             return Link(
                 tenant,
@@ -77,3 +83,12 @@ def _parsed(stored: bytes) -> Link | None:
             )
         case _:
             return None
+
+
+def _is_text(said: str) -> bool:
+    """Tell whether it can be written again: JSON can name half a character."""
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from nats import errors
 from nats.aio.client import Client, Server
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from turnlog.events.errors import TurnlogError, Unavailable
 
@@ -50,20 +51,51 @@ class Connection:
 
     nc: Client
     patience: float
-    reconnected: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set at each reconnect; whoever waits for it clears it."""
+    told: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
+    """Who is told of each reconnect."""
+
+    @contextmanager
+    def each_reconnect(self, tell: Callable[[], None]) -> Generator[None]:
+        """Tell of each reconnect while the body runs: what was on its way then may be lost."""
+        self.told.add(tell)
+        try:
+            yield
+        finally:
+            self.told.remove(tell)
 
     async def request(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Msg:
         """Ask and wait for one answer; raises `Absent` or `Silent`."""
         named = dict(headers) if headers else None
+        task = asyncio.current_task()
+        cancelled = task.cancelling() if task else 0
         try:
             return await self.nc.request(subject, payload, timeout=self.patience, headers=named)
         except _UNSENT as error:
             raise Absent("nats", f"{subject}: {type(error).__name__}") from error
         except errors.Error as error:
             raise Silent("nats", f"{subject}: {type(error).__name__}") from error
+        finally:
+            # On Python 3.11 nats-py swallows a cancellation that meets its answer
+            if task and task.cancelling() > cancelled:
+                raise asyncio.CancelledError
+
+
+Heard = Callable[[Msg], Awaitable[None]]
+
+
+@asynccontextmanager
+async def subscribed(
+    nc: Client, subject: str, heard: Heard | None = None
+) -> AsyncGenerator[Subscription]:
+    """Subscribe while the body runs."""
+    subscription = await nc.subscribe(subject, cb=heard)
+    try:
+        yield subscription
+    finally:
+        with suppress(errors.Error):  # a closed connection has forgotten it already
+            await subscription.unsubscribe()
 
 
 Hook = Callable[[Connection], Awaitable[None]]
@@ -89,7 +121,8 @@ async def connected(
     leaving = asyncio.Event()
 
     async def reconnected() -> None:
-        connection.reconnected.set()
+        for tell in tuple(connection.told):
+            tell()
         if on_reconnect is not None:
             await _run(on_reconnect, connection)
 

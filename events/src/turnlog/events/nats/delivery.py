@@ -1,8 +1,8 @@
 """One ordered consumer, from its making to the first thing that goes wrong with it.
 
 The server pushes, numbering what it sends; flow control is answered when the reader has come to
-it. A number left out, a missed heartbeat or a status ends the delivery with `Unavailable`, and
-what to do then is for the caller: nothing behind a gap is ever handed on.
+it. A number left out, a missed heartbeat, a status or a reconnect ends the delivery with
+`Unavailable`, and what to do then is for the caller: nothing behind a gap is ever handed on.
 """
 
 from __future__ import annotations
@@ -49,12 +49,13 @@ async def deliver(
     inflow = _Inflow(connection.nc)
     inbox = connection.nc.new_inbox()
     try:
-        async with taken(connection.nc, inbox, inflow.keep):
-            wanted = json.dumps(_consumer(stream, subjects, inbox, after)).encode()
-            made = await ask(connection, f"$JS.API.CONSUMER.CREATE.{stream}", _Made, wanted)
-            yield Bulk([], drained=made.num_pending == 0)
-            while True:
-                yield await inflow.bulk()
+        with connection.each_reconnect(inflow.end):
+            async with taken(connection.nc, inbox, inflow.keep):
+                wanted = json.dumps(_consumer(stream, subjects, inbox, after)).encode()
+                made = await ask(connection, f"$JS.API.CONSUMER.CREATE.{stream}", _Made, wanted)
+                yield Bulk([], drained=made.num_pending == 0)
+                while True:
+                    yield await inflow.bulk()
     except (errors.Error, TimeoutError) as error:
         raise Unavailable("nats", f"delivery of {stream}: {type(error).__name__}") from error
 
@@ -88,6 +89,12 @@ class _Inflow:
     delivered: int = 0
     waiting: list[Frame] = field(default_factory=list[Frame])
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: bool = False
+
+    def end(self) -> None:
+        """Give nothing more: what comes now comes over another connection."""
+        self.ended = True
+        self.arrived.set()
 
     def keep(self, frame: Frame) -> None:
         self.waiting.append(frame)
@@ -96,6 +103,8 @@ class _Inflow:
     async def bulk(self) -> Bulk:
         async with asyncio.timeout(HEARTBEAT * 2):
             await self.arrived.wait()
+        if self.ended:
+            raise Unavailable("nats", "there was a reconnect")
         self.arrived.clear()
         came, self.waiting = self.waiting, []
         raws: list[Raw] = []

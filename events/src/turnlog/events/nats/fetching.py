@@ -7,25 +7,21 @@ milliseconds, an exact get a third of one.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from nats import errors
 from nats.aio.msg import Msg
 from pydantic import BaseModel
 
 from turnlog.events.errors import Unavailable
 from turnlog.events.nats.answers import Denied, ask
-from turnlog.events.nats.connection import Absent, Connection, Silent
+from turnlog.events.nats.connection import Connection
 
 DIRECT: Final = "$JS.API.DIRECT.GET"
 LEADER: Final = "$JS.API.STREAM.MSG.GET"
-PAGE_BYTES: Final = 8 * 1024 * 1024
-"""What one batched answer may hold, so that it never overruns its reader."""
 NO_MESSAGE: Final = 10037
 """The server's code for a message that is not there."""
 
@@ -103,46 +99,6 @@ async def _led(connection: Connection, stream: str, **wanted: str | int) -> Held
             return None
         raise
     return Held(found.subject, found.seq, found.time, b64decode(found.data))
-
-
-async def run(
-    connection: Connection, stream: str, subjects: str, start: int, count: int
-) -> list[Held]:
-    """Get up to `count` messages under `subjects` from `start` on, in order.
-
-    Fewer come where there are no more, where a follower lags, where they are too large for one
-    answer, or where one was lost on its way: what came behind it is left.
-    """
-    wanted = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": PAGE_BYTES}
-    found: list[Held] = []
-    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-
-    async def take(answer: Msg) -> None:
-        status = _status(answer)
-        if status is None:
-            if _before(answer) == (found[-1].stream_sequence if found else 0):
-                found.append(held(answer))
-        elif not ended.done():
-            ended.set_result(status)
-
-    nc = connection.nc
-    try:
-        inbox = await nc.subscribe(nc.new_inbox(), cb=take)
-        try:
-            await nc.publish(f"{DIRECT}.{stream}", _json(wanted), inbox.subject)
-            status = await asyncio.wait_for(ended, connection.patience)
-        finally:
-            await inbox.unsubscribe()
-    except (errors.Error, TimeoutError) as error:
-        raise Silent("nats", f"no end of a batch of {stream}: {type(error).__name__}") from error
-    if status == "503":
-        raise Absent("nats", f"nobody serves {stream}")
-    return found
-
-
-def _before(message: Msg) -> int:
-    """Tell which message of a batch lies before this one; 0 for the first."""
-    return int((message.headers or {}).get("Nats-Last-Sequence", 0))
 
 
 def held(message: Msg) -> Held:

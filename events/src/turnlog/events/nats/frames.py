@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from nats.aio.client import Client
-from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
+from nats.protocol.parser import AWAITING_MSG_PAYLOAD, Parser
+
+from turnlog.events.nats.connection import subscribed
 
 _END: Final = b"\r\n"
 _ANSWERED: Final = 5
@@ -54,9 +56,20 @@ class Frames:
 
     async def parse(self, data: bytes = b"") -> None:
         """Cut off what is taken; nats-py gets the rest, in whole messages."""
-        rest = self._cut(data) if self.takers or self.begun else data
-        if rest:
-            await self.parser.parse(rest)
+        if self.takers or self.begun:
+            owed = self._owed()
+            data = data[:owed] + self._cut(data[owed:])
+        if data:
+            await self.parser.parse(data)
+
+    def _owed(self) -> int:
+        """Bytes to come of a message that nats-py had begun before there was anything to take."""
+        parser = self.parser
+        if parser.state == AWAITING_MSG_PAYLOAD:
+            return parser.needed + len(_END) - len(parser.buf)
+        # Of a message only the line was begun: it goes on here
+        self.begun[:0], parser.buf = parser.buf, bytearray()
+        return 0
 
     def _cut(self, data: bytes) -> bytes:
         self.begun += data
@@ -99,25 +112,19 @@ def _frame(words: list[bytes], message: bytes) -> Frame:
 @asynccontextmanager
 async def taken(nc: Client, subject: str, take: Take) -> AsyncGenerator[None]:
     """Subscribe, and give what comes there while the body runs."""
-    inbox = await nc.subscribe(subject)
-    try:
-        frames, number = await _frames(nc), _number(inbox)
+    async with subscribed(nc, subject) as inbox:
+        frames, number = _frames(nc), _number(inbox)
         frames.takers[number] = take
         try:
             yield
         finally:
             del frames.takers[number]
-    finally:
-        await inbox.unsubscribe()
 
 
-async def _frames(client: Any) -> Frames:  # noqa: ANN401 its parser is private
-    """Give what stands in front of the parser, at a moment when that is between two messages."""
+def _frames(client: Any) -> Frames:  # noqa: ANN401 its parser is private
     if not isinstance(client._ps, Frames):  # noqa: SLF001
         client._ps = Frames(client._ps)  # noqa: SLF001
     frames: Frames = client._ps  # noqa: SLF001
-    while frames.parser.buf or frames.parser.state != AWAITING_CONTROL_LINE:
-        await client.flush()
     return frames
 
 

@@ -7,8 +7,7 @@ the leader is asked again, so that a hole is reported only where there is one.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -16,6 +15,7 @@ from turnlog.events.codec import read
 from turnlog.events.content import digest_of
 from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Corrupt
+from turnlog.events.nats.batches import exacts, run
 from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.fetching import (
     Held,
@@ -23,7 +23,6 @@ from turnlog.events.nats.fetching import (
     exact_at_leader,
     last_at_leader,
     last_of,
-    run,
 )
 
 SHORT: Final = 8
@@ -48,7 +47,13 @@ async def at(
     events: list[Recorded] = []
     for start in range(0, len(places), PAGE):
         page = places[start : start + PAGE]
-        events += await asyncio.gather(*(_surely(connection, stream, place) for place in page))
+        found: Mapping[int, Held] = {}
+        if len(page) > 1:
+            found = await exacts(connection, stream, page)
+        events += [
+            _decoded(found[place]) if place in found else await _surely(connection, stream, place)
+            for place in page
+        ]
     for event in events:
         if event.tenant != tenant:
             raise Corrupt(f"{stream} {event.stream_sequence}", f"is no event of tenant {tenant}")

@@ -22,8 +22,9 @@ from turnlog.events.ids import TOKENS, token_subject
 from turnlog.events.log.ports import Stamped
 from turnlog.events.nats.answers import Ack, Denied, ask
 from turnlog.events.nats.arrivals import Arrivals, arrivals
+from turnlog.events.nats.batches import run
 from turnlog.events.nats.connection import Absent, Connection
-from turnlog.events.nats.fetching import Held, held, last_at_leader, run
+from turnlog.events.nats.fetching import Held, held, last_at_leader
 from turnlog.events.nats.streams import facts_of
 from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
 

@@ -2,7 +2,8 @@
 
 A bundle is a folder, or a zip of one. Its events are the stored bytes, a line each, so that the
 chain can be checked by anyone; where each lay in the stream is not written down, since every batch
-says it of the one before. Texts that were withheld are never in it.
+says it of the one before. What a rule withheld was never in an event; a reply that was redacted
+after it was said stands in its `turn-completed`, since the chain runs over its bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,17 @@ READ_FIRST: Final = "README.md"
 CHECKPOINT: Final = "checkpoint.json"
 
 
+class Unreadable(BaseModel):
+    """An event that could not be decoded; its bytes are in the bundle all the same."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    number: int
+    """Which line of its session it is, from 1."""
+    detail: str
+    """What is wrong with it."""
+
+
 class Bundled(BaseModel):
     """A session in a bundle."""
 
@@ -33,6 +45,8 @@ class Bundled(BaseModel):
     """How many there were."""
     head: Digest
     """Digest of the stored bytes of the last one."""
+    unread: tuple[Unreadable, ...] = ()
+    """Those that could not be decoded."""
 
 
 class BundleList(BaseModel):

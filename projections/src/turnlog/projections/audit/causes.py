@@ -7,13 +7,14 @@ differ by what they were made from, and that is named. Nothing but manifests and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from pydantic import JsonValue
 
 from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import FromSegment, Source
 from turnlog.projections.audit.comparing import Pair
+from turnlog.projections.audit.drawing import drawn_by, in_time, turned, version_at
 from turnlog.projections.audit.entries import Entry
 from turnlog.projections.audit.facing import Compared, Facing, news
 from turnlog.projections.audit.grounds import edition
@@ -37,7 +38,7 @@ def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
             continue
         rule = mine.part.rule or ""
         if mine.turn is not None and not mine.stands and rule in LIMITS:
-            yield from named("limit", _later(mine.turn, face))
+            yield from _pushed(mine.turn, rule, face, compared)
         elif rule == "expired" and face.side.state.memory == face.opposite.state.memory:
             yield "time", face.side.recorded
         elif mine.step and not (face.other and face.other.step):
@@ -47,14 +48,45 @@ def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
 
 
 def _edited(mine: Source | None, other: Source | None, face: Facing) -> Iterator[Found]:
-    """A segment says something else: it was edited, or two sessions were given other variants."""
+    """A segment says something else: it was edited, or two sessions are given other variants."""
     if not isinstance(mine, FromSegment) or not isinstance(other, FromSegment):
         return
-    two = face.side.recorded.session != face.opposite.recorded.session
-    if two and mine.variant != other.variant:
+    if mine.version == other.version:
+        return
+    drawn = _drawn_otherwise(mine, other, face)
+    if drawn:
         yield "variant", face.side.known[0]
-    elif mine.version > other.version:
+    if found := turned(mine.segment, face.side, face.opposite):
+        yield "library", found
+    elif not drawn and mine.version > other.version:
+        # By their clocks both lay behind the edit, and one was given what it knew of the library
         yield from named("library", edition(mine, face.side))
+
+
+def _drawn_otherwise(mine: FromSegment, other: FromSegment, face: Facing) -> bool:
+    """Tell whether two sessions would have been given other variants at the same time."""
+    early, late = in_time(face.side, face.opposite)
+    names = [drawn_by(each) for each in (early, late)]
+    if names[0] == names[1] or not face.side.edits:
+        return names[0] != names[1] and mine.variant != other.variant
+    at = early.manifest.at
+    versions = [version_at(mine.segment, name, at, early) for name in names]
+    return versions[0] != versions[1]
+
+
+def _pushed(turn: int, limit: str, face: Facing, compared: Compared) -> Iterator[Found]:
+    """Name what put a turn over a limit: those behind it, another limit, or both of them."""
+    later = tuple(_later(turn, face))
+    tighter = moved = False
+    if _pins(face.side) != _pins(face.opposite):
+        behind = sum(fate.usable and fate.turn > turn for fate in face.side.fates.values())
+        theirs = compared.turns(face.opposite)
+        tighter = behind - len(later) >= compared.turns(face.side)
+        moved = behind < theirs or not any(p.rule == limit for p in face.opposite.manifest.parts)
+    if not (tighter and moved):
+        yield from named("limit", later)
+    if tighter or moved:
+        yield from named("blueprint", _apart((face.side, face.opposite), _made))
 
 
 def _later(turn: int, face: Facing) -> Iterator[Recorded]:
@@ -103,11 +135,11 @@ def _budget(face: Facing) -> Iterator[Found]:
     """Name what sets a budget: the kind of the call, its blueprint, or what its turn brought."""
     sides = (face.side, face.opposite)
     if face.side.manifest.kind != face.opposite.manifest.kind:
-        yield from named("kind", _apart(sides, [each.entered for each in sides]))
+        yield from named("kind", _apart(sides, _entered))
     elif _pins(face.side) != _pins(face.opposite):
-        yield from named("budget", _apart(sides, [each.opened for each in sides]))
+        yield from named("budget", _apart(sides, _made))
     else:
-        yield from named("budget", _apart(sides, [each.asked.begun for each in sides]))
+        yield from named("budget", _apart(sides, _begun))
 
 
 def _figures(side: Side) -> dict[str, JsonValue]:
@@ -119,17 +151,17 @@ def _made_from(pair: Pair, compared: Compared) -> Iterator[Found]:
     """Name what differs between two calls where nothing that came between explains a pair."""
     left, right = sides = (compared.left, compared.right)
     if left.manifest.kind != right.manifest.kind:
-        yield from named("kind", _apart(sides, [each.entered for each in sides]))
+        yield from named("kind", _apart(sides, _entered))
     elif _pins(left) != _pins(right):
-        yield from named("blueprint", _apart(sides, [each.opened for each in sides]))
+        yield from named("blueprint", _apart(sides, _made))
     elif left.state.profile != right.state.profile:
-        yield from named("profile", _apart(sides, [each.opened for each in sides]))
+        yield from named("profile", _apart(sides, _made))
     elif provider_of(left.call.model) != provider_of(right.call.model):
         yield from named("model", [each.recorded for each in sides])
     elif left.state.attributes != right.state.attributes:
-        yield from named("attribute", _apart(sides, [each.opened for each in sides]))
+        yield from named("attribute", _apart(sides, _made))
     elif left.brought.inputs != right.brought.inputs:
-        yield from named("said", _apart(sides, [each.asked.begun for each in sides]))
+        yield from named("said", _apart(sides, _begun))
     elif isinstance(pair.entry.part.source, FromSegment):
         yield "library", None
     elif left.manifest.assembler != right.manifest.assembler:
@@ -138,11 +170,25 @@ def _made_from(pair: Pair, compared: Compared) -> Iterator[Found]:
         yield "unknown", None
 
 
-def _apart(sides: tuple[Side, Side], found: list[Recorded | None]) -> list[Recorded]:
+def _apart(sides: tuple[Side, Side], of: Callable[[Side], Sequence[Recorded]]) -> list[Recorded]:
     """Leave out what both calls knew, unless that is all there is."""
-    pairs = [(each, other) for each, other in zip(found, reversed(sides), strict=True) if each]
+    pairs = [
+        (each, other) for side, other in zip(sides, sides[::-1], strict=True) for each in of(side)
+    ]
     new = [each for each, other in pairs if not other.knew(each)]
     return new or [each for each, _ in pairs] or [side.recorded for side in sides]
+
+
+def _made(side: Side) -> Sequence[Recorded]:
+    return side.made
+
+
+def _entered(side: Side) -> Sequence[Recorded]:
+    return (side.entered,) if side.entered else ()
+
+
+def _begun(side: Side) -> Sequence[Recorded]:
+    return (side.asked.begun,)
 
 
 def _pins(side: Side) -> tuple[object, ...]:

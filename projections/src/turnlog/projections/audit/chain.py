@@ -95,7 +95,7 @@ class Chains:
 def _broken(key: Key, end: End | None, link: Link, place: int) -> Finding | None:
     at, before = link.sequence, end.sequence if end else 0
     if (link.tenant, link.session) != key:
-        return Finding("integrity", "chain", at, f"it belongs to session {link.session[:80]}")
+        return Finding("integrity", "chain", at, f"it belongs to session {link.session[:80]!a}")
     if at > before + 1:
         gone = (
             f"event {before + 1} is" if at == before + 2 else f"events {before + 1} to {at - 1} are"

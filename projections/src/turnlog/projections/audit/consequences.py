@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from itertools import pairwise, zip_longest
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import Recorded
@@ -17,9 +16,9 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import Fallback, TurnCompleted, TurnSubmitted
+from turnlog.projections.audit.fates import fates, noting
 from turnlog.projections.audit.origins import Cause, cause
-
-_NOTE: Final = "when reply_redacted"
+from turnlog.projections.session.evolve import NOTE_RULE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +59,28 @@ def _direct(recorded: Recorded, turn: int) -> str:
 
 def _started(before: Recorded, recorded: Recorded, turn: int) -> str:
     match before.event, recorded.event:
-        case PhaseEntered() as entered, TurnSubmitted() as event if entered.turn == turn:
+        case PhaseEntered(turn=by) as entered, TurnSubmitted(text=None) as event if by == turn:
             return f"turn {event.turn} started by itself in phase {entered.phase}"
         case _:
             return ""
 
 
 def _noted(events: Sequence[Recorded], turn: int) -> Consequence | None:
-    """Find the call that was told of a reply withheld: the first one fixed after it."""
-    withheld = 0
-    for recorded in events:
-        match recorded.event:
-            case ReplyRedacted() as event:
-                withheld = event.turn
-            case ContextAssembled(call=call, manifest=manifest) if withheld == turn:
-                told = [each.layer for each in manifest.parts if each.rule == _NOTE and each.kept]
-                what = f"call {call} was told of it by {', '.join(told)}"
-                return Consequence(cause(recorded), what) if told else None
-            case _:
-                pass
+    """Find the call that was told of a reply withheld: the first that carried a note of it."""
+    withheld = sorted(noting(fates(events)), key=lambda each: each.sequence)
+    for told, after in zip_longest(withheld, withheld[1:]):
+        if isinstance(told.event, ReplyRedacted) and told.event.turn == turn:
+            upto = after.sequence if after else events[-1].sequence
+            later = (each for each in events if told.sequence < each.sequence <= upto)
+            return next(filter(None, map(_carrying, later)), None)
     return None
+
+
+def _carrying(recorded: Recorded) -> Consequence | None:
+    match recorded.event:
+        case ContextAssembled(call=call, manifest=manifest):
+            told = [part.layer for part in manifest.parts if part.rule == NOTE_RULE and part.kept]
+            what = f"call {call} was told of it by {', '.join(told)}"
+            return Consequence(cause(recorded), what) if told else None
+        case _:
+            return None

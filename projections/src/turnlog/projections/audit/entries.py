@@ -106,10 +106,11 @@ def _layer(part: Part, side: Side) -> Entry:
     around = len(part.before) + len(part.after)
     whole = (part.cut.of if part.cut else part.characters - around) if part.kept else None
     step = _step(part, part.layer, side)
-    return Entry(_key(part), part, texts, part.characters, whole, step=step)
+    return Entry(part_key(part), part, texts, part.characters, whole, step=step)
 
 
-def _key(part: Part) -> Key:
+def part_key(part: Part) -> Key:
+    """Say what a part is that is no run of history; several may be the same."""
     if part.role == "tools":
         return ("tool", part.layer)
     if isinstance(part.source, FromSegment):

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import (
     FromBlob,
     FromBlueprint,
@@ -22,17 +21,18 @@ from turnlog.events.manifest import (
     Part,
 )
 from turnlog.projections.audit.comparing import Pair
+from turnlog.projections.audit.drawing import turned
 from turnlog.projections.audit.entries import Entry
 from turnlog.projections.audit.fates import Fate
 from turnlog.projections.audit.grounds import (
+    attributing,
     leading,
     meeting,
     pinning,
     resolutions,
-    switches,
     value,
 )
-from turnlog.projections.audit.reasons import Found, told
+from turnlog.projections.audit.reasons import Found, named, told
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tombstones import LIMITS, taken_out
 from turnlog.projections.session.state import Said
@@ -64,6 +64,11 @@ class Compared:
         """Give both sides of a pair, the later one first."""
         now = Facing(pair.after, pair.before, self.right, self.left)
         return now, Facing(pair.before, pair.after, self.left, self.right)
+
+    def turns(self, side: Side) -> int:
+        """Count the turns that a call had within the limits of its history."""
+        entries = (pair.after if side is self.right else pair.before for pair in self.pairs)
+        return sum(bool(e and e.turn is not None and (e.stands or e.step)) for e in entries)
 
 
 def news(pair: Pair, compared: Compared) -> list[Found]:
@@ -173,26 +178,19 @@ def _segment(face: Facing) -> Iterator[Found]:
 def _given(segment: FromSegment, entry: Entry | None, face: Facing) -> Iterator[Found]:
     """A segment is given to one call and not to the other: it was not asked for, or not there."""
     sides = (face.side, face.opposite)
-    named = {entry.part.item if entry else None, segment.ref} - {None}
-    asked = [any(mentions(each.brought.inputs, ref) for ref in named) for each in sides]
-    pinned = [any(mentions(each.state.attributes, ref) for ref in named) for each in sides]
+    refs = {entry.part.item if entry else None, segment.ref} - {None}
+    asked = [any(mentions(each.brought.inputs, ref) for ref in refs) for each in sides]
+    pinned = [any(mentions(each.state.attributes, ref) for ref in refs) for each in sides]
     if asked[0] != asked[1]:
         yield from told(face.side.asked.opening)
     elif pinned[0] != pinned[1]:
         yield "attribute", face.side.opened
-    elif found := _switched(segment, face):
+    elif found := turned(segment.segment, face.side, face.opposite):
         yield "library", found
     elif face.side.state.attributes != face.opposite.state.attributes:
         yield "attribute", face.side.opened
     elif face.side.brought.inputs != face.opposite.brought.inputs:
         yield from told(face.side.asked.opening)
-
-
-def _switched(segment: FromSegment, face: Facing) -> Recorded | None:
-    """Give what the library did to a segment last, if that lay between the two calls."""
-    first, last = sorted((face.side.manifest.at, face.opposite.manifest.at))
-    between = (each for each in switches(segment, face.side) if first < each.envelope.time <= last)
-    return next(iter(sorted(between, key=lambda each: -each.sequence)), None)
 
 
 def mentions(given: JsonValue, ref: str | None) -> bool:
@@ -230,7 +228,8 @@ def _text(mine: Entry, other: Entry, face: Facing) -> Iterator[Found]:
     source = mine.part.source or other.part.source
     match source:
         case FromEvent(field=field) if field.startswith("attributes."):
-            yield "attribute", side.opened
+            name = field.removeprefix("attributes.")
+            yield from named("attribute", attributing(name, side))
         case FromEvent():
             yield from told(side.asked.opening)
         case FromResolved():
@@ -251,4 +250,4 @@ def _filling(of: Sequence[str], face: Facing) -> Iterator[Found]:
         for reason, recorded in told(leading(path, face.side)):
             yield ("attribute" if attribute else reason), recorded
     if not differ:
-        yield "blueprint", face.side.opened
+        yield from named("blueprint", face.side.made)

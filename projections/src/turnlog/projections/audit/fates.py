@@ -6,7 +6,7 @@ in a prompt, or finds another text in it, is led to the event. Nothing but event
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from turnlog.events.envelope import Recorded
@@ -88,6 +88,16 @@ def fates(events: Iterable[Recorded]) -> Fates:
     for recorded in events:
         _befallen(known, recorded)
     return known
+
+
+def noting(known: Fates) -> Iterator[Recorded]:
+    """Give the replies withheld that a call was to be told of: each the latest of its time."""
+    replied = [fate for fate in known.values() if fate.status == "completed" and fate.settled]
+    for fate in replied:
+        later = (each.settled for each in replied if each.turn > fate.turn)
+        redacted = fate.redacted
+        if redacted and all(each and each.sequence > redacted.sequence for each in later):
+            yield redacted
 
 
 def _befallen(known: dict[int, Fate], recorded: Recorded) -> None:

@@ -14,9 +14,7 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.library import (
-    SegmentsActivated,
     SegmentsAdded,
-    SegmentsDeactivated,
     SegmentsEdited,
 )
 from turnlog.events.manifest import (
@@ -30,9 +28,10 @@ from turnlog.events.manifest import (
 )
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.reference import TurnResolved
+from turnlog.events.session import BlueprintMoved, SessionOpened
 from turnlog.events.tool import ToolsSnapshotted
 from turnlog.events.turn import ChoiceRecorded
-from turnlog.projections.audit.fates import Fate
+from turnlog.projections.audit.fates import Fate, noting
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.session.evolve import NOTE_RULE
 from turnlog.projections.window.call import provider_of
@@ -83,12 +82,27 @@ def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
 def pinning(side: Side) -> Iterator[Recorded]:
     """Give what pinned the prompt files a call was given, found or not."""
     provider = provider_of(side.call.model)
-    for recorded in side.known:
+    for recorded in reversed(side.known):
         match recorded.event:
             case PromptsSnapshotted(provider=named) if named == provider:
                 yield recorded
+                return
             case _:
                 pass
+
+
+def attributing(name: str, side: Side) -> Iterator[Recorded]:
+    """Give what gave an attribute its value: the opening, or the move that changed it."""
+    found: Recorded | None = None
+    value: JsonValue = None
+    for recorded in side.known:
+        match recorded.event:
+            case SessionOpened(attributes=named) | BlueprintMoved(attributes=named):
+                if found is None or named.get(name) != value:
+                    found, value = recorded, named.get(name)
+            case _:
+                pass
+    yield from (found,) if found else ()
 
 
 def edition(segment: FromSegment, side: Side) -> Iterator[Recorded]:
@@ -106,20 +120,6 @@ def edition(segment: FromSegment, side: Side) -> Iterator[Recorded]:
                 pass
 
 
-def switches(segment: FromSegment, side: Side) -> Iterator[Recorded]:
-    """Give the events of the library that let calls have a segment, or took it from them."""
-    for edit in side.edits:
-        match edit.event:
-            case SegmentsAdded(segments=added):
-                named = any(new.id == segment.segment for new in added)
-            case SegmentsActivated(segments=ids) | SegmentsDeactivated(segments=ids):
-                named = segment.segment in ids
-            case _:
-                named = False
-        if named:
-            yield edit.recorded
-
-
 def leading(path: str, side: Side) -> Iterator[Recorded]:
     """Give the events that a path of the blueprint leads to: an opening, an entry, choices."""
     match path.split("."):
@@ -129,6 +129,8 @@ def leading(path: str, side: Side) -> Iterator[Recorded]:
             yield from (each for each in side.known if isinstance(each.event, ChoiceRecorded))
         case ["inputs", *_]:
             yield side.asked.begun
+        case ["attributes", *name]:
+            yield from attributing(".".join(name), side)
         case _:
             yield side.opened
 
@@ -180,21 +182,11 @@ def meeting(part: Part, side: Side) -> Iterator[Recorded]:
 
 def _noted(side: Side, *, told: bool) -> Iterator[Recorded]:
     """Give the reply withheld that a note is of; where it was told, the call that carried it."""
-    latest = max(_noting(side), key=lambda each: each.sequence, default=None)
+    latest = max(noting(side.fates), key=lambda each: each.sequence, default=None)
     if latest and not told:
         yield latest
     elif latest:
         yield from (each for each in side.known if _carries(each, latest))
-
-
-def _noting(side: Side) -> Iterator[Recorded]:
-    """Give the replies withheld that a call was to be told of: each the latest of its time."""
-    replied = [fate for fate in side.fates.values() if fate.status == "completed" and fate.settled]
-    for fate in replied:
-        later = (each.settled for each in replied if each.turn > fate.turn)
-        redacted = fate.redacted
-        if redacted and all(each and each.sequence > redacted.sequence for each in later):
-            yield redacted
 
 
 def _carries(recorded: Recorded, withheld: Recorded) -> bool:

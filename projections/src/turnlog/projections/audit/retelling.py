@@ -62,10 +62,11 @@ def retold(
 
 def blobs_named(events: Iterable[Recorded]) -> tuple[Digest, ...]:
     """Name every blob that retelling and reading back these events will ask for."""
-    return tuple(dict.fromkeys(chain.from_iterable(_blobs(each) for each in events)))
+    return tuple(dict.fromkeys(chain.from_iterable(map(blobs_in, events))))
 
 
-def _blobs(recorded: Recorded) -> Iterable[Digest]:
+def blobs_in(recorded: Recorded) -> Iterable[Digest]:
+    """Name those of one event, some of them more than once."""
     match recorded.event:
         case SessionOpened() | BlueprintMoved() as made:
             return Pins(made.blueprint.digest, made.cartridge, made.memory).digests
@@ -116,6 +117,8 @@ class Retelling:
     """Whether calls are told without texts, for whoever supposes a change and asks for others."""
     _before: SessionState | None = None
     _whole: SessionState | None = None
+    _heard: dict[Said, str] = field(default_factory=dict[Said, str])
+    """Texts that a call referred to, since the next one refers to most of them again."""
 
     def told(self, recorded: Recorded) -> Made | None:
         """Take in an event; give the call where it fixed a prompt.
@@ -180,7 +183,9 @@ class Retelling:
         missing = [digest for digest in wanted.blobs if digest not in self.blobs]
         if missing:
             raise Corrupt(f"blob {missing[0]}", "it is not there")
-        said = {said: self._said(said) for said in wanted.said}
+        heard = self._heard
+        said = {said: heard.get(said) or self._said(said) for said in wanted.said}
+        self._heard = said
         return Texts(self.blobs, said, self._earlier(wanted.earlier))
 
     def _said(self, said: Said) -> str:

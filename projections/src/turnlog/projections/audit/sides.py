@@ -58,8 +58,13 @@ class Side:
     @property
     def opened(self) -> Recorded:
         """What says what the session is made from: its opening, or the latest move."""
-        made = (SessionOpened, BlueprintMoved)
-        return next(each for each in reversed(self.known) if isinstance(each.event, made))
+        return self.made[-1]
+
+    @property
+    def made(self) -> Sequence[Recorded]:
+        """What said what it is made from: every move, or its opening where there was none."""
+        moves = [each for each in self.known if isinstance(each.event, BlueprintMoved)]
+        return moves or [next(each for each in self.known if isinstance(each.event, SessionOpened))]
 
     @property
     def entered(self) -> Recorded | None:

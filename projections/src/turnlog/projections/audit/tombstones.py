@@ -54,6 +54,9 @@ def _stones(part: Part, side: Side) -> Iterator[Tombstone]:
     if not isinstance(part.source, FromTurns):
         return
     rule = part.rule or ""
+    if rule == OUT_OF_REACH and not part.kept:
+        yield Tombstone(part.source.first, part.source.last, rule, side.recorded)
+        return
     pushed = pushing(rule, side) if rule in LIMITS else {}
     for turn in range(part.source.first, part.source.last + 1):
         fate = side.fates.get(turn)

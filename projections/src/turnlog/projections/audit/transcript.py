@@ -62,9 +62,9 @@ def transcript(events: Iterable[Recorded], afterwards: Afterwards, turns: Turns)
             case SessionOpened() as opened:
                 yield _beginning(recorded, opened)
             case PhaseEntered(phase=phase, signal=signal):
-                yield f"*Phase {phase}{f', by {signal}' if signal else ''}.*\n\n"
+                yield _aside(f"Phase {phase}{f', by {signal}' if signal else ''}.")
             case ChoiceRecorded(choice=choice, label=label):
-                yield f"*Chosen: {label or choice}.*\n\n"
+                yield _aside(f"Chosen: {label or choice}.")
             case (
                 TurnCompleted(turn=turn)
                 | TurnFailed(turn=turn)
@@ -73,7 +73,7 @@ def transcript(events: Iterable[Recorded], afterwards: Afterwards, turns: Turns)
             ) if turn in turns:
                 yield told(afterwards.known_of(turns.pop(turn)))
             case SessionClosed(reason=reason):
-                yield f"*Closed: {reason}.*\n\n"
+                yield _aside(f"Closed: {reason}.")
             case _:
                 pass
 
@@ -87,13 +87,17 @@ def told(turn: Turn) -> str:
     mark = f" · {', '.join(marks)}" if marks else ""
     said = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
     said += _spoken("User", turn.text) + _spoken("Reply", turn.reply)
-    said += [f"*{turn.reason}*\n"] if turn.reason else []
-    return "\n".join(said) + "\n"
+    return "\n".join([*said, _aside(turn.reason) if turn.reason else ""])
 
 
 def _beginning(recorded: Recorded, opened: SessionOpened) -> str:
     by = f"{opened.blueprint.name} {opened.blueprint.version}, {opened.profile}"
     return f"## Session {recorded.session}\n\n{by}; opened {recorded.envelope.time}.\n\n"
+
+
+def _aside(said: str) -> str:
+    """Tell something in one line, whatever lines somebody wrote it in."""
+    return f"*{' '.join(said.split())}*\n\n"
 
 
 def _spoken(who: str, said: Content | None) -> list[str]:

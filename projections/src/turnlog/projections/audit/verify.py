@@ -8,7 +8,7 @@ again, since nobody knows what stood in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,7 +23,7 @@ from turnlog.projections.audit.conduct import answers, tools
 from turnlog.projections.audit.findings import Finding, in_order
 from turnlog.projections.audit.report import Report, Reproduced
 from turnlog.projections.audit.reproduction import Way, by_assembly, by_reference, failed
-from turnlog.projections.audit.retelling import Retelling, blobs_named
+from turnlog.projections.audit.retelling import Retelling, blobs_in
 from turnlog.projections.audit.totals import totals
 from turnlog.projections.history import Turns, learn
 from turnlog.projections.window.material import Material
@@ -47,8 +47,8 @@ def verify(
 ) -> Report:
     """Check all events of a session, given in stored order, with the blobs they name."""
     links = tuple(broken(events, noted))
-    lost = tuple(_lost(events, blobs))
     sound = {digest: text for digest, text in blobs.items() if digest_of(text) == digest}
+    lost = tuple(_lost(events, blobs, sound))
     prompts, unproven = _prompts(events, sound, means)
     found = (*links, *answers(events), *tools(events), *lost, *unproven)
     return Report(
@@ -82,20 +82,22 @@ def decoded(stored: Iterable[Raw]) -> tuple[tuple[Recorded, ...], tuple[Finding,
     return tuple(events), tuple(junk)
 
 
-def _lost(events: Sequence[Recorded], blobs: Mapping[Digest, str]) -> Iterator[Finding]:
+def _lost(
+    events: Sequence[Recorded], blobs: Container[Digest], sound: Container[Digest]
+) -> Iterator[Finding]:
     """Find blobs that are gone or altered, at the first event that names them."""
     told: set[Digest] = set()
     for recorded in events:
-        for digest in blobs_named((recorded,)):
-            if digest in told:
+        for digest in blobs_in(recorded):
+            if digest in sound or digest in told:
                 continue
             told.add(digest)
-            if digest not in blobs:
-                detail = f"it names blob {digest}, which is gone"
-                yield Finding("completeness", "blobs", recorded.sequence, detail)
-            elif digest_of(blobs[digest]) != digest:
+            if digest in blobs:
                 detail = f"it names blob {digest}, whose bytes have changed"
                 yield Finding("integrity", "blobs", recorded.sequence, detail)
+            else:
+                detail = f"it names blob {digest}, which is gone"
+                yield Finding("completeness", "blobs", recorded.sequence, detail)
 
 
 def _prompts(

@@ -59,6 +59,18 @@ def checked_values(
     return {name: _items(specs[name], value, f"{field}.{name}") for name, value in full.items()}
 
 
+def carried_over(
+    before: Mapping[str, Value],
+    after: Mapping[str, Value],
+    recorded: Mapping[str, JsonValue],
+    field: str,
+) -> Values:
+    """Check what another version recorded; what its defaults filled in is filled in anew."""
+    defaults = {name: spec.default for name, spec in before.items() if spec.default is not None}
+    given = {name: value for name, value in recorded.items() if defaults.get(name) != value}
+    return checked_values(after, given, field)
+
+
 def _items(spec: Value, value: JsonValue, field: str) -> JsonValue:
     """Check what the items of a list say."""
     if spec.of is None or not isinstance(value, list):

@@ -45,10 +45,16 @@ def choose(shelf: Shelf, wanted: Wanted, locales: Sequence[str], session: str) -
     return Chosen(_in_one_locale(usable, locales), tuple(omitted.values()))
 
 
-def _chosen(segment: Segment, session: str) -> Choice | None:
+def given(segment: Segment, session: str) -> Version | None:
+    """Give what a session is given of a segment; none where calls are given nothing of it."""
     on = segment.on
     names = tuple(on)
-    return Choice(segment, on[names[_pick(session, names)]]) if names else None
+    return on[names[_pick(session, names)]] if names else None
+
+
+def _chosen(segment: Segment, session: str) -> Choice | None:
+    version = given(segment, session)
+    return Choice(segment, version) if version else None
 
 
 def _pick(session: str, variants: Sequence[str]) -> int:

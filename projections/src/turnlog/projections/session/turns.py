@@ -20,12 +20,19 @@ from turnlog.projections.session.state import (
 
 def kept(state: SessionState, settled: TurnRef) -> SessionState:
     """Add a settled turn; what no window can reach any more joins the older runs."""
-    turns = tuple(sorted((*state.turns, settled), key=lambda ref: ref.turn))
+    turns = _in_order((*state.turns, settled))
     old = _out_of_reach(turns, state.reach)
     if not old:
         return replace(state, turns=turns)
     earlier = (*state.earlier, *(_run(ref) for ref in turns[:old]))
     return replace(state, turns=turns[old:], earlier=_merged(earlier))
+
+
+def _in_order(turns: tuple[TurnRef, ...]) -> tuple[TurnRef, ...]:
+    """Put a turn that was added behind its elders, where it nearly always is."""
+    if len(turns) == 1 or turns[-2].turn < turns[-1].turn:
+        return turns
+    return tuple(sorted(turns, key=lambda ref: ref.turn))
 
 
 def _out_of_reach(turns: tuple[TurnRef, ...], reach: int) -> int:

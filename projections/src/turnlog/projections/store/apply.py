@@ -166,7 +166,8 @@ def _made_from(recorded: Recorded, event: SessionOpened | BlueprintMoved) -> Val
 def _attributes(recorded: Recorded, event: SessionOpened | BlueprintMoved) -> Iterator[Change]:
     for name, value in event.attributes.items():
         key = (recorded.tenant, recorded.session, name)
-        yield Put(ATTRIBUTES, key, {"digest": attribute_digest(value)})
+        values: Values = {"digest": attribute_digest(value), "given_in": recorded.sequence}
+        yield Put(ATTRIBUTES, key, values)
 
 
 def _pinned(recorded: Recorded, event: PromptsSnapshotted) -> Iterator[Change]:

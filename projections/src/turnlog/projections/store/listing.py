@@ -105,6 +105,7 @@ def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
         rows.session == _ROWS.session,
         rows.name == storable(name),
         rows.digest == attribute_digest(value),
+        rows.given_in == _ROWS.blueprint_in,
     )
 
 

@@ -91,8 +91,14 @@ its opening, or the latest move to another version; `sought` is id and title fol
 searching, so that both databases find the same; `last_hash` lets the next event prove that it
 belongs behind the last one."""
 
-ATTRIBUTES: Final = _rows("session_attributes", {"name": Text}, _text("digest", null=False))
-"""Attributes once more, for filters: the value's digest, since an index entry must be short."""
+ATTRIBUTES: Final = _rows(
+    "session_attributes",
+    {"name": Text},
+    _text("digest", null=False),
+    _number("given_in", null=False),
+)
+"""Attributes once more, for filters: the value's digest, since an index entry must be short. One is
+in force where it was given by the session's `blueprint_in`: a version may have fewer of them."""
 
 PROMPTS: Final = _rows(
     "prompts",

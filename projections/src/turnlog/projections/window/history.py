@@ -88,7 +88,7 @@ def reaches_further(
         return False
     if view.all:
         return True
-    usable = [ref for ref in state.turns if _rule(ref, sight) is None]
+    usable = [ref for ref in state.turns if ref.characters and sight.holds(ref.phase)]
     if recall and (recall.silent or forgotten(recall, usable)):
         return False
     most = MOST_RECENT if view.max_turns is None else view.max_turns

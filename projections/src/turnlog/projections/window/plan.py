@@ -7,7 +7,7 @@ is settled last, when it is known what stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from turnlog.events.manifest import Role
 from turnlog.projections.blueprint.form import Form
@@ -80,4 +80,4 @@ def _on(slot: Slot, layer: str, change: Callable[[Block], Block]) -> Slot:
     if isinstance(slot, HistorySlot) or all(block.layer != layer for block in slot.blocks):
         return slot
     blocks = (change(block) if block.layer == layer else block for block in slot.blocks)
-    return replace(slot, blocks=tuple(blocks))
+    return LayerSlot(slot.role, slot.form, tuple(blocks))

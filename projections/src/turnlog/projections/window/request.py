@@ -17,6 +17,8 @@ from pydantic import JsonValue
 from turnlog.events.content import Digest, digest_of, digest_of_all
 from turnlog.events.manifest import Role
 
+_TOGETHER: Final = 64
+"""Messages that are digested at a time: not each by itself, and never a long window as one."""
 _ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -64,11 +66,12 @@ class Request:
 
     def _form(self) -> Iterator[bytes]:
         yield b'{"messages":['
-        for place, message in enumerate(self.messages):
-            yield b"," + message.form if place else message.form
+        forms = [message.form for message in self.messages]
+        for at in range(0, len(forms), _TOGETHER):
+            yield (b"," if at else b"") + b",".join(forms[at : at + _TOGETHER])
         model, parameters = canonical(self.model), canonical(self.parameters)
-        tools = canonical([*self.tools])
-        yield f'],"model":{model},"parameters":{parameters},"tools":{tools}}}'.encode()
+        tools = ",".join(map(canonical, self.tools))
+        yield f'],"model":{model},"parameters":{parameters},"tools":[{tools}]}}'.encode()
 
 
 def canonical(value: JsonValue) -> str:

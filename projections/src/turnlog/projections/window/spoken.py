@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from sys import getsizeof
 from typing import Final
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.request import ChatMessage
 
-SHORT: Final = 8_000
-"""Characters of a turn that is remembered."""
+SHORT: Final = 3_000
+"""Bytes that the words of a turn take in memory, for the turn to be remembered."""
 REMEMBERED: Final = 4_096
-"""How many are."""
+"""How many are: 12 MB of words, and as much of what their digests are made from. That is more where
+JSON spells a character by several; nobody can make it more than 90 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def exchange(turn: int, text: str, reply: str, counting: Counting) -> Exchange:
 
 
 def _short(text: str, reply: str) -> bool:
-    return len(text) + len(reply) <= SHORT
+    return getsizeof(text) + getsizeof(reply) <= SHORT
 
 
 def _spoken(text: str, reply: str) -> Spoken:

@@ -8,7 +8,6 @@ layer; it sees nothing else of the prompt.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -68,4 +67,4 @@ def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
         dropped.append(LeftOut(exchange.turn, exchange.turn, "drop_oldest_pairs"))
         over -= exchange.tokens
     left_out = merged((*slot.left_out, *dropped))
-    return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
+    return HistorySlot(slot.view, slot.exchanges[len(dropped) :], left_out)

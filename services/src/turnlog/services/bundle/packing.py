@@ -6,40 +6,79 @@ events, the digests of blobs, and the few blobs that are being sent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import Final
+from typing import IO, Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from turnlog.events.content import Digest
-from turnlog.projections.audit.bundle import Bundled, BundleList, blob_file, session_file
+from turnlog.events.content import Digest, digest_of
+from turnlog.events.envelope import Recorded
+from turnlog.projections.audit.bundle import (
+    Bundled,
+    BundleList,
+    Unreadable,
+    blob_file,
+    session_file,
+)
 from turnlog.projections.audit.retelling import blobs_named
 from turnlog.services.bundle.around import around, maker
 from turnlog.services.bundle.drain import Drain
 from turnlog.services.bundle.taking import Taken, one_line
+from turnlog.services.runtime.aside import aside
+from turnlog.services.runtime.pages import Told, Unread
 
 AT_ONCE: Final = 16
 """Blobs that are held at a time."""
 
 
+@dataclass(slots=True)
+class Counted:
+    """The events that were sent so far."""
+
+    number: int = 0
+    last: bytes = b""
+    unread: list[Unreadable] = field(default_factory=list[Unreadable])
+
+    def count(self, page: Sequence[Told]) -> None:
+        """Take in one more page."""
+        found = (each for each in page if isinstance(each, Unread))
+        self.unread += [Unreadable(number=each.number, detail=each.detail) for each in found]
+        self.number, self.last = self.number + len(page), page[-1].stored
+
+
 async def packed(taken: Taken) -> AsyncGenerator[bytes]:
     """Send the zip, piece by piece."""
-    drain, named = Drain(), dict[Digest, None]()
+    drain, named, events = Drain(), dict[Digest, None](), Counted()
+    tenant, session = taken.key
     with ZipFile(drain, "w") as archive:
-        file = entry(session_file(taken.last.session))
+        file = entry(session_file(session))
         with archive.open(file, "w", force_zip64=True) as lines:
             async for page in taken.pages():
-                lines.write(b"".join(map(one_line, page)))
-                named |= dict.fromkeys(blobs_named(page))
+                await aside(partial(_write, lines, page))
+                events.count(page)
+                named |= dict.fromkeys(blobs_named(_known(page)))
                 yield drain.taken()
         for digests in _some(tuple(named)):
-            blobs = await taken.records.blobs(taken.last.tenant, digests)
-            for digest, text in blobs.items():
-                archive.writestr(entry(blob_file(digest)), text)
+            blobs = await taken.records.blobs(tenant, digests)
+            await aside(partial(_write_blobs, archive, blobs))
             yield drain.taken()
-        for name, content in around(_listed(taken, tuple(named))):
+        for name, content in around(_listed(taken, events, tuple(named))):
             archive.writestr(entry(name), content)
     yield drain.taken()
+
+
+# Packing takes its time, in which others are to be answered: both are done aside
+
+
+def _write(lines: IO[bytes], page: Sequence[Told]) -> None:
+    lines.write(b"".join(map(one_line, page)))
+
+
+def _write_blobs(archive: ZipFile, blobs: Mapping[Digest, str]) -> None:
+    for digest, text in blobs.items():
+        archive.writestr(entry(blob_file(digest)), text)
 
 
 def entry(name: str) -> ZipInfo:
@@ -55,12 +94,18 @@ def _some(digests: Sequence[Digest]) -> Iterator[tuple[Digest, ...]]:
         yield some
 
 
-def _listed(taken: Taken, blobs: tuple[Digest, ...]) -> BundleList:
-    last = taken.last
+def _known(page: Sequence[Told]) -> Iterator[Recorded]:
+    return (each for each in page if not isinstance(each, Unread))
+
+
+def _listed(taken: Taken, events: Counted, blobs: tuple[Digest, ...]) -> BundleList:
+    tenant, session = taken.key
+    bundled = Bundled(
+        session=session,
+        events=events.number,
+        head=digest_of(events.last),
+        unread=tuple(events.unread),
+    )
     return BundleList(
-        made_at=taken.at,
-        made_by=maker(),
-        tenant=last.tenant,
-        sessions=(Bundled(session=last.session, events=last.sequence, head=last.head.hash),),
-        blobs=blobs,
+        made_at=taken.at, made_by=maker(), tenant=tenant, sessions=(bundled,), blobs=blobs
     )

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from turnlog.events.envelope import Recorded
-from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Log
-from turnlog.services.runtime.pages import pages
+from turnlog.projections.audit.chain import Key
+from turnlog.services.runtime.pages import Told, pages
 from turnlog.services.runtime.records import Records
 
 
@@ -18,17 +18,17 @@ class Taken:
 
     log: Log
     records: Records
-    last: Recorded
+    key: Key
+    last: Recorded | None
+    """None where its end cannot be read."""
     at: str
     """When it was asked for, RFC 3339."""
 
-    def pages(self) -> AsyncGenerator[Sequence[Recorded]]:
+    def pages(self) -> AsyncGenerator[Sequence[Told]]:
         """Give its events, a bounded number at a time."""
-        return pages(self.log, self.last)
+        return pages(self.log, self.key, self.last)
 
 
-def one_line(recorded: Recorded) -> bytes:
+def one_line(told: Told) -> bytes:
     """Give the very bytes that are stored, as a line; no release writes more than one."""
-    if b"\n" in recorded.stored:
-        raise Corrupt(f"event {recorded.sequence}", "it has line breaks, which no release writes")
-    return recorded.stored + b"\n"
+    return told.stored + b"\n"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 from turnlog.projections.audit.transcript import Afterwards, told, transcript
 from turnlog.projections.history import Turns
 from turnlog.services.bundle.taking import Taken
+from turnlog.services.runtime.pages import Told, Unread
 
 
 async def talk(taken: Taken) -> AsyncGenerator[bytes]:
@@ -14,7 +15,15 @@ async def talk(taken: Taken) -> AsyncGenerator[bytes]:
     afterwards, turns = Afterwards(), Turns()
     async for page in taken.pages():
         for recorded in page:
-            afterwards.learn(recorded)
+            if not isinstance(recorded, Unread):
+                afterwards.learn(recorded)
     async for page in taken.pages():
-        yield "".join(transcript(page, afterwards, turns)).encode()
+        yield "".join(part for each in page for part in _told(each, afterwards, turns)).encode()
     yield "".join(told(afterwards.known_of(turn)) for turn in turns.values()).encode()
+
+
+def _told(each: Told, afterwards: Afterwards, turns: Turns) -> Iterator[str]:
+    if isinstance(each, Unread):
+        yield f"*Event {each.number} cannot be read: {each.detail}.*\n\n"
+    else:
+        yield from transcript((each,), afterwards, turns)

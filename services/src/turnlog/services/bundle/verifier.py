@@ -49,6 +49,11 @@ def canonical(value: Json) -> bytes:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+def harmless(text: str) -> str:
+    """Spell out what would steer a terminal, or look like a line of ours."""
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+
+
 def is_object(value: Json) -> TypeGuard[Object]:
     return isinstance(value, dict)
 
@@ -74,7 +79,7 @@ class Session:
             event = parsed(stored, f"event {place}")
             stands, names = event.get("sequence"), event.get("prevhash")
             if (event.get("tenant"), event.get("subject")) != (tenant, name):
-                raise Wrong(f"event {stands}: it belongs to session {event.get('subject')}")
+                raise Wrong(f"event {stands}: it belongs to session {event.get('subject')!a}")
             if not isinstance(stands, int) or stands < place:
                 raise Wrong(f"event {stands}: it stands behind event {place - 1}")
             if stands > place:
@@ -298,8 +303,10 @@ class Bundle:
 
     def shown(self, name: str, call: str) -> list[Message]:
         """Give a prompt to look at; raises where there is none, or not the one recorded."""
-        session = self.sessions[name]
-        made = [each for each in session.calls() if each[1]["call"] == call]
+        session = self.sessions.get(name, Session())
+        made = [each for each in session.calls() if each[1].get("call") == call]
+        if not made:
+            raise Wrong(f"session {name} has no call {call}")
         return self.prompt(session, *made[-1])
 
     def prompt(self, session: Session, place: int, call: Object) -> list[Message]:
@@ -318,8 +325,12 @@ class Bundle:
                 raise Wrong(f"the signature is not that of {each['key']}")
         if not keys or trusted not in {None, *keys}:
             raise Wrong(f"it is not signed by {trusted or 'anybody'}")
+        if noted["tenant"] != self.manifest["tenant"]:
+            raise Wrong(f"it is one of tenant {noted['tenant']}")
         for name, session in self.sessions.items():
             head = noted["sessions"].get(name)
+            if trusted and not head:
+                raise Wrong(f"session {name}: nothing of it is signed")
             if head and session.heads[head["sequence"] - 1 :][:1] != [head["hash"]]:
                 raise Wrong(f"session {name}, event {head['sequence']}: it is not the one noted")
         covered = sum(name in noted["sessions"] for name in self.sessions)
@@ -331,11 +342,23 @@ MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, Recurs
 
 def checked(what: str, check: Callable[..., str], *given: Json) -> bool:
     try:
-        print(f"  ok    {what}: {check(*given)}")
+        print(harmless(f"  ok    {what}: {check(*given)}"))
     except (Wrong, OSError, *MALFORMED) as error:
-        print(f"FAILED  {what}: {error if isinstance(error, Wrong) else repr(error)}")
+        print(harmless(f"FAILED  {what}: {error if isinstance(error, Wrong) else repr(error)}"))
         return False
     return True
+
+
+def everything(bundle: Bundle, trusted: str | None) -> bool:
+    """Check all there is, and say so line by line."""
+    sound = [checked("blobs", bundle.check_blobs)]
+    for stated in bundle.manifest["sessions"]:
+        sound += [checked(f"session {stated['session']}", bundle.check_session, stated)]
+    if trusted or (bundle.folder / "checkpoint.json").exists():
+        sound += [checked("checkpoint", bundle.check_checkpoint, trusted)]
+    if not bundle.sessions:
+        raise Wrong("manifest.json: it names no session")
+    return all(sound)
 
 
 def main(folder: Path, words: Sequence[str]) -> int:
@@ -344,16 +367,18 @@ def main(folder: Path, words: Sequence[str]) -> int:
     options.add_argument("--key", help="the signer's public key, as you have it from the signer")
     options.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")
     asked = options.parse_args(words)
-    bundle = Bundle(folder, parsed((folder / "manifest.json").read_bytes(), "manifest.json"))
-    sound = [checked("blobs", bundle.check_blobs)]
-    for stated in bundle.manifest["sessions"]:
-        sound += [checked(f"session {stated['session']}", bundle.check_session, stated)]
-    if asked.key or (folder / "checkpoint.json").exists():
-        sound += [checked("checkpoint", bundle.check_checkpoint, asked.key)]
-    print("verified" if all(sound) else "NOT VERIFIED")
-    if asked.prompt:
-        print(json.dumps(bundle.shown(*asked.prompt), indent=2, ensure_ascii=False))
-    return 0 if all(sound) else FAILED
+    try:
+        listed = parsed((folder / "manifest.json").read_bytes(), "manifest.json")
+        bundle = Bundle(folder, listed)
+        sound = everything(bundle, asked.key)
+        print("verified" if sound else "NOT VERIFIED")
+        if asked.prompt:
+            shown = json.dumps(bundle.shown(*asked.prompt), indent=2, ensure_ascii=False)
+            print("\n".join(map(harmless, shown.split("\n"))))
+    except (Wrong, OSError, *MALFORMED) as error:
+        print(harmless(f"FAILED  {error if isinstance(error, Wrong) else repr(error)}"))
+        return FAILED
+    return 0 if sound else FAILED
 
 
 if __name__ == "__main__":

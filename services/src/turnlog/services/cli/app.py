@@ -11,6 +11,7 @@ import typer
 
 from turnlog.services.cli.overview import overview, show_overview, show_version
 from turnlog.services.cli.sections import GROUPS, SECTIONS, Command
+from turnlog.services.cli.spreading import spread
 
 _HELP: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"]}
 _NO_HELP: Final[dict[str, Any]] = {"help_option_names": []}
@@ -42,7 +43,7 @@ def _typer(context: dict[str, Any]) -> typer.Typer:
 def _register(app: typer.Typer, groups: dict[str, typer.Typer], command: Command) -> None:
     word, _, rest = command.name.partition(" ")
     home = groups[word] if rest else app
-    home.command(rest or word, context_settings=_HELP)(command.does)
+    home.command(rest or word, context_settings=_HELP)(spread(command.does))
 
 
 def _root(

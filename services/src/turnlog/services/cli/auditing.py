@@ -26,7 +26,7 @@ from turnlog.events.nats.jetstream_log import JetStreamLog
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.projections.audit.origins import Cause, cause
 from turnlog.services.cli.console import answers, print_json
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import Stored
 from turnlog.services.cli.place import READY_FILE, Service, find
 from turnlog.services.cli.screens.history import WIDTH
 from turnlog.services.cli.screens.margin import beside
@@ -50,12 +50,12 @@ class Audited:
 
 
 async def show_withheld(
-    asked: Asked, nats: str | None, session: str, turn: int, form: Form
+    stored: Stored, nats: str | None, session: str, turn: int, form: Form
 ) -> None:
     """Show the text that a rule withheld from a turn's reply."""
-    async with _nats(asked, nats) as url, connected(url, name="turnlog-audit") as connection:
+    async with _nats(stored, nats) as url, connected(url, name="turnlog-audit") as connection:
         log, blobs = JetStreamLog(connection), JetStreamBlobs(connection)
-        found = await _audited(log, blobs, asked.tenant, session, turn)
+        found = await _audited(log, blobs, stored.tenant, session, turn)
     if form == "json":
         told: dict[str, JsonValue] = {
             "session": session,
@@ -106,14 +106,14 @@ def _screen(found: Audited) -> Group:
 
 
 @asynccontextmanager
-async def _nats(asked: Asked, nats: str | None) -> AsyncGenerator[str]:
+async def _nats(stored: Stored, nats: str | None) -> AsyncGenerator[str]:
     """Give the address of the log: the one named, a running service's own, or one started here."""
     if nats is not None:
         yield nats
-    elif isinstance(find(asked), Service):
-        yield _running(asked.data_dir)
+    elif isinstance(find(None, stored.data_dir), Service):
+        yield _running(stored.data_dir)
     else:
-        async with await NatsServer.start(NatsConfig(asked.data_dir)) as server:
+        async with await NatsServer.start(NatsConfig(stored.data_dir)) as server:
             yield server.url
 
 

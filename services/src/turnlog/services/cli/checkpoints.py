@@ -14,7 +14,7 @@ from rich.text import Text
 
 from turnlog.events.errors import Refused
 from turnlog.projections.audit.checkpoint import Checkpoint, SignedCheckpoint
-from turnlog.services.cli.console import answers, print_json
+from turnlog.services.cli.console import answers, print_json, remarks
 from turnlog.services.cli.reader.proving import checkpoint
 from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.screens.palette import GOOD, QUIET
@@ -70,4 +70,6 @@ def held(file: Path, signer: str | None) -> Checkpoint:
         detail = f"{file} is signed by {', '.join(keys)}"
         fix = "take a checkpoint that this signer has signed"
         raise Refused("other-signer", detail, field="--signer", fix=fix)
+    if signer is None:
+        remarks().print(Text(f"signed by {', '.join(keys)}", QUIET))
     return kept.checkpoint

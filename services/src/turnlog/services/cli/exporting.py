@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Generator, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,51 +17,81 @@ from typing import Final
 from zipfile import ZipFile
 
 from turnlog.events.errors import Refused
+from turnlog.events.ids import checked_id
 from turnlog.projections.audit.bundle import CHECKPOINT, LISTED, BundleList
 from turnlog.services.bundle.around import around
 from turnlog.services.cli.checkpoints import held
 from turnlog.services.cli.console import remarks
+from turnlog.services.cli.exporting_faults import Lines, said_before, tell, unread
 from turnlog.services.cli.reader.reader import Reader
 from turnlog.services.cli.reader.taking import exported
-from turnlog.services.cli.screens.spelling import counted
+from turnlog.services.cli.screens.spelling import counted, harmless
 
 SUFFIX: Final = {"ndjson": "ndjson", "parquet": "parquet", "chat": "md"}
 
 
 async def export_files(reader: Reader, sessions: Sequence[str], form: str, to: Path | None) -> None:
     """Write sessions in a form: to a file, to a folder of files, or to standard output."""
+    named = _named(sessions)
     if to is None:
-        await _shown(reader, sessions, form)
-        return
+        await _shown(reader, named, form)
+    else:
+        await _kept(reader, named, form, to)
+    if form != "chat":
+        tell(await said_before(reader, named))
+
+
+def _named(sessions: Sequence[str]) -> tuple[str, ...]:
+    """Give each once, and none that could not be the name of a file."""
+    return tuple(checked_id(session, "session") for session in dict.fromkeys(sessions))
+
+
+async def _kept(reader: Reader, sessions: Sequence[str], form: str, to: Path) -> None:
     with _new(to) as new:
         if len(sessions) == 1:
-            await _written(exported(reader, sessions[0], form), new)
+            await _written(_form(reader, sessions[0], form), new)
         else:
             new.mkdir()
             for session in sessions:
-                await _written(exported(reader, session, form), new / f"{session}.{SUFFIX[form]}")
+                await _written(_form(reader, session, form), new / f"{session}.{SUFFIX[form]}")
 
 
 async def _shown(reader: Reader, sessions: Sequence[str], form: str) -> None:
     if form == "parquet":
         detail, fix = "a table is nothing for a terminal", "name a file: --to FILE"
         raise Refused("bad-option", detail, field="--to", fix=fix)
+    write = _to_output()
     for session in sessions:
-        async for piece in exported(reader, session, form):
-            sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
+        async for piece in _form(reader, session, form):
+            write(piece)
+    sys.stdout.flush()
+
+
+def _to_output() -> Callable[[bytes], object]:
+    """Give what writes to standard output: every byte, but none that steers a terminal."""
+    if not sys.stdout.isatty():
+        return sys.stdout.buffer.write
+    decoder = getincrementaldecoder("utf-8")("backslashreplace")
+    return lambda piece: sys.stdout.write(harmless(decoder.decode(piece)))
+
+
+def _form(reader: Reader, session: str, form: str) -> AsyncGenerator[bytes]:
+    """Ask for a session in a form; what cannot be read of it is told at the end."""
+    pieces = exported(reader, session, form)
+    return Lines(session).passed(pieces) if form == "ndjson" else pieces
 
 
 async def export_bundle(
     reader: Reader, sessions: Sequence[str], to: Path, checkpoint: Path | None
 ) -> None:
     """Write a bundle of sessions, as a folder or as a zip of one; a checkpoint must hold."""
+    named = _named(sessions)
     if checkpoint is not None:
         held(checkpoint, None)
     with _new(to) as new:
         folder = new.with_suffix(".folder") if to.suffix == ".zip" else new
         folder.mkdir()
-        listed = [await _unpacked(reader, session, folder) for session in sessions]
+        listed = [await _unpacked(reader, session, folder) for session in named]
         for name, content in around(_together(listed)):
             (folder / name).write_bytes(content)
         if checkpoint is not None:
@@ -69,7 +100,9 @@ async def export_bundle(
             shutil.make_archive(str(new), "zip", folder)
             new.with_name(f"{new.name}.zip").rename(new)
     where = f"unpack {to}, then" if to.suffix == ".zip" else f"cd {to};"
-    of = counted(len(sessions), "session")
+    of = counted(len(named), "session")
+    tell(unread(each for one in listed for each in one.sessions))
+    tell(await said_before(reader, named))
     remarks().print(f"a bundle of {of}; to check it: {where} python3 -I verify.py")
 
 

@@ -61,8 +61,10 @@ CONFLICTS: Final = frozenset(
         "already-redacted",
         "blueprint-changed",
         "blueprint-does-not-fit",
+        "busy",
         "choice-not-offered",
         "data-dir-in-use",
+        "file-exists",
         "folder-exists",
         "key-reused",
         "no-phases",
@@ -85,8 +87,8 @@ WAYS_OUT: Final = {
     "unknown-segment": "`turnlog segments list` lists those there are",
     "unknown-turn": "`turnlog show SESSION` lists the turns there are",
     "unknown-call": "`turnlog show SESSION` lists the calls there are",
-    "unknown-blueprint": "`turnlog blueprint list` lists those there are",
 }
+"""What a service says of its routes, in commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def failure_of(error: TurnlogError | OSError) -> Failure:
 
 
 def _refused(error: Refused) -> Failure:
-    fix = error.fix or WAYS_OUT.get(error.code, "")
+    fix = WAYS_OUT.get(error.code) or error.fix or ""
     return Failure(error.code, error.detail, fix, _exit(error.code), error.field or "")
 
 
@@ -133,6 +135,8 @@ def _exit(code: str) -> Exit:
         return Exit.USAGE
     if code in NOT_FOUND:
         return Exit.NOT_FOUND
+    if code == "other-signer":
+        return Exit.VERIFICATION_FAILED
     return Exit.CONFLICT if code in CONFLICTS else Exit.ERROR
 
 

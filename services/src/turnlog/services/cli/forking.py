@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import Served
 from turnlog.services.cli.screens.palette import QUIET
 from turnlog.services.cli.sending import sent
 from turnlog.services.cli.show import Form, shown
 from turnlog.services.gateway.payloads.sessions import Forked
 
 
-async def fork(asked: Asked, session: str, at: int, into: str | None, form: Form) -> None:
+async def fork(served: Served, session: str, at: int, into: str | None, form: Form) -> None:
     """Fork a session, and say what the fork is called."""
     body = {"at": at, "session": into}
-    made = await sent(asked, "POST", f"/v1/sessions/{session}/fork", body, Forked)
+    made = await sent(served, "POST", f"/v1/sessions/{session}/fork", body, Forked)
     line = Text(made.session, "bold")
     shown(made, line.append(f"  goes on from {session} at sequence {at:,}", QUIET), form)

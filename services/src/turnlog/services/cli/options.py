@@ -1,4 +1,4 @@
-"""The options that several commands share, spelt once."""
+"""The options that several commands share, spelt once; those of one dataclass go together."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ DataDir = Annotated[
         help="Data directory; its service is asked, or it is opened when none runs.",
     ),
 ]
+ServedDir = Annotated[
+    Path,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        envvar="TURNLOG_DATA_DIR",
+        help="Data directory; its service is asked.",
+    ),
+]
 Tenant = Annotated[
     str,
     typer.Option(
@@ -46,8 +55,24 @@ At = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the options of a command say about where to read."""
+    """Where to read: of a running service, or of a data directory that nobody serves."""
 
-    url: str | None
-    data_dir: Path
-    tenant: str
+    url: Url = None
+    data_dir: DataDir = HERE
+    tenant: Tenant = DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Which running service is to do something."""
+
+    url: Url = None
+    data_dir: ServedDir = HERE
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Whose log, in which data directory; asked without a gateway."""
+
+    data_dir: DataDir = HERE
+    tenant: Tenant = DEFAULT

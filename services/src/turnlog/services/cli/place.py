@@ -15,10 +15,11 @@ from typing import Final
 import httpx
 
 from turnlog.events.errors import Refused
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import Served
 
 READY_FILE: Final = "ready.json"
-HEALTH_SECONDS: Final = 2.0
+HEALTH_SECONDS: Final = 10.0
+"""A service that is gone refuses at once; one that is only busy is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +39,26 @@ class Directory:
 Place = Service | Directory
 
 
-def find(asked: Asked) -> Place:
+def find(url: str | None, data_dir: Path) -> Place:
     """Find where to read; raises `Refused` where there is neither a service nor any data."""
-    if asked.url is not None:
-        return Service(asked.url.rstrip("/"))
-    address = ready_address(asked.data_dir)
+    if url is not None:
+        return Service(url.rstrip("/"))
+    address = ready_address(data_dir)
     if address is not None and answers(address):
         return Service(address)
-    if not asked.data_dir.is_dir():
+    if not data_dir.is_dir():
         raise Refused(
             "unknown-data-dir",
-            f"no service runs, and there is no data directory {asked.data_dir}",
-            field="data_dir",
+            f"no service runs, and there is no data directory {data_dir}",
+            field="--data-dir",
             fix="start one with `turnlog up`, or name the place with --data-dir or --url",
         )
-    return Directory(asked.data_dir)
+    return Directory(data_dir)
 
 
-def service(asked: Asked) -> Service:
+def service(served: Served) -> Service:
     """Find a running service; raises `Refused` where there is none."""
-    place = find(asked)
+    place = find(served.url, served.data_dir)
     if isinstance(place, Service):
         return place
     raise Refused(

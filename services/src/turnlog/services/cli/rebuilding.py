@@ -15,7 +15,7 @@ from turnlog.projections.store.reach import Bell
 from turnlog.services.cli.console import answers
 from turnlog.services.cli.environment import read
 from turnlog.services.cli.logs import log_to
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import Stored
 from turnlog.services.cli.place import READY_FILE, Service, find
 from turnlog.services.cli.verifying import progress
 from turnlog.services.projector.folding import Folding
@@ -29,11 +29,11 @@ from turnlog.services.runtime.settings import ProjectorSettings
 from turnlog.services.up.settings import UpSettings
 
 
-async def rebuild_all(asked: Asked, environ: Mapping[str, str]) -> None:
+async def rebuild_all(stored: Stored, environ: Mapping[str, str]) -> None:
     """Fold everything anew and switch to it; readers keep the old rows meanwhile."""
     log_to(sys.stderr, "console", least=logging.ERROR)
     async with (
-        _settings(asked, environ) as settings,
+        _settings(stored, environ) as settings,
         connected(settings, "rebuild", Ending().lost("nats")) as parts,
     ):
         store = open_store(settings.database_url.get_secret_value())
@@ -61,17 +61,19 @@ async def _shown(folding: Folding) -> int:
 
 
 @asynccontextmanager
-async def _settings(asked: Asked, environ: Mapping[str, str]) -> AsyncGenerator[ProjectorSettings]:
+async def _settings(
+    stored: Stored, environ: Mapping[str, str]
+) -> AsyncGenerator[ProjectorSettings]:
     """Find log and database: as configured, those of a running service, or those of a directory."""
     if "TURNLOG_NATS_URL" in environ:
         yield read(ProjectorSettings, environ)
         return
-    given = {"data_dir": asked.data_dir, "tenant": asked.tenant}
+    given = {"data_dir": stored.data_dir, "tenant": stored.tenant}
     here = read(UpSettings, environ, given)
-    if isinstance(find(asked), Service):
-        yield here.for_role(ProjectorSettings, _ready_nats(asked.data_dir), None)
+    if isinstance(find(None, stored.data_dir), Service):
+        yield here.for_role(ProjectorSettings, _ready_nats(stored.data_dir), None)
         return
-    async with await NatsServer.start(NatsConfig(asked.data_dir, monitor=True)) as server:
+    async with await NatsServer.start(NatsConfig(stored.data_dir, monitor=True)) as server:
         yield here.for_role(ProjectorSettings, server.url, server.monitor_url)
 
 

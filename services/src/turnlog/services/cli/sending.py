@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import Served
 from turnlog.services.cli.place import service
 from turnlog.services.cli.reader.opened import client
 from turnlog.services.cli.reader.refusals import checked, reaching
@@ -18,10 +18,10 @@ Given = Mapping[str, JsonValue]
 View = TypeVar("View", bound=Answer)
 
 
-async def sent(asked: Asked, method: str, path: str, body: Given, form: type[View]) -> View:
+async def sent(served: Served, method: str, path: str, body: Given, form: type[View]) -> View:
     """Send what is given and read the answer; raises `Refused` where no service runs."""
     given = {name: value for name, value in body.items() if value is not None}
-    url = service(asked).url
+    url = service(served).url
     async with client(url) as reached:
         with reaching(url):
             headers = {"Idempotency-Key": uuid4().hex}

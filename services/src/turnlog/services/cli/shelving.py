@@ -22,7 +22,7 @@ from turnlog.projections.library.authored import Authored
 from turnlog.services.cli.console import answers, print_json
 from turnlog.services.cli.importing.files import understood
 from turnlog.services.cli.importing.rows import Row
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import Served
 from turnlog.services.cli.screens.segments import changed_line, fault_lines, import_line
 from turnlog.services.cli.sending import Given, sent
 from turnlog.services.cli.show import Form
@@ -32,27 +32,29 @@ _ROW: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
 _READ: Final = "-"
 
 
-async def add_one(asked: Asked, text: str, form: Given, output: Form) -> None:
+async def add_one(served: Served, text: str, form: Given, output: Form) -> None:
     """Add a segment."""
     body = {"content": _text(text), **form}
-    _show(await sent(asked, "POST", "/v1/segments", body, SegmentChanged), "added", output)
+    _show(await sent(served, "POST", "/v1/segments", body, SegmentChanged), "added", output)
 
 
-async def edit_one(asked: Asked, segment: int, text: str | None, form: Given, output: Form) -> None:
+async def edit_one(
+    served: Served, segment: int, text: str | None, form: Given, output: Form
+) -> None:
     """Edit a segment, or switch it."""
     body = {"content": None if text is None else _text(text), **form}
-    done = await sent(asked, "PATCH", f"/v1/segments/{segment}", body, SegmentChanged)
+    done = await sent(served, "PATCH", f"/v1/segments/{segment}", body, SegmentChanged)
     _show(done, "is as you asked", output)
 
 
-async def import_all(asked: Asked, files: Sequence[Path], output: Form) -> bool:
+async def import_all(served: Served, files: Sequence[Path], output: Form) -> bool:
     """Import all segments of these files, or none; tells whether they are there."""
     found = understood(files)
     if found.faults:
         return _told(found.faults, output)
     body: Given = {"segments": [_form(authored) for _, authored in found.segments]}
     try:
-        done = await sent(asked, "POST", "/v1/segments/import", body, SegmentsImported)
+        done = await sent(served, "POST", "/v1/segments/import", body, SegmentsImported)
     except Refused as refused:
         fault = _placed(refused, [row for row, _ in found.segments])
         if fault is None:

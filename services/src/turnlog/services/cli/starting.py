@@ -15,6 +15,7 @@ from turnlog.services.cli.console import remarks
 from turnlog.services.cli.environment import read
 from turnlog.services.cli.logs import log_to
 from turnlog.services.cli.screens.palette import GOOD
+from turnlog.services.runtime.bulk import settled
 from turnlog.services.runtime.ending import Ending
 from turnlog.services.runtime.settings import (
     GatewaySettings,
@@ -38,6 +39,7 @@ async def start(given: Mapping[str, Any]) -> None:
     async with up(settings, ending) as addresses:
         ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
         remarks().print(ready.append(f"  data in {addresses.data_dir}"))
+        settled()
         await ending.wait()
 
 
@@ -46,6 +48,7 @@ async def run(role: Role) -> None:
     ending = Ending()
     ending.listen()
     async with _running(role, ending):
+        settled()
         await ending.wait()
 
 

@@ -15,9 +15,10 @@ from turnlog.services.gateway.payloads.asked import TryForm
 def trial(
     at: int | None,
     clock: str | None,
-    text: str | None,
-    given: Sequence[str],
     call: str | None,
+    *,
+    text: str | None,
+    inputs: Sequence[str] | None,
     budget: int | None,
     model: str | None,
 ) -> TryForm:
@@ -26,8 +27,8 @@ def trial(
         if given_too is not None:
             fix = f"leave out {name}, or all of --text, --input, --budget and --model"
             raise Refused("bad-option", "what is tried is tried now", field=name, fix=fix)
-    inputs = named_json(given, "--input")
-    return TryForm(text=text, inputs=inputs, call=call, budget=budget, model=model)
+    given = named_json(inputs or (), "--input")
+    return TryForm(text=text, inputs=given, call=call, budget=budget, model=model)
 
 
 async def show_tried(reader: Reader, session: str, asked: TryForm, form: Form) -> None:

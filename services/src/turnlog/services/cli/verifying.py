@@ -20,10 +20,16 @@ from turnlog.services.gateway.payloads.verify import FindingLine, ProgressLine, 
 STAGES = {"chain": "checking the chain", "sessions": "having prompts again"}
 
 
-async def verify_session(
-    reader: Reader, session: str, witness: Checkpoint | None, form: Form
+async def verify(
+    reader: Reader, session: str | None, witness: Checkpoint | None, form: Form
 ) -> bool:
-    """Verify one session, show what came of it, and tell whether all is well."""
+    """Verify a session, or all there is, and show what came of it; tells whether all is well."""
+    if session is None:
+        return await _everything(reader, witness, form)
+    return await _session(reader, session, witness, form)
+
+
+async def _session(reader: Reader, session: str, witness: Checkpoint | None, form: Form) -> bool:
     noted = witness.sessions.get(session) if witness else None
     if witness and noted is None:
         detail = f"the checkpoint of {witness.at} knows no session {session}"
@@ -34,8 +40,7 @@ async def verify_session(
     return found.verified
 
 
-async def verify_log(reader: Reader, witness: Checkpoint | None, form: Form) -> bool:
-    """Verify everything there is, show what came of it, and tell whether all is well."""
+async def _everything(reader: Reader, witness: Checkpoint | None, form: Form) -> bool:
     findings: list[FindingLine] = []
     over: SummaryLine | None = None
     with progress() as bar:

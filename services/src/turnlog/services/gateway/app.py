@@ -6,7 +6,6 @@ documentation loads scripts from elsewhere, so it is off; the document itself is
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -47,6 +46,7 @@ from turnlog.services.gateway.limits import Limits
 from turnlog.services.gateway.problems import MEDIA, Problem, answer_request
 from turnlog.services.gateway.queries import check_query
 from turnlog.services.gateway.tracing import Traced
+from turnlog.services.runtime.aside import aside
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
     sessions.router,
@@ -93,7 +93,7 @@ def build(desk: Desk) -> FastAPI:
         seconds=settings.body_seconds,
         larger={
             segments.IMPORT: settings.import_limit,
-            verifying.WHOLE: settings.import_limit,
+            verifying.WHOLE: verifying.LARGEST,
             what_if.PATH: settings.import_limit,
         },
     )
@@ -121,7 +121,7 @@ def routed() -> FastAPI:
 
 async def _described(request: Request) -> JSONResponse:
     # The first time it takes a second, in which the gateway has other things to do.
-    return JSONResponse(await asyncio.to_thread(description, request.app))
+    return JSONResponse(await aside(lambda: description(request.app)))
 
 
 def description(app: FastAPI) -> dict[str, Any]:

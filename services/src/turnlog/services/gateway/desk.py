@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Annotated, cast
+from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
 
@@ -27,6 +27,9 @@ from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings
 from turnlog.services.runtime.shelves import Shelves
 from turnlog.services.runtime.telemetry import Tracing
+
+FEW: Final = 2
+"""Requests at a time that go through a whole log: each has a processor to itself for long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class Desk:
     prices: ShippedPrices = field(default_factory=ShippedPrices)
     patience: float = 5.0
     """Seconds the read models are given to come to a sequence."""
+    few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FEW))
+    """Held by whoever goes through a whole log."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when whoever waits for something must be answered now, since the gateway ends."""
 

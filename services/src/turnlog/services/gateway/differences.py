@@ -6,7 +6,6 @@ call was sent stands behind its own route.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -17,6 +16,7 @@ from turnlog.projections.audit.sides import side_of
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.reasons import library
+from turnlog.services.runtime.aside import aside
 
 router = APIRouter()
 
@@ -43,6 +43,5 @@ async def show_diff(
     others = await desk.sessions.events(tenant, other) if other else events
     stamp(response, events[-1].sequence)
     edits = await library(desk, tenant, (*events, *others))
-    left, right = side_of(events, call, edits), side_of(others, second, edits)
     # Two long sessions take a while, in which others are to be answered
-    return await asyncio.to_thread(diff, left, right)
+    return await aside(lambda: diff(side_of(events, call, edits), side_of(others, second, edits)))

@@ -78,7 +78,7 @@ async def session_events(
     form = accepted(request, JSON, NDJSON, SSE)
     if form == SSE:
         return await session_event_stream(desk, tenant, session, asked.cursor(request), names)
-    last = await desk.sessions.last(tenant, session)
+    last = await desk.sessions.last(tenant, session, asked.after or 0)
     refuse_future(asked.after or 0, last.sequence, "after")
     behind = await desk.sessions.behind(last, asked.after or 0)
     headers = {"ETag": etag(last.sequence)}

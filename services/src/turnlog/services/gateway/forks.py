@@ -26,13 +26,13 @@ async def fork_session(
     made = asked.session_id() or desk.sessions.new_id()
     into = checked_id(made if form.session is None else form.session, "session")
     place = Place(asked.tenant, session, form.at)
-    state = await Forking(desk.past).fork(place, into, asked.by, asked.command(form))
+    blueprint = await Forking(desk.past).fork(place, into, asked.by, asked.command(form))
     stamp(response, form.at)
     response.headers["Location"] = f"/v1/sessions/{into}"
     return Forked(
         session=into,
         origin=OriginView(kind="fork", session=session, sequence=form.at),
-        blueprint=state.blueprint.name,
-        digest=state.blueprint.digest,
+        blueprint=blueprint.name,
+        digest=blueprint.digest,
         sequence=form.at,
     )

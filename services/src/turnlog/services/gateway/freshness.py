@@ -27,7 +27,9 @@ MinSequence = Annotated[
 
 async def read_up_to(desk: Desk, state: SessionState, sequence: int) -> None:
     """Wait until the read models hold a sequence; refuses one the session has not come to."""
-    refuse_future(sequence, state.head.sequence, FIELD)
+    if sequence > state.head.sequence:
+        last = await desk.sessions.last(state.tenant, state.session, sequence)
+        refuse_future(sequence, last.sequence, FIELD)
     place = (state.tenant, state.session, sequence)
     if not await reached(desk.store, desk.bell, *place, within=desk.patience):
         detail = f"the read models have not come to sequence {sequence} yet"

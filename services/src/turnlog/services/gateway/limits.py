@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.services.gateway.problems import answer
 from turnlog.services.gateway.strict_json import check_json
+from turnlog.services.runtime.aside import aside
 
 AT_ONCE: Final = 1024 * 1024
 """Bytes that are checked in no time."""
@@ -92,7 +93,7 @@ async def _check(body: bytes) -> None:
     if len(body) <= AT_ONCE:
         return check_json(body)
     # A large one takes a while, in which others are to be answered
-    return await asyncio.to_thread(check_json, body)
+    return await aside(lambda: check_json(body))
 
 
 def _check_headers(headers: Headers) -> None:

@@ -15,12 +15,15 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.errors import Refused
+from turnlog.events.session import BlueprintMoved, BlueprintRef
 from turnlog.projections.blueprint.cartridge import Cartridge
+from turnlog.projections.blueprint.crosschecks import PROVIDER
 from turnlog.projections.blueprint.faults import FaultyBlueprint
 from turnlog.projections.blueprint.layer import FileLayer
 from turnlog.projections.blueprint.schema import Blueprint, blueprint_digest, reach
+from turnlog.projections.blueprint.slots import slots_in
 from turnlog.projections.blueprint.storable import checked_text
-from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.blueprint.values import carried_over
 from turnlog.projections.session.commands import MoveBlueprint
 from turnlog.projections.session.moving import misfit
 from turnlog.projections.session.state import SessionState
@@ -31,6 +34,7 @@ from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.payloads.moving import Moved, MoveForm, PinList, PinView
 from turnlog.services.runtime.plugins import check_plugins
+from turnlog.services.runtime.sessions import Done
 
 router = APIRouter()
 
@@ -70,9 +74,25 @@ def _current(desk: Desk, pin: Pin) -> bool | None:
         if pin.path is None or pin.path.startswith("source:"):
             return None
         text = desk.library.files(pin.blueprint).files.text(pin.path, "path")
+        unchanged = text is not None and digest_of(text) == pin.digest
+        if pin.layer is None or pin.provider is None or not unchanged:
+            return unchanged
+        return _found_first(desk, pin.blueprint, pin.layer, pin.provider, pin.digest)
     except Refused:
         return False
-    return text is not None and digest_of(text) == pin.digest
+
+
+def _found_first(desk: Desk, name: str, layer: str, provider: str, digest: Digest) -> bool | None:
+    """Tell whether a prompt file is what its layer finds; another may lie nearer by now."""
+    blueprint = desk.library.get(name)
+    looking = blueprint.layers.get(layer)
+    if not isinstance(looking, FileLayer):
+        return False
+    chain = blueprint.prompts.search if looking.search is None else looking.search
+    if not set(slots_in("/".join((*chain, looking.file)))) <= {PROVIDER}:
+        return None
+    found = desk.library.prompt_files(blueprint, {layer: looking}, provider, {})
+    return layer in found and digest_of(found[layer][1]) == digest
 
 
 @router.post("/v1/sessions/{session}/blueprint", summary="Move to another version")
@@ -89,15 +109,25 @@ async def move_blueprint(
 
     done = await desk.sessions.act(asked.tenant, session, choose, asked.by, asked.command(given))
     sequence = done.memo.sequence if done.memo else done.state.head.sequence
+    blueprint = await _moved_to(desk, done, sequence)
     stamp(response, sequence)
     return Moved(
         session=session,
         sequence=sequence,
         moved=bool(done.events or done.memo),
-        blueprint=done.state.blueprint.name,
-        version=done.state.blueprint.version,
-        digest=done.state.blueprint.digest,
+        blueprint=blueprint.name,
+        version=blueprint.version,
+        digest=blueprint.digest,
     )
+
+
+async def _moved_to(desk: Desk, done: Done, sequence: int) -> BlueprintRef:
+    """Give what it was moved to; by a repeated request the first time, whatever came since."""
+    state = done.state
+    if done.memo is None:
+        return state.blueprint
+    moved = (await desk.past.event(state.tenant, state.session, sequence)).event
+    return moved.blueprint if isinstance(moved, BlueprintMoved) else state.blueprint
 
 
 async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> MoveBlueprint:
@@ -107,9 +137,9 @@ async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> Mov
         detail = f"the files are version {blueprint.version}, {blueprint_digest(blueprint)}"
         fix = "look at it, then ask again"
         raise Refused("blueprint-changed", detail, field="digest", fix=fix)
-    attributes, cartridge = _read(desk, blueprint, state.attributes)
-    policy = desk.library.memory_policy(blueprint)
     leaving = await desk.blueprints.load(state)
+    attributes, cartridge = _read(desk, leaving.blueprint, blueprint, state.attributes)
+    policy = desk.library.memory_policy(blueprint)
     material = Material(blueprint, cartridge or {}, policy.policy if policy else None)
     pin, tenant = desk.blueprints, state.tenant
     return MoveBlueprint(
@@ -127,11 +157,11 @@ async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> Mov
 
 
 def _read(
-    desk: Desk, blueprint: Blueprint, given: Mapping[str, JsonValue]
+    desk: Desk, leaving: Blueprint, blueprint: Blueprint, had: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], Cartridge | None]:
     """Read what attributes lead to; raises `Refused` where the session has none that fit."""
     try:
-        attributes = checked_values(blueprint.attributes, given, "attributes")
+        attributes = carried_over(leaving.attributes, blueprint.attributes, had, "attributes")
         return attributes, desk.library.cartridge(blueprint, attributes)
     except FaultyBlueprint:
         raise

@@ -32,6 +32,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "blueprint-changed": HTTPStatus.CONFLICT,
     "blueprint-does-not-fit": HTTPStatus.CONFLICT,
     "behind": HTTPStatus.GATEWAY_TIMEOUT,
+    "busy": HTTPStatus.TOO_MANY_REQUESTS,
     "choice-not-offered": HTTPStatus.CONFLICT,
     "key-reused": HTTPStatus.CONFLICT,
     "no-front-door": HTTPStatus.NOT_FOUND,
@@ -74,7 +75,12 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "unknown-turn": "see `/history` for those there are",
 }
 """What to do, where whoever refused does not know that it was asked over HTTP."""
-PATIENCE: Final[Mapping[str, int]] = {"queue-full": 1, "behind": 1, "not-in-time": 1}
+PATIENCE: Final[Mapping[str, int]] = {
+    "queue-full": 1,
+    "behind": 1,
+    "not-in-time": 1,
+    "busy": 5,
+}
 """Seconds after which the same request may well be taken, where that is so."""
 ROUTING: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
 

@@ -6,7 +6,6 @@ the turn itself; the prompt that the parts make up is a route of its own.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.window.segments import segments_in
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
+from turnlog.services.runtime.aside import aside
 
 router = APIRouter()
 
@@ -33,7 +33,8 @@ async def show_why(
     """Give each part of a call's prompt with the events behind it, and what came of the call."""
     events = await desk.sessions.events(tenant, session)
     stamp(response, events[-1].sequence)
-    return await asyncio.to_thread(why_call, events, call, await library(desk, tenant, events))
+    edits = await library(desk, tenant, events)
+    return await aside(lambda: why_call(events, call, edits))
 
 
 @router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Why a turn was answered so")
@@ -43,7 +44,8 @@ async def show_why_of_turn(
     """Give the same for the call that a turn was answered by, or else for its last one."""
     events = await desk.sessions.events(tenant, session)
     stamp(response, events[-1].sequence)
-    return await asyncio.to_thread(why, events, turn, await library(desk, tenant, events))
+    edits = await library(desk, tenant, events)
+    return await aside(lambda: why(events, turn, edits))
 
 
 async def library(desk: Desk, tenant: str, events: Sequence[Recorded]) -> Sequence[Recorded]:

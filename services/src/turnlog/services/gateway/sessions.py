@@ -8,6 +8,7 @@ from fastapi import APIRouter, Response
 
 from turnlog.events.errors import Refused
 from turnlog.events.ids import checked_id
+from turnlog.events.session import BlueprintRef, SessionOpened
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
 from turnlog.services.gateway.caller import AskedBy, Caller
@@ -49,7 +50,7 @@ async def open_session(asked: AskedBy, desk: AtDesk, form: OpenForm, response: R
 
     command = asked.command(form)
     done = await desk.sessions.act(asked.tenant, session, choose, asked.by, command)
-    return _opened(done.state, response)
+    return await _opened(desk, done.state, response)
 
 
 async def _found(
@@ -60,18 +61,27 @@ async def _found(
         raise Refused("bad-id", detail, field="session", fix="leave it out")
     done = await found_or_opened(desk, asked, form, key)
     response.status_code = HTTPStatus.CREATED if done.events else HTTPStatus.OK
-    return _opened(done.state, response)
+    return await _opened(desk, done.state, response)
 
 
-def _opened(state: SessionState, response: Response) -> Opened:
+async def _opened(desk: Desk, state: SessionState, response: Response) -> Opened:
+    blueprint = await _first_blueprint(desk, state)
     stamp(response, state.opened.sequence)
     response.headers["Location"] = f"/v1/sessions/{state.session}"
     return Opened(
         session=state.session,
-        blueprint=state.blueprint.name,
-        digest=state.blueprint.digest,
+        blueprint=blueprint.name,
+        digest=blueprint.digest,
         sequence=state.opened.sequence,
     )
+
+
+async def _first_blueprint(desk: Desk, state: SessionState) -> BlueprintRef:
+    """Give what it was opened by: whoever opens it again is answered as the first time."""
+    if state.attributes_in == state.opened.sequence:
+        return state.blueprint  # It was never moved
+    first = (await desk.past.event(state.tenant, state.session, state.opened.sequence)).event
+    return first.blueprint if isinstance(first, SessionOpened) else state.blueprint
 
 
 @router.get("/v1/sessions/{session}", summary="Show a session")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -23,6 +23,9 @@ from turnlog.events.turn import Fallback, TurnCancelled, TurnCompleted, TurnFail
 from turnlog.services.gateway.turn_cursor import Cursor, End, bad_cursor
 
 Ending = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted
+
+PIECE: Final = 512
+"""Code points shown at once, at the most: what is lost with a connection is never much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +215,13 @@ def _reset(at: Cursor) -> Shown:
 
 
 def _said(at: Cursor, text: str) -> Step:
-    if not text:
-        return at, ()
-    at = replace(at, offset=at.offset + len(text))
-    return at, (Shown("token", {"text": text}, at),)
+    """Show a text piece by piece, so that whoever is cut off again and again still gets on."""
+    shown = list[Shown]()
+    for start in range(0, len(text), PIECE):
+        piece = text[start : start + PIECE]
+        at = replace(at, offset=at.offset + len(piece))
+        shown.append(Shown("token", {"text": piece}, at))
+    return at, tuple(shown)
 
 
 def _filled(at: Cursor, record: Record, text: str) -> Step:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from typing import Annotated, Final, assert_never
 
 from fastapi import APIRouter, Query, Response
 from starlette.responses import StreamingResponse
 
-from turnlog.events.errors import Refused
+from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.audit.chain import Noted
 from turnlog.projections.audit.checkpoint import Checkpoint
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.store.reach import reached
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.few import one_of_few, refuse_more
 from turnlog.services.gateway.headers import NDJSON, stamp
 from turnlog.services.gateway.payloads.verify import (
     FindingLine,
@@ -37,6 +38,8 @@ router = APIRouter()
 
 DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
 WHOLE: Final = "/v1/verify"
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes a checkpoint may have: that of half a million sessions."""
 PATIENCE: Final = 0.5
 """Seconds the read models are given to come to what was just said; the log is verified anyway."""
 EVERY: Final = 0.25
@@ -72,8 +75,7 @@ async def verify_session(
             "invalid", detail, field="noted" if noted is None else "head", fix="send both"
         )
     witness = Noted(noted, head) if noted is not None and head is not None else None
-    last = (await desk.sessions.last(tenant, session)).sequence
-    await reached(desk.store, desk.bell, tenant, session, last, within=PATIENCE)
+    await _drawn_level(desk, tenant, session)
     report = await _auditing(desk, tenant).session(session, witness)
     sequence = report.head.sequence if report.head else 0
     stamp(response, sequence)
@@ -90,10 +92,17 @@ async def verify_session(
     )
 
 
+async def _drawn_level(desk: Desk, tenant: str, session: str) -> None:
+    """Give the read models a while, where it can be told what they are to come to."""
+    with suppress(Corrupt, Refused):
+        last = (await desk.sessions.last(tenant, session)).sequence
+        await reached(desk.store, desk.bell, tenant, session, last, within=PATIENCE)
+
+
 @router.get(WHOLE, response_class=StreamingResponse, responses=_LINES, summary="Check the log")
 async def verify_log(tenant: Tenant, desk: AtDesk) -> StreamingResponse:
     """Check everything there is; progress and findings as lines, and a summary as the last."""
-    return StreamingResponse(_lines(_auditing(desk, tenant), None), media_type=NDJSON)
+    return _verified(desk, tenant, None)
 
 
 @router.post(
@@ -110,13 +119,21 @@ async def verify_against(tenant: Tenant, desk: AtDesk, checkpoint: Checkpoint) -
     if checkpoint.tenant != tenant:
         detail = f"it is a checkpoint of tenant {checkpoint.tenant[:80]!r}"
         raise Refused("invalid", detail, field="tenant", fix="ask the service of that tenant")
-    return StreamingResponse(_lines(_auditing(desk, tenant), checkpoint), media_type=NDJSON)
+    return _verified(desk, tenant, checkpoint)
+
+
+def _verified(desk: Desk, tenant: str, witness: Checkpoint | None) -> StreamingResponse:
+    refuse_more(desk)
+    lines = _lines(_auditing(desk, tenant), witness)
+    return StreamingResponse(one_of_few(desk, lines), media_type=NDJSON)
 
 
 @router.get("/v1/checkpoint", summary="Where every session ends")
 async def show_checkpoint(tenant: Tenant, desk: AtDesk) -> Checkpoint:
     """Take a checkpoint, to be signed and kept aside; refused where a chain is broken."""
-    return await _auditing(desk, tenant).checkpoint()
+    refuse_more(desk)
+    async with desk.few:
+        return await _auditing(desk, tenant).checkpoint()
 
 
 async def _lines(auditing: Auditing, witness: Checkpoint | None) -> AsyncGenerator[bytes]:

@@ -7,7 +7,6 @@ line of its own and stops no other. Nothing is written, and no model is asked.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final
@@ -16,7 +15,7 @@ from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
 
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.session import BlueprintMoved, SessionOpened
+from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionOpened
 from turnlog.projections.audit.whatif.account import Account, account, together
 from turnlog.projections.audit.whatif.change import Change
 from turnlog.projections.audit.whatif.redone import what_if
@@ -24,6 +23,7 @@ from turnlog.projections.blueprint.schema import blueprint_digest
 from turnlog.projections.store.listing import Wanted, sessions
 from turnlog.projections.store.reach import come_to
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
+from turnlog.services.gateway.few import one_of_few, refuse_more
 from turnlog.services.gateway.headers import NDJSON
 from turnlog.services.gateway.payloads.closed import Answer
 from turnlog.services.gateway.payloads.what_if import (
@@ -36,6 +36,7 @@ from turnlog.services.gateway.payloads.what_if import (
     WhatIfForm,
 )
 from turnlog.services.gateway.supposing import call_view, figures
+from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.blueprint_files import BlueprintFiles
 from turnlog.services.runtime.files import Brought
 from turnlog.services.runtime.installed import installed
@@ -60,11 +61,13 @@ _PAGE: Final = 500
 )
 async def ask_what_if(tenant: Tenant, desk: AtDesk, form: WhatIfForm) -> StreamingResponse:
     """Assemble recorded calls again under a change; a line a session, and one of all together."""
+    refuse_more(desk)
     change = await _change(desk, form)
     behind = 0 if form.sessions else await _behind(desk, tenant)
     named = tuple(dict.fromkeys(form.sessions or await _all(desk, tenant, change)))
     begun = _begun(form, change, len(named), behind)
-    return StreamingResponse(_lines(desk, tenant, begun, change, named), media_type=NDJSON)
+    lines = _lines(desk, tenant, begun, change, named)
+    return StreamingResponse(one_of_few(desk, lines), media_type=NDJSON)
 
 
 async def _change(desk: Desk, form: WhatIfForm) -> Change:
@@ -123,30 +126,44 @@ async def _lines(
 async def _told(
     desk: Desk, tenant: str, change: Change, named: Iterable[str], prices: PriceTable
 ) -> AsyncGenerator[tuple[SessionSupposed | SessionUntold, Account | None]]:
+    records = Records(desk.sessions)
     for session in named:
         try:
-            record = await Records(desk.sessions).whole(tenant, session)
-            # A long session takes seconds, in which others are to be answered
-            found = await asyncio.to_thread(_account, record, change)
+            record = await records.whole(tenant, session)
+            blueprint, found = _made_from(record), await _account(record, change)
         except (Corrupt, Refused) as error:
             yield _untold(session, error), None
         else:
-            yield _session(session, record, found, prices), found
+            yield _session(record, blueprint, found, prices), found
 
 
-def _account(record: Record, change: Change) -> Account:
-    return account(what_if(record.events, record.blobs, installed(), change))
+async def _account(record: Record, change: Change) -> Account:
+    """Count a session, aside: a long one takes seconds, in which others are to be answered."""
+    redone = what_if(record.events, record.blobs, installed(), change)
+    try:
+        return await aside(lambda: account(redone))
+    except (Corrupt, Refused):
+        raise
+    except Exception as error:  # a record that was altered may hold anything
+        raise Corrupt("the record", f"it cannot be told: {error!r}") from error
 
 
-def _session(session: str, record: Record, found: Account, prices: PriceTable) -> SessionSupposed:
-    said = (each.event for each in reversed(record.events))
-    made = next(each for each in said if isinstance(each, SessionOpened | BlueprintMoved))
+def _made_from(record: Record) -> BlueprintRef:
+    for said in reversed(record.events):
+        if isinstance(said.event, SessionOpened | BlueprintMoved):
+            return said.event.blueprint
+    raise Corrupt("event 1", "it opens no session that this version knows of")
+
+
+def _session(
+    record: Record, blueprint: BlueprintRef, found: Account, prices: PriceTable
+) -> SessionSupposed:
     return SessionSupposed(
         **figures(found, prices),
-        session=session,
+        session=record.events[-1].session,
         sequence=record.events[-1].sequence,
-        blueprint=made.blueprint.name,
-        version=made.blueprint.version,
+        blueprint=blueprint.name,
+        version=blueprint.version,
         worst=tuple(call_view(each) for each in found.worst),
         badness=found.badness,
     )

@@ -88,14 +88,17 @@ async def _moment(
     if at is None:
         return present, rfc3339(desk.sessions.clock())
     moment = await desk.past.moment(tenant, session, at)
-    return _pinned_since(moment.after, present), moment.recorded.envelope.time
+    return await _pinned_since(desk, moment.after, present), moment.recorded.envelope.time
 
 
-def _pinned_since(state: SessionState, present: SessionState) -> SessionState:
-    """Add the prompt files that the first call pinned, where that was later."""
-    if state.blueprint != present.blueprint:
-        return state
-    return replace(state, prompts={**present.prompts, **state.prompts})
+async def _pinned_since(desk: Desk, state: SessionState, later: SessionState) -> SessionState:
+    """Add the prompt files that were pinned later, before the session was moved on from them."""
+    while later.attributes_in > state.attributes_in:
+        moved = await desk.past.moment(state.tenant, state.session, later.attributes_in)
+        if moved.before is None:
+            return state
+        later = moved.before
+    return replace(state, prompts={**later.prompts, **state.prompts})
 
 
 def _supposed(desk: Desk, state: SessionState, material: Material, form: TryForm) -> Supposed:

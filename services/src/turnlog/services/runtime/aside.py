@@ -29,7 +29,7 @@ async def aside(work: Callable[[], Result]) -> Result:
         else:
             _tell(loop, came, partial(came.set_result, result))
 
-    threading.Thread(target=run, name=f"aside {work.__name__}", daemon=True).start()
+    threading.Thread(target=run, name="aside", daemon=True).start()
     return await came
 
 

@@ -2,41 +2,45 @@
 
 A whole log is gone through twice. First in stream order, where only the links of the stored bytes
 are read and one small end a session is held; then session by session, a handful of megabytes at
-a time, since sessions that were led at the same time lie close together. So memory depends on
-how many sessions there are and on the longest of them, and not on how long the log is.
+a time, since sessions that were led at the same time lie close together; a long log is shared out
+among processes. So memory depends on how many sessions there are and on the longest of them, and
+not on how long the log is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from turnlog.events.codec import rfc3339
-from turnlog.events.errors import Corrupt
+from turnlog.events.content import Digest
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.library import LibraryLog
 from turnlog.events.log.ports import Raw
-from turnlog.projections.audit.chain import Chains, End, Key, Noted, key_of
+from turnlog.projections.audit.chain import Chains, Key, Noted, key_of
 from turnlog.projections.audit.checkpoint import Checkpoint, heads
 from turnlog.projections.audit.findings import Finding
 from turnlog.projections.audit.report import Report
 from turnlog.projections.audit.retelling import blobs_named
 from turnlog.projections.audit.tally import Tally
 from turnlog.projections.audit.totals import Totals
-from turnlog.projections.audit.verify import Means, decoded, verify
+from turnlog.projections.audit.verify import Means, verify
 from turnlog.projections.store.engine import Store
 from turnlog.projections.store.totals import totals_of
+from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.bulk import seldom_collected
 from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.records import Records
+from turnlog.services.runtime.records import Records, nothing_kept
 from turnlog.services.runtime.sessions import Sessions
-
-HELD: Final = 16_000_000
-"""Stored bytes that are held at a time, unless one session alone has more."""
-MOST_SESSIONS: Final = 500
-"""Sessions that are held at a time; a database is asked for all of them at once."""
+from turnlog.services.runtime.stretches import Ends, stretches
+from turnlog.services.runtime.tasks import stopped
+from turnlog.services.runtime.texts import TextCache
+from turnlog.services.runtime.verifiers import Here, Verifier, Verifiers, as_many_as_help
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +72,46 @@ class Over:
 
 
 Step = Progress | Wrong | Over
-Ends = Mapping[Key, End]
 
 
 @dataclass(frozen=True, slots=True)
 class Auditing:
-    """Verifies what one tenant has; nothing is written."""
+    """Verifies what one tenant has; one a run. Nothing is written."""
 
     tenant: str
     sessions: Sessions
     library: LibraryLog
     store: Store
     means: Means = field(default_factory=lambda: Means(installed()))
+    verifiers: Verifiers = as_many_as_help
+    kept: TextCache[tuple[str, Digest]] = field(default_factory=nothing_kept)
+    """Blobs that the store gave in this run."""
 
     async def session(self, session: str, noted: Noted | None) -> Report:
-        """Verify one session; refuses an unknown one."""
+        """Verify one session; refuses one that is unknown, and was not noted either."""
         try:
-            events = await self.sessions.events(self.tenant, session)
+            events = await self._events(session, noted)
         except Corrupt:
             # It cannot be read the short way; what can be told of it is read from the whole log.
             stored = await self._stored(session)
-            return await self._examined(stored, None, noted)
-        blobs = await Records(self.sessions).blobs(self.tenant, blobs_named(events))
-        report = await asyncio.to_thread(verify, events, blobs, self.means, noted)
+            return await Here(self.means).report(stored, self._blobs, noted)
+        blobs = await self._blobs(blobs_named(events))
+        report = await aside(lambda: verify(events, blobs, self.means, noted))
         return report.beside((await self._rows((session,))).get(session))
+
+    async def _events(self, session: str, noted: Noted | None) -> Sequence[Recorded]:
+        """Give all events, as far as they were noted at the least; none of one that is gone."""
+        least = noted.sequence if noted else 0
+        try:
+            last = await self.sessions.last(self.tenant, session, least)
+        except Refused:
+            if noted is None:
+                raise
+            return ()
+        return await self.sessions.log.between(self.tenant, session, None, last)
+
+    async def _blobs(self, digests: Sequence[Digest]) -> Mapping[Digest, str]:
+        return await Records(self.sessions, self.kept).blobs(self.tenant, digests)
 
     async def _stored(self, session: str) -> list[Raw]:
         key, found = (self.tenant, session), list[Raw]()
@@ -100,26 +120,20 @@ class Auditing:
                 found += [raw for raw in bulk if key_of(raw.subject) == key]
         return found
 
-    async def _examined(
-        self, stored: Sequence[Raw], rows: Totals | None, noted: Noted | None = None
-    ) -> Report:
-        events, junk = await asyncio.to_thread(decoded, stored)
-        blobs = await Records(self.sessions).blobs(self.tenant, blobs_named(events))
-        report = await asyncio.to_thread(verify, events, blobs, self.means, noted)
-        return report.after(junk).beside(rows)
-
     async def _rows(self, sessions: Sequence[str]) -> Mapping[str, Totals]:
         async with self.store.reading() as connection:
             return await totals_of(connection, self.tenant, sessions)
 
     async def whole(self, witness: Checkpoint | None) -> AsyncGenerator[Step]:
         """Verify everything, and a checkpoint taken earlier; the last step says what came of it."""
-        with seldom_collected():
-            async with aclosing(self._through(witness)) as steps:
+        # As many events at the most; who verifies them gets ready while the chain is gone through
+        most = await self.sessions.log.end(self.tenant)
+        with seldom_collected(), self.verifiers(most, self.means) as by:
+            async with aclosing(self._through(witness, by)) as steps:
                 async for step in steps:
                     yield step
 
-    async def _through(self, witness: Checkpoint | None) -> AsyncGenerator[Step]:
+    async def _through(self, witness: Checkpoint | None, by: Verifier) -> AsyncGenerator[Step]:
         tally, told = Tally(witness is not None), set[tuple[Key, Finding]]()
         chains = Chains(witness.noted() if witness else {})
         shelves = Chains(witness.noted_library() if witness else {})
@@ -130,14 +144,15 @@ class Auditing:
             yield step
         goal = sum(end.events for end in chains.ends.values())
         done = 0
-        async for key, report in self._each(chains.ends):
-            tally.take(report)
-            for finding in report.findings:
-                if (key, finding) not in told:
-                    tally.found(key, finding)
-                    yield Wrong("sessions", key, finding)
-            done += report.events
-            yield Progress("sessions", done, goal)
+        async with aclosing(self._each(chains.ends, by)) as reports:
+            async for key, report in reports:
+                tally.take(report)
+                for finding in report.findings:
+                    if (key, finding) not in told:
+                        tally.found(key, finding)
+                        yield Wrong("sessions", key, finding)
+                done += report.events
+                yield Progress("sessions", done, goal)
         yield Over(tally, goal + sum(end.events for end in shelves.ends.values()))
 
     async def _chained(self, chains: Chains, shelves: Chains) -> AsyncGenerator[Progress | Wrong]:
@@ -158,28 +173,27 @@ class Auditing:
         for key, finding in shelves.missing():
             yield Wrong("library", key, finding)
 
-    async def _each(self, ends: Ends) -> AsyncGenerator[tuple[Key, Report]]:
-        for group in groups(ends):
-            rows = await self._rows([session for _, session in group])
-            held = await self._held({key: ends[key] for key in group})
-            for key in group:
-                yield key, await self._examined(held.pop(key), rows.get(key[1]))
+    async def _each(self, ends: Ends, by: Verifier) -> AsyncGenerator[tuple[Key, Report]]:
+        """Give the sessions in the order they were begun; some of them are under way at a time."""
+        under_way = deque[tuple[Key, asyncio.Task[Report]]]()
+        read = stretches(self.sessions.log, self.tenant, ends)
+        try:
+            async with aclosing(read):
+                async for stretch in read:
+                    rows = await self._rows([session for _, session in stretch])
+                    for key in tuple(stretch):
+                        examined = self._examined(stretch.pop(key), rows.get(key[1]), by)
+                        under_way.append((key, asyncio.create_task(examined)))
+                        if len(under_way) == by.at_once:
+                            first, task = under_way.popleft()
+                            yield first, await task
+            for key, task in under_way:
+                yield key, await task
+        finally:
+            await stopped(*(task for _, task in under_way))
 
-    async def _held(self, ends: Ends) -> dict[Key, list[Raw]]:
-        """Read the stretch of the log in which these sessions lie."""
-        held: dict[Key, list[Raw]] = {key: [] for key in ends}
-        first = min(end.first for end in ends.values())
-        last = max(end.place for end in ends.values())
-        follow = self.sessions.log.follow(self.tenant, first - 1, live=False)
-        async with aclosing(follow) as bulks:
-            async for bulk in bulks:
-                for raw in bulk:
-                    key = key_of(raw.subject)
-                    if key in held and raw.stream_sequence <= ends[key].place:
-                        held[key].append(raw)
-                if bulk[-1].stream_sequence >= last:
-                    return held
-        return held
+    async def _examined(self, stored: Sequence[Raw], rows: Totals | None, by: Verifier) -> Report:
+        return (await by.report(stored, self._blobs)).beside(rows)
 
     async def checkpoint(self) -> Checkpoint:
         """Take a checkpoint; raises `Corrupt` where the chain of anything is broken."""
@@ -199,16 +213,3 @@ class Auditing:
             sessions=heads(chains.ends),
             library=heads(shelves.ends),
         )
-
-
-def groups(ends: Ends) -> Iterable[Sequence[Key]]:
-    """Split sessions into those that are held together, in the order they were begun."""
-    group, size = list[Key](), 0
-    for key, end in sorted(ends.items(), key=lambda item: item[1].first):
-        if group and (size + end.size > HELD or len(group) == MOST_SESSIONS):
-            yield group
-            group, size = [], 0
-        group.append(key)
-        size += end.size
-    if group:
-        yield group

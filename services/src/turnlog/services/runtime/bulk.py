@@ -1,8 +1,9 @@
-"""Reading in bulk: what a process does for once, and as fast as it can.
+"""Python's collector: what it need not look at again and again, and when it had better wait.
 
-Python's collector looks at everything alive again and again while thousands of events are made
-and dropped, which takes as long as decoding them. What is alive at the start is set aside
-meanwhile, and the rest is looked at seldom; nothing is left uncollected.
+It looks at everything alive, which takes a tenth of a second in a service and more where litellm is
+loaded; nobody is answered meanwhile. Reading in bulk, where thousands of events are made and
+dropped, it takes as long as decoding them. What is there to stay is set aside, and nothing is left
+uncollected that comes and goes.
 """
 
 from __future__ import annotations
@@ -16,15 +17,22 @@ _SELDOM: Final = (100_000, 50, 100)
 """Objects made before the collector looks at them; the default is hundreds."""
 
 
+def settled() -> None:
+    """Set aside for good what is alive now: a process has started, or loaded what it stays with."""
+    gc.freeze()
+
+
 @contextmanager
 def seldom_collected() -> Generator[None]:
     """Let the collector of this process look seldom while the body runs."""
-    before = gc.get_threshold()
-    gc.freeze()
+    before, aside = gc.get_threshold(), gc.get_freeze_count()
+    if not aside:
+        gc.freeze()
     gc.set_threshold(*_SELDOM)
     try:
         yield
     finally:
         if before != _SELDOM:  # else somebody else had it so, and sees to it
             gc.set_threshold(*before)
-        gc.unfreeze()
+        if not aside:  # else it stays so for as long as the process lasts
+            gc.unfreeze()

@@ -42,6 +42,15 @@ async def holds(log: Log, tenant: str, head: Head) -> bool:
     return event.head == head
 
 
+async def last_reaching(log: Log, tenant: str, session: str, least: int) -> Recorded | None:
+    """Give a session's last event; who lacks a sequence it has come to is not taken at its word."""
+    last = await log.last(tenant, session)
+    if least and (last is None or last.sequence < least):
+        # A follower may lag behind, the leader never does.
+        last = await log.last(tenant, session, leader=True)
+    return last
+
+
 def check_goes_on(state: SessionState, last: Recorded | None) -> None:
     """Raise `Corrupt` when a session ends, by its leader's word, before or beside a known state."""
     known = state.head
@@ -66,10 +75,12 @@ async def proving(
 
 
 async def _prove_for_ever(connection: Connection, sessions: Sessions) -> None:
-    while True:
-        await connection.reconnected.wait()
-        connection.reconnected.clear()
-        await prove(sessions, patience=PATIENCE)
+    again = asyncio.Event()
+    with connection.each_reconnect(again.set):
+        while True:
+            await again.wait()
+            again.clear()
+            await prove(sessions, patience=PATIENCE)
 
 
 async def prove(sessions: Sessions, *, patience: float) -> None:
@@ -91,3 +102,9 @@ async def prove(sessions: Sessions, *, patience: float) -> None:
 
 def _another(state: SessionState, detail: str) -> Corrupt:
     return Corrupt(f"log of session {state.session}", f"rolled back or replaced: {detail}; {_FIX}")
+
+
+def follows(recorded: Recorded, state: SessionState) -> bool:
+    """Tell whether an event is the very next one behind a state."""
+    head = state.head
+    return recorded.sequence == head.sequence + 1 and recorded.envelope.prevhash == head.hash

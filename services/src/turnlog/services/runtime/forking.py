@@ -15,6 +15,7 @@ from turnlog.events import codec
 from turnlog.events.copying import copied
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
+from turnlog.events.session import BlueprintRef
 from turnlog.projections.session.commands import ForkSession
 from turnlog.projections.session.forking import missing, opening
 from turnlog.projections.session.state import SessionState
@@ -39,35 +40,38 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Forking:
-    """Makes forks; one a process."""
+    """Makes forks; holds nothing of them itself."""
 
     past: Past
 
     async def fork(
         self, place: Place, session: str, by: By, command: codec.Command | None
-    ) -> SessionState:
-        """Give a session that goes on from a place; raises `Refused` where none can begin there."""
+    ) -> BlueprintRef:
+        """Let a session go on from a place, and say what it was made from there.
+
+        Raises `Refused` where none can begin there.
+        """
         tenant, origin = place.tenant, place.session
         state = await self.past.state(tenant, origin, place.at)
-        first = (await self.past.moment(tenant, origin, 1)).recorded
+        first = await self.past.event(tenant, origin, 1)
         asked = ForkSession(opening(state, first))
         done = await self.past.sessions.act(tenant, session, asked, by, command)
-        return await self._whole(done.state, place)
+        await self._complete(done.state, place)
+        return state.blueprint
 
-    async def _whole(self, state: SessionState, place: Place) -> SessionState:
+    async def _complete(self, state: SessionState, place: Place) -> None:
         sessions = self.past.sessions
         while missing(state):
             events = await self._page(place, state.head.sequence)
             batch = copied(state.session, state.head, events, sessions.source)
             done = await sessions.put(state, batch)
             state = done.state if done else await self._latest(state)
-        return state
 
     async def _page(self, place: Place, after: int) -> Sequence[Recorded]:
         """Give the origin's next events, as many as one append may have."""
         sessions = self.past.sessions
-        last = await sessions.last(place.tenant, place.session)
         end = min(after + PAGE, place.at)
+        last = await sessions.last(place.tenant, place.session, end)
         upto = await sessions.log.find(place.tenant, place.session, end, last)
         events = await sessions.behind(upto, after)
         sizes = accumulate(len(event.stored) for event in events)

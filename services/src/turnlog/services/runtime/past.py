@@ -64,7 +64,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Reads what sessions were; one a process."""
+    """Reads what sessions were; holds nothing of them itself."""
 
     sessions: Sessions
     blueprints: BlueprintStore
@@ -74,8 +74,14 @@ class Past:
     async def events(self, tenant: str, session: str, at: int | None) -> Sequence[Recorded]:
         """Give all events up to a sequence; refuses one that the session has not come to."""
         if at is not None:
-            refuse_future(at, (await self.sessions.last(tenant, session)).sequence, "at")
+            refuse_future(at, (await self.sessions.last(tenant, session, at)).sequence, "at")
         return await self.sessions.events(tenant, session, at)
+
+    async def event(self, tenant: str, session: str, sequence: int) -> Recorded:
+        """Give one event, that of a sequence; refuses one that the session has not come to."""
+        last = await self.sessions.last(tenant, session, sequence)
+        refuse_future(sequence, last.sequence, "sequence")
+        return await self.sessions.log.find(tenant, session, sequence, last)
 
     async def state(self, tenant: str, session: str, at: int) -> SessionState:
         """Give the state right after a sequence; refuses one that the session has not come to."""
@@ -83,8 +89,11 @@ class Past:
 
     async def moment(self, tenant: str, session: str, at: int) -> Moment:
         """Give an event with the state before it."""
-        last = await self.sessions.last(tenant, session)
+        return await self._moment(await self.sessions.last(tenant, session, at), at)
+
+    async def _moment(self, last: Recorded, at: int) -> Moment:
         refuse_future(at, last.sequence, "at")
+        tenant, session = last.tenant, last.session
         state = await Waypoints(self.sessions.snapshots).before(tenant, session, at - 1)
         head, log = state.head if state else None, self.sessions.log
         count = at - (head.sequence if head else 0)
@@ -110,10 +119,10 @@ class Past:
 
     async def call(self, tenant: str, session: str, call: str) -> Moment:
         """Give the moment at which a call's prompt was fixed; refuses a call never made."""
-        last = await self.sessions.last(tenant, session)
         sequence = await self.calls.sequence_of(tenant, session, call)
+        last = await self.sessions.last(tenant, session, sequence or 0)
         if sequence is not None and sequence <= last.sequence:
-            moment = await self.moment(tenant, session, sequence)
+            moment = await self._moment(last, sequence)
             said = moment.recorded.event
             if isinstance(said, ContextAssembled) and said.call == call:
                 return moment

@@ -1,14 +1,15 @@
 """Records: a whole session, its events and every text they name, fetched for the audit.
 
-A blob that is gone or altered is left out, for whoever misses it to say so: it is then worth
-most to see what else is there. Nothing is kept from one session to the next.
+Blobs are asked of the store itself, never of what a process holds of them: an audit is to see
+what is there now. One that is gone or altered is left out, for whoever misses it to say so: it is
+then worth most to see what else is there.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.content import Digest
@@ -16,9 +17,17 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.projections.audit.retelling import blobs_named
 from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.texts import TextCache
 
 AT_ONCE: Final = 64
 """Blobs that are asked for at a time."""
+KEPT: Final = 20_000_000
+"""Characters of blobs that are kept, since sessions name the same ones."""
+
+
+def nothing_kept() -> TextCache[tuple[str, Digest]]:
+    """Give room for the blobs of one run."""
+    return TextCache[tuple[str, Digest]](KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +42,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Fetches records; one a process."""
+    """Fetches records; one a run, in which no blob is fetched twice."""
 
     sessions: Sessions
+    kept: TextCache[tuple[str, Digest]] = field(default_factory=nothing_kept)
 
     async def whole(self, tenant: str, session: str, upto: int | None = None) -> Record:
         """Give a session, or what it was up to a sequence; refuses an unknown one."""
@@ -52,8 +62,12 @@ class Records:
         }
 
     async def _blob(self, tenant: str, digest: Digest, free: asyncio.Semaphore) -> str | None:
+        if (text := self.kept.get((tenant, digest))) is not None:
+            return text
         async with free:
             try:
-                return (await self.sessions.texts.read_blobs(tenant, (digest,)))[digest]
+                text = (await self.sessions.texts.blobs.get(tenant, digest)).decode()
             except Corrupt:
                 return None
+        self.kept.put((tenant, digest), text)
+        return text

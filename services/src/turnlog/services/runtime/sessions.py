@@ -26,7 +26,7 @@ from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold, fold_whole
 from turnlog.projections.session.state import Memo, SessionState
 from turnlog.services.runtime.clock import Clock, Ids
-from turnlog.services.runtime.continuity import check_goes_on
+from turnlog.services.runtime.continuity import check_goes_on, follows, last_reaching
 from turnlog.services.runtime.held import HeldStates
 from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.texts import TextReader
@@ -101,18 +101,28 @@ class Sessions:
         self.held = HeldStates(self.snapshots)
 
     async def load(self, tenant: str, session: str, *, leader: bool = False) -> SessionState | None:
-        """Give the state of a session; `leader` is never stale.
+        """Give the state of a session; `leader` is never stale, nor amid events appended as one.
 
         Raises `Corrupt` when the session was further, or otherwise, than the log now has it.
         """
+        while (last := await self._end(tenant, session, leader=leader)) is not None:
+            state = await self._upto(last)
+            if not leader or state.head.sequence == last.sequence:
+                return state
+            # What came by while the leader answered may be the first of several appended as one.
+        return None
+
+    async def _end(self, tenant: str, session: str, *, leader: bool) -> Recorded | None:
+        """Give a session's last event; never one that lies before the state that is held."""
         held = self.held.get(tenant, session)
-        last = await self.log.last(tenant, session, leader=leader)
-        if held and not leader and (last is None or last.sequence < held.head.sequence):
-            # A follower may lag behind what is held, the leader never does.
+        if leader:
             last = await self.log.last(tenant, session, leader=True)
+        else:
+            least = held.head.sequence if held else 0
+            last = await last_reaching(self.log, tenant, session, least)
         if held:
             check_goes_on(held, last)
-        return await self._upto(last) if last else None
+        return last
 
     async def _upto(self, last: Recorded) -> SessionState:
         """Give the state after an event; many who ask at once read what lies before it once."""
@@ -127,7 +137,7 @@ class Sessions:
     def note(self, recorded: Recorded) -> None:
         """Take in an event that came by anyway, if it is the next one of a state that is held."""
         state = self.held.get(recorded.tenant, recorded.session)
-        if state is not None and _follows(recorded, state):
+        if state is not None and follows(recorded, state):
             self._folded((recorded,), state)
 
     async def load_open(self, tenant: str, session: str) -> SessionState:
@@ -141,14 +151,14 @@ class Sessions:
         self, tenant: str, session: str, upto: int | None = None
     ) -> Sequence[Recorded]:
         """Give all events of a session from the first, or those up to a sequence."""
-        last = await self.last(tenant, session)
+        last = await self.last(tenant, session, upto or 0)
         if upto is not None and upto < last.sequence:
             last = await self.log.find(tenant, session, upto, last)
         return await self.log.between(tenant, session, None, last)
 
-    async def last(self, tenant: str, session: str) -> Recorded:
-        """Give a session's last event."""
-        last = await self.log.last(tenant, session)
+    async def last(self, tenant: str, session: str, least: int = 0) -> Recorded:
+        """Give a session's last event; by the leader's word where it lacks a sequence asked for."""
+        last = await last_reaching(self.log, tenant, session, least)
         if last is None:
             raise Refused("unknown-session", "there is no such session", field="session")
         return last
@@ -288,8 +298,3 @@ class Sessions:
 def _lock(locks: _Locks, tenant: str, session: str) -> asyncio.Lock:
     """Give the lock of a session; it is there for as long as somebody holds or awaits it."""
     return locks.setdefault((tenant, session), asyncio.Lock())
-
-
-def _follows(recorded: Recorded, state: SessionState) -> bool:
-    head = state.head
-    return recorded.sequence == head.sequence + 1 and recorded.envelope.prevhash == head.hash

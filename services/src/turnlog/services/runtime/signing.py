@@ -10,6 +10,7 @@ import base64
 import binascii
 import os
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Final
 
 from cryptography.exceptions import InvalidSignature
@@ -26,7 +27,6 @@ from turnlog.projections.audit.checkpoint import Checkpoint, Signature, SignedCh
 
 KEY_FILE: Final = "checkpoint-key.pem"
 """Where the key lies in a data directory."""
-_OWNER_ONLY: Final = 0o600
 
 
 def key_at(file: Path) -> Ed25519PrivateKey:
@@ -49,11 +49,20 @@ def _read(file: Path) -> Ed25519PrivateKey:
 
 
 def _made(file: Path) -> Ed25519PrivateKey:
+    """Make the key beside its place, where it then is whole; of several first, one makes it."""
     key = Ed25519PrivateKey.generate()
     file.parent.mkdir(parents=True, exist_ok=True)
-    held = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-    with os.fdopen(held, "wb") as writer:
-        writer.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    held, beside = mkstemp(dir=file.parent, prefix=f".{file.name}.")  # its owner's alone
+    try:
+        with os.fdopen(held, "wb") as writer:
+            writer.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+            writer.flush()
+            os.fsync(writer.fileno())
+        Path(file).hardlink_to(beside)
+    except FileExistsError:
+        return _read(file)
+    finally:
+        Path(beside).unlink()
     return key
 
 

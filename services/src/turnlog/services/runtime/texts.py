@@ -21,6 +21,9 @@ from turnlog.events.log.ports import Blobs, Log
 from turnlog.projections.session.state import Said
 from turnlog.projections.window.call import Earlier, Needs, Texts
 
+_TEXTS: Final = ("text", "replacement", "results", "answer", "goal", "carried")
+"""Fields of events that prompts refer to."""
+
 Key = TypeVar("Key", bound=Hashable)
 
 CALLS: Final = 500
@@ -134,8 +137,10 @@ class TextReader:
         for recorded in events:
             if isinstance(recorded.event, ContextAssembled):
                 self._called(recorded, recorded.event)
-            for name in ("text", "replacement", "results", "answer", "goal", "carried"):
-                content = getattr(recorded.event, name, None)
+            # Asking a model for a field that it lacks takes longer than all else in here
+            said: Mapping[str, object] = getattr(recorded.event, "__dict__", {})
+            for name in _TEXTS:
+                content = said.get(name)
                 if isinstance(content, Plain):
                     key = (recorded.tenant, recorded.stream_sequence, name)
                     self.said.put(key, content.text)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Final
 
 from turnlog.projections.session.replacing import replace
@@ -55,8 +56,9 @@ class Waypoints:
 
 
 def _downwards(number: int) -> Iterator[range]:
-    """Give numbers from one down to the first: its neighbour with it, then some at a time."""
-    step = 2
-    while number > 0:
+    """Give numbers from one down to the first: itself, its neighbour, then some at a time."""
+    for step in chain((1, 1), repeat(AT_ONCE)):
+        if number <= 0:
+            return
         yield range(number, max(0, number - step), -1)
-        number, step = number - step, AT_ONCE
+        number -= step

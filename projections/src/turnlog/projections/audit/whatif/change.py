@@ -20,19 +20,23 @@ from turnlog.projections.audit.retelling import Made
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
 from turnlog.projections.blueprint.memory_source import ReadPolicy
-from turnlog.projections.blueprint.schema import Blueprint, Value
-from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.values import carried_over
+from turnlog.projections.session import replacing
 from turnlog.projections.session.moving import misfit
 from turnlog.projections.session.state import Brought, SessionState
 from turnlog.projections.window.assemble import segments_wanted
 from turnlog.projections.window.call import Call, provider_of
 from turnlog.projections.window.material import Material
+from turnlog.projections.window.pinned import Pins, pins_of
 from turnlog.projections.window.segments import locales, recalled
 from turnlog.projections.window.supposed import with_budget
 
 Values = Mapping[str, JsonValue]
 Prompts = Mapping[str, tuple[str, str]]
 """Layer to where its text was found, and the text."""
+_Made = tuple[Pins, str]
+"""What a session is made from, and its attributes."""
 
 
 class Folder(Protocol):
@@ -87,11 +91,11 @@ class Supposing:
     change: Change
     blobs: dict[Digest, str]
     """Of the session; prompt files that are read are added."""
-    _materials: dict[str, tuple[Values, Material]] = field(
-        default_factory=dict[str, tuple[Values, Material]]
+    _materials: dict[_Made, tuple[Values, Material]] = field(
+        default_factory=dict[_Made, tuple[Values, Material]]
     )
-    _prompts: dict[tuple[str, str], Mapping[str, PromptFile]] = field(
-        default_factory=dict[tuple[str, str], Mapping[str, PromptFile]]
+    _prompts: dict[tuple[str, _Made], Mapping[str, PromptFile]] = field(
+        default_factory=dict[tuple[str, _Made], Mapping[str, PromptFile]]
     )
 
     def supposed(self, made: Made) -> Supposed:
@@ -102,7 +106,7 @@ class Supposing:
             material = with_budget(material, kind, self.change.budget)
         model = self._model(made, material)
         provider = provider_of(model)
-        state = replace(made.state, attributes=dict(attributes))
+        state = replacing.replace(made.state, attributes=dict(attributes))
         state = self._with_prompts(state, made, material, provider)
         inputs = self._inputs(made)
         call = Call(kind, model, provider, made.asked.at, inputs)
@@ -113,10 +117,10 @@ class Supposing:
         blueprint, state = self.change.blueprint, made.state
         if blueprint is None:
             return state.attributes, made.material
-        key = repr(sorted(state.attributes.items()))
+        key = _made_of(state)
         if key not in self._materials:
-            given = _given(made.material.blueprint.attributes, state.attributes)
-            attributes = checked_values(blueprint.attributes, given, "attributes")
+            before, after = made.material.blueprint.attributes, blueprint.attributes
+            attributes = carried_over(before, after, state.attributes, "attributes")
             policy = self.change.folder.memory_policy(blueprint)
             material = replace(
                 made.material,
@@ -141,8 +145,8 @@ class Supposing:
         opened, inputs = made.state.open, made.asked.inputs
         if self.change.blueprint is None or opened is None or opened.text is None:
             return inputs
-        given = _given(made.material.blueprint.inputs, inputs)
-        return checked_values(self.change.blueprint.inputs, given, "inputs")
+        before, after = made.material.blueprint.inputs, self.change.blueprint.inputs
+        return carried_over(before, after, inputs, "inputs")
 
     def _with_prompts(
         self, state: SessionState, made: Made, material: Material, provider: str
@@ -150,11 +154,12 @@ class Supposing:
         pinned = made.state.prompts.get(provider)
         if self.change.blueprint is None and pinned is not None:
             return state
-        key = (provider, repr(sorted(state.attributes.items())))
+        key = (provider, _made_of(state))
         if key not in self._prompts:
             self._prompts[key] = self._read(state, material.blueprint, provider)
         sources = _from_sources(made, material.blueprint)
-        return replace(state, prompts={provider: {**self._prompts[key], **sources}})
+        prompts = {provider: {**self._prompts[key], **sources}}
+        return replacing.replace(state, prompts=prompts)
 
     def _read(
         self, state: SessionState, blueprint: Blueprint, provider: str
@@ -187,10 +192,9 @@ class Supposing:
         return replace(call, gathered=recalled(wanted, made.call.manifest, self.blobs))
 
 
-def _given(specs: Mapping[str, Value], recorded: Values) -> dict[str, JsonValue]:
-    """Give what was said, without what its blueprint had filled in."""
-    defaults = {name: spec.default for name, spec in specs.items() if spec.default is not None}
-    return {name: value for name, value in recorded.items() if defaults.get(name) != value}
+def _made_of(state: SessionState) -> _Made:
+    """Say what a session is made from at a time: it may have been moved since, or will be."""
+    return pins_of(state), repr(sorted(state.attributes.items()))
 
 
 def _bringing(state: SessionState, inputs: Values) -> SessionState:
@@ -199,7 +203,7 @@ def _bringing(state: SessionState, inputs: Values) -> SessionState:
     if opened is None or opened.text is None:
         return state
     brought = Brought(opened.text.sequence, opened.text.place) if inputs else None
-    return replace(state, open=replace(opened, inputs=brought))
+    return replacing.replace(state, open=replacing.replace(opened, inputs=brought))
 
 
 def _kind(material: Material, made: Made) -> str:

@@ -84,16 +84,16 @@ def _redone(
 ) -> tuple[Redone, Assembled | None]:
     call = made.call
     before = _prompt(call.model, call.manifest)
-    bare = Redone(call.call, call.turn, made.recorded.sequence, before, None)
+    named = (call.call, call.turn, made.recorded.sequence, before)
     try:
         assembled = _assembled(retelling, supposing.supposed(made))
     except Refused as refused:
-        return replace(bare, refused=refused), None
+        return Redone(*named, None, refused=refused), None
     except Corrupt as error:
         raise Corrupt(f"call {call.call}", str(error)) from error
     after = _prompt(assembled.request.model, assembled.manifest)
     changes = altered(call.manifest, assembled.manifest)
-    return replace(bare, after=after, altered=changes), assembled
+    return Redone(*named, after, changes), assembled
 
 
 def _assembled(retelling: Retelling, supposed: Supposed) -> Assembled:

@@ -6,6 +6,7 @@ and its segment, and history by its turns. Two manifests are enough; no text is 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,11 +21,11 @@ from turnlog.events.manifest import (
     Manifest,
     Part,
 )
+from turnlog.projections.audit.entries import Key, part_key
 
 How = Literal["cut", "uncut", "gone", "added", "changed"]
 """`cut` to fit, or more than before; `uncut` no longer, or less; `gone` and `added` for another
 reason than size; `changed` where another text stands in its place."""
-_Key = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +51,22 @@ def altered(before: Manifest, after: Manifest) -> tuple[Altered, ...]:
 
 def _layers(before: Manifest, after: Manifest) -> Iterator[Altered]:
     was, now = _keyed(before), _keyed(after)
-    for key in {**was, **now}:
+    for key, part in {**was, **now}.items():
         if found := _part(was.get(key), now.get(key)):
             how, rule = found
-            yield Altered(key[0], how, rule, segment=key[2] if key[1] == "segment" else None)
+            segment = part.source.segment if isinstance(part.source, FromSegment) else None
+            yield Altered(part.layer, how, rule, segment=segment)
 
 
-def _keyed(manifest: Manifest) -> Mapping[_Key, Part]:
-    """Give all parts but history by what they are: a segment, or the nth of their layer."""
-    keyed: dict[_Key, Part] = {}
+def _keyed(manifest: Manifest) -> Mapping[Key, Part]:
+    """Give all parts but history by what they are, and which of those that are the same."""
+    seen: Counter[Key] = Counter()
+    keyed: dict[Key, Part] = {}
     for part in manifest.parts:
-        match part.source:
-            case FromTurns():
-                continue
-            case FromSegment(segment=segment):
-                keyed[part.layer, "segment", segment] = part
-            case _:
-                place = sum(layer == part.layer for layer, _, _ in keyed)
-                keyed[part.layer, "", place] = part
+        if not isinstance(part.source, FromTurns):
+            key = part_key(part)
+            keyed[*key, str(seen[key])] = part
+            seen[key] += 1
     return keyed
 
 

@@ -9,18 +9,7 @@ from typing import Annotated
 import typer
 
 from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import (
-    DEFAULT,
-    HERE,
-    Asked,
-    DataDir,
-    Output,
-    Session,
-    Tenant,
-    Url,
-)
-
-Turn = Annotated[int, typer.Argument(metavar="TURN", min=1, help="The turn, counted from 1.")]
+from turnlog.services.cli.options import Asked, Output, Session, Stored
 
 
 def why(
@@ -29,15 +18,13 @@ def why(
         str,
         typer.Argument(metavar="TURN|CALL", help="A turn, 3, or one of its calls, 3.1."),
     ],
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    *,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Say why a turn was answered as it was: each layer of its prompt, and what put it there."""
     from turnlog.services.cli.explaining import explain
 
-    asked = Asked(url, data_dir, tenant)
     reading(asked, lambda reader: explain(reader, session, which, output))
 
 
@@ -45,33 +32,31 @@ def diff(
     session: Session,
     before: Annotated[str, typer.Argument(metavar="A", help="A call: 3.1 is turn 3, call 1.")],
     after: Annotated[str, typer.Argument(metavar="B", help="The call it is compared with.")],
+    *,
     other: Annotated[
         str | None,
         typer.Option("--other", metavar="SESSION", help="Where B is a call of another session."),
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Say what differs between two calls: each part that came, went or changed, and what did it."""
     from turnlog.services.cli.explaining import show_diff
 
-    asked, calls = Asked(url, data_dir, tenant), (before, after)
-    reading(asked, lambda reader: show_diff(reader, session, calls, other, output))
+    reading(asked, lambda reader: show_diff(reader, session, (before, after), other, output))
 
 
 def withheld(
     session: Session,
-    turn: Turn,
+    turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="The turn, counted from 1.")],
+    *,
     nats: Annotated[
         str | None,
         typer.Option(
             metavar="URL", envvar="TURNLOG_NATS_URL", help="The log itself, where it is elsewhere."
         ),
     ] = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    stored: Stored,
     output: Output = "table",
 ) -> None:
     """Show an auditor the text that a rule withheld; read from the log, never over HTTP.
@@ -81,4 +66,4 @@ def withheld(
     """
     from turnlog.services.cli.auditing import show_withheld
 
-    running(show_withheld(Asked(None, data_dir, tenant), nats, session, turn, output))
+    running(show_withheld(stored, nats, session, turn, output))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Tenant, Url
+from turnlog.services.cli.options import Asked
 
 
 def export(
@@ -34,18 +34,16 @@ def export(
         Path | None,
         typer.Option(metavar="FILE|DIR", help="Where to; a folder for more than one session."),
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
 ) -> None:
     """Take sessions out, as a bundle that a stranger can check, as lines, as a table, as talk.
 
     A bundle holds events as they are stored, the texts they name, and one file of Python that
-    checks it all with nothing installed: `python3 -I verify.py`. What was withheld is not in it.
+    checks it all with nothing installed: `python3 -I verify.py`. What a rule withheld was never in
+    an event; a reply that was redacted later stands where it was said, and how many is told.
     """
     from turnlog.services.cli.exporting import export_bundle, export_files
 
-    asked = Asked(url, data_dir, tenant)
     if bundle is None:
         if checkpoint is not None:
             raise typer.BadParameter("it goes into a bundle", param_hint="--checkpoint")

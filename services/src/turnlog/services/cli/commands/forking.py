@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from turnlog.services.cli.commands.late import running
-from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Output, Session, Url
+from turnlog.services.cli.options import Output, Served, Session
 
 
 def fork(
     session: Session,
+    *,
     at: Annotated[
         int,
         typer.Option("--at", metavar="SEQUENCE", min=1, help="The last event they have in common."),
@@ -21,11 +22,10 @@ def fork(
     into: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="What the fork is to be called.")
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
+    served: Served,
     output: Output = "table",
 ) -> None:
     """Make a session that goes on from any place in this one, which stays as it is."""
     from turnlog.services.cli.forking import fork
 
-    running(fork(Asked(url, data_dir, DEFAULT), session, at, into, output))
+    running(fork(served, session, at, into, output))

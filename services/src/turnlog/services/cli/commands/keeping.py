@@ -11,20 +11,20 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Output, Tenant, Url
+from turnlog.services.cli.options import Asked, Output, Served
 
 
-def doctor(url: Url = None, data_dir: DataDir = HERE, output: Output = "table") -> None:
+def doctor(*, served: Served, output: Output = "table") -> None:
     """Check that this machine has what a service needs."""
     from turnlog.services.cli.doctor.round import examine, show
     from turnlog.services.cli.failures import Exit
 
-    findings = running(examine(Asked(url, data_dir, DEFAULT), os.environ))
+    findings = running(examine(served, os.environ))
     if not show(findings, output):
         raise typer.Exit(Exit.ERROR)
 
 
-def config_show(output: Output = "table") -> None:
+def config_show(*, output: Output = "table") -> None:
     """Show every setting in force and where it comes from; secrets are masked."""
     from turnlog.services.cli.environment import in_force
     from turnlog.services.cli.screens.settings import show
@@ -36,6 +36,7 @@ def blueprint_check(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER...", help="Folders of blueprints.")
     ],
+    *,
     output: Output = "table",
 ) -> None:
     """Name everything that is wrong with a blueprint on disk, its cartridges included.
@@ -51,6 +52,7 @@ def blueprint_check(
 
 def blueprint_new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")],
+    *,
     pattern: Annotated[
         Literal["assistant", "trickster", "araquem"],
         typer.Option("--from", help="The shipped one to begin with."),
@@ -65,10 +67,8 @@ def blueprint_new(
     begin(name, pattern, folder)
 
 
-def blueprint_list(
-    url: Url = None, data_dir: DataDir = HERE, tenant: Tenant = DEFAULT, output: Output = "table"
-) -> None:
+def blueprint_list(*, asked: Asked, output: Output = "table") -> None:
     """List the blueprints a session can be opened by."""
     from turnlog.services.cli.show import show_blueprints
 
-    reading(Asked(url, data_dir, tenant), lambda reader: show_blueprints(reader, output))
+    reading(asked, lambda reader: show_blueprints(reader, output))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Output, Tenant, Url
+from turnlog.services.cli.options import Asked, Output
 
 Witness = Annotated[
     Path | None,
@@ -36,32 +36,40 @@ def verify(
     everything: Annotated[
         bool, typer.Option("--all", help="All sessions and the library; the same as naming none.")
     ] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR|FILE.zip", exists=True, help="A bundle that was handed over, by itself."
+        ),
+    ] = None,
     witness: Witness = None,
     signer: Signer = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Check that the record is unaltered and whole, and have every prompt again in two ways.
 
     Where something is wrong the exit code is 5 and the first bad event is named. What this version
-    cannot assemble again is told apart from what fails.
+    cannot assemble again is told apart from what fails. A bundle is checked by the verifier that
+    bundles carry: the one of this release, never the one that was handed over with it.
     """
+    from turnlog.services.cli.bundles import verify_bundle
     from turnlog.services.cli.checkpoints import held
     from turnlog.services.cli.failures import Exit
-    from turnlog.services.cli.verifying import verify_log, verify_session
+    from turnlog.services.cli.verifying import verify
 
     if session and everything:
         raise typer.BadParameter("name a session, or ask for all", param_hint="--all")
-    if signer and not witness:
-        raise typer.BadParameter("it goes with --checkpoint", param_hint="--signer")
+    if bundle and (session or everything or witness or output == "json"):
+        alone = "a bundle is checked whole, by what is in it, and told line by line"
+        raise typer.BadParameter(alone, param_hint="--bundle")
+    if signer and not (witness or bundle):
+        raise typer.BadParameter("it goes with --checkpoint or --bundle", param_hint="--signer")
     noted = held(witness, signer) if witness else None
-    asked = Asked(url, data_dir, tenant)
     sound = (
-        reading(asked, lambda reader: verify_session(reader, session, noted, output))
-        if session
-        else reading(asked, lambda reader: verify_log(reader, noted, output))
+        verify_bundle(bundle, signer)
+        if bundle
+        else reading(asked, lambda reader: verify(reader, session, noted, output))
     )
     if not sound:
         raise typer.Exit(Exit.VERIFICATION_FAILED)
@@ -69,6 +77,7 @@ def verify(
 
 def checkpoint(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to keep it; not there yet.")],
+    *,
     key: Annotated[
         Path | None,
         typer.Option(
@@ -77,9 +86,7 @@ def checkpoint(
             help="The key to sign with, PEM; made in the data directory when none is named.",
         ),
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Note where every session ends, sign it, and keep it for `turnlog verify --checkpoint`.
@@ -89,5 +96,5 @@ def checkpoint(
     from turnlog.services.cli.checkpoints import take
     from turnlog.services.runtime.signing import KEY_FILE
 
-    asked, key_file = Asked(url, data_dir, tenant), key or data_dir / KEY_FILE
+    key_file = key or asked.data_dir / KEY_FILE
     reading(asked, lambda reader: take(reader, file, key_file, output))

@@ -9,16 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import (
-    DEFAULT,
-    HERE,
-    Asked,
-    DataDir,
-    Output,
-    Session,
-    Tenant,
-    Url,
-)
+from turnlog.services.cli.options import Asked, Output, Session
 
 Entity = Annotated[
     str | None, typer.Option(metavar="NAME", help="What kind of thing the turn would be about.")
@@ -27,24 +18,23 @@ Entity = Annotated[
 
 def memory(
     session: Session,
+    *,
     reader: Annotated[
         Literal["planner", "narrator"] | None, typer.Option(help="Who would be told; else anybody.")
     ] = None,
     entity: Entity = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Show what the next turn would be told of earlier ones."""
     from turnlog.services.cli.remembering import show_memory
 
-    asked = Asked(url, data_dir, tenant)
     reading(asked, lambda found: show_memory(found, session, reader, entity, output))
 
 
 def references(
     session: Session,
+    *,
     intent: Annotated[
         str | None, typer.Option(metavar="NAME", help="What would be wanted; resolves.")
     ] = None,
@@ -53,16 +43,13 @@ def references(
         list[str] | None,
         typer.Option("-i", "--identifier", metavar="NAME=VALUE", help="What it would say itself."),
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Show what was spoken of last; with --intent, what a turn would mean by it."""
     from turnlog.services.cli.given import named
     from turnlog.services.cli.remembering import show_meant, show_references
 
-    asked = Asked(url, data_dir, tenant)
     if intent is None:
         reading(asked, lambda found: show_references(found, session, output))
         return

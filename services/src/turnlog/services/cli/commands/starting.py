@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from turnlog.services.cli.commands.late import running
-from turnlog.services.cli.options import DEFAULT, HERE, Asked, DataDir, Url
+from turnlog.services.cli.options import HERE, Served
 
 Model = Annotated[
     str | None,
@@ -28,6 +28,7 @@ Role = Annotated[
 
 
 def up(
+    *,
     data_dir: Annotated[
         Path,
         typer.Option(metavar="DIR", envvar="TURNLOG_DATA_DIR", help="Where everything is kept."),
@@ -92,6 +93,7 @@ def chat(
     session: Annotated[
         str | None, typer.Argument(metavar="[SESSION]", help="One to resume; else a new one.")
     ] = None,
+    *,
     blueprint: Annotated[
         str, typer.Option(metavar="NAME", help="What a new one is made from.")
     ] = "assistant",
@@ -99,10 +101,9 @@ def chat(
         list[str] | None,
         typer.Option("-a", "--attribute", metavar="NAME=VALUE", help="Given when it opens."),
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
+    served: Served,
 ) -> None:
     """Talk to a session; Ctrl-C cancels the turn, Ctrl-D leaves."""
     from turnlog.services.cli.talk.chat import hold
 
-    hold(Asked(url, data_dir, DEFAULT), session, blueprint, attribute or [])
+    hold(served, session, blueprint, attribute or [])

@@ -10,19 +10,10 @@ from typing import Annotated
 import typer
 
 from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import (
-    DEFAULT,
-    HERE,
-    Asked,
-    DataDir,
-    Output,
-    Session,
-    Tenant,
-    Url,
-)
+from turnlog.services.cli.options import Asked, Output, Served, Session
 
 
-def what_if(  # noqa: PLR0913 - one for each option
+def what_if(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(metavar="[SESSION...]", help="The sessions; else all, or the blueprint's."),
@@ -41,9 +32,7 @@ def what_if(  # noqa: PLR0913 - one for each option
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report as one page too.")
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Say what recorded calls would have been told under another blueprint, budget or model.
@@ -60,7 +49,6 @@ def what_if(  # noqa: PLR0913 - one for each option
         budget=budget,
         model=model,
     )
-    asked = Asked(url, data_dir, tenant)
     reading(asked, lambda reader: ask(reader, form, output, html), rows=not sessions)
 
 
@@ -68,15 +56,13 @@ def blueprint_pinned(
     blueprint: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Of this blueprint only.")
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    *,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Say what open sessions are pinned to, how many are of each, and what the files say by now."""
     from turnlog.services.cli.versions import show_pins
 
-    asked = Asked(url, data_dir, tenant)
     reading(asked, lambda reader: show_pins(reader, blueprint, output), rows=True)
 
 
@@ -86,8 +72,7 @@ def blueprint_move(
     to: Annotated[
         str | None, typer.Option(metavar="DIGEST", help="Only if the files are of this digest.")
     ] = None,
-    url: Url = None,
-    data_dir: DataDir = HERE,
+    served: Served,
     output: Output = "table",
 ) -> None:
     """Let a session go on by what the files of its blueprint say now, from its next call on.
@@ -97,4 +82,4 @@ def blueprint_move(
     """
     from turnlog.services.cli.versions import move
 
-    running(move(Asked(url, data_dir, DEFAULT), session, to, output))
+    running(move(served, session, to, output))

@@ -1,32 +1,22 @@
-"""Commands that follow a session through time, and prove it."""
+"""Commands that follow sessions through time: events, turns, and the read models made of them."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import (
-    DEFAULT,
-    HERE,
-    Asked,
-    DataDir,
-    Output,
-    Session,
-    Tenant,
-    Url,
-)
-
-OneOrAll = Annotated[
-    str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
-]
+from turnlog.services.cli.commands.late import reading, running
+from turnlog.services.cli.options import Asked, Output, Session, Stored
 
 
 def tail(
-    session: OneOrAll = None,
+    session: Annotated[
+        str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
+    ] = None,
     *,
     types: Annotated[
         str | None,
@@ -41,16 +31,14 @@ def tail(
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Whether to wait for what comes.")
     ] = True,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
     output: Output = "table",
 ) -> None:
     """Watch events, one a line: those there are, then those that come."""
     from turnlog.services.cli.reader.reader import Wanted
     from turnlog.services.cli.watching import tail
 
-    asked, wanted = Asked(url, data_dir, tenant), Wanted(session, after, types)
+    wanted = Wanted(session, after, types)
     reading(asked, lambda reader: tail(reader, wanted, output, live=follow))
 
 
@@ -64,25 +52,16 @@ def replay(
     prompts: Annotated[
         bool, typer.Option("--prompts", help="Show what the model saw before each reply, too.")
     ] = False,
-    url: Url = None,
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
+    asked: Asked,
 ) -> None:
     """Play a session as its user saw it, at the pace it had; with --prompts as its models did."""
     from turnlog.services.cli.watching import replay
 
-    asked = Asked(url, data_dir, tenant)
     reading(asked, lambda reader: replay(reader, session, speed, step=step, prompts=prompts))
 
 
-def rebuild(
-    data_dir: DataDir = HERE,
-    tenant: Tenant = DEFAULT,
-) -> None:
+def rebuild(*, stored: Stored) -> None:
     """Build the read models anew from the log, while readers keep the old ones."""
-    import os
-
-    from turnlog.services.cli.commands.late import running
     from turnlog.services.cli.rebuilding import rebuild_all
 
-    running(rebuild_all(Asked(None, data_dir, tenant), os.environ))
+    running(rebuild_all(stored, os.environ))

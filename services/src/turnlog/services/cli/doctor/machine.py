@@ -30,7 +30,7 @@ def writable(data_dir: Path) -> Finding:
     except OSError as error:
         fix = "give another one with --data-dir, or change its owner"
         return bad("data directory", f"{place}: {error.strerror}", fix)
-    said = str(data_dir) if data_dir == place else f"{data_dir}, to be made"
+    said = str(data_dir) if data_dir.exists() else f"{data_dir}, to be made"
     return good("data directory", said)
 
 

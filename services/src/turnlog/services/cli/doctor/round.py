@@ -7,29 +7,30 @@ from dataclasses import asdict
 
 from turnlog.services.cli.console import answers as answer_console
 from turnlog.services.cli.console import print_json
-from turnlog.services.cli.doctor import machine, server
+from turnlog.services.cli.doctor import machine, proof, server
 from turnlog.services.cli.doctor.finding import Finding
 from turnlog.services.cli.doctor.screen import finding_table
 from turnlog.services.cli.environment import read
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import Served
 from turnlog.services.cli.place import answers, ready_address
 from turnlog.services.cli.show import Form
 from turnlog.services.up.settings import UpSettings
 
 
-async def examine(asked: Asked, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+async def examine(served: Served, environ: Mapping[str, str]) -> tuple[Finding, ...]:
     """Look at everything a service needs here; nothing is changed."""
     settings = read(UpSettings, environ)
-    address = asked.url or ready_address(asked.data_dir)
+    address = served.url or ready_address(served.data_dir)
     running = address if address and answers(address) else None
     return (
         await server.binary(),
         *await server.jetstream(),
-        machine.writable(asked.data_dir),
-        machine.disk(asked.data_dir),
+        machine.writable(served.data_dir),
+        machine.disk(served.data_dir),
         machine.port(settings.http, running),
-        machine.clock(asked.data_dir),
-        server.schema(asked.data_dir),
+        machine.clock(served.data_dir),
+        server.schema(served.data_dir),
+        proof.checkpoints(served.data_dir),
         machine.models(),
     )
 

@@ -21,7 +21,7 @@ from turnlog.services.cli.reader.reader import SECONDS, Reader
 @asynccontextmanager
 async def opened(asked: Asked, *, rows: bool) -> AsyncGenerator[Reader]:
     """Give a reader of the place that the options name; `rows` where it will ask for lists."""
-    place = find(asked)
+    place = find(asked.url, asked.data_dir)
     match place:
         case Service(url=url):
             async with client(url) as reached:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Annotated, Final
 
-import httpx
 from pydantic import Discriminator, TypeAdapter
 
 from turnlog.events.errors import Unavailable
 from turnlog.projections.audit.checkpoint import Checkpoint
-from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.reader.reader import PATIENCE, Reader
 from turnlog.services.cli.reader.refusals import checked, reaching
 from turnlog.services.gateway.payloads.verify import FindingLine, ProgressLine, SummaryLine
 
-PATIENCE: Final = httpx.Timeout(60, read=600)
-"""Seconds a service may be silent while it goes through a log."""
 Line = ProgressLine | FindingLine | SummaryLine
 _LINE: Final[TypeAdapter[Line]] = TypeAdapter(Annotated[Line, Discriminator("kind")])
 

@@ -36,6 +36,8 @@ from turnlog.services.gateway.payloads.verify import VerifyView
 
 SECONDS: Final = 60.0
 """How long a service may be silent; event streams show a sign of life sooner than that."""
+PATIENCE: Final = httpx.Timeout(SECONDS, read=600)
+"""The same where it goes through a whole log, or a whole session."""
 Query = Mapping[str, str | int | bool | None]
 View = TypeVar("View")
 
@@ -125,7 +127,7 @@ class Reader:
     async def verify(self, session: str, noted: HeadNoted | None = None) -> VerifyView:
         """Check a session's record, and a head of it that was noted earlier."""
         query: Query = {"noted": noted.sequence, "head": noted.hash} if noted else {}
-        return await self._get(VerifyView, f"/v1/sessions/{session}/verify", query)
+        return await self._get(VerifyView, f"/v1/sessions/{session}/verify", query, PATIENCE)
 
     async def segments(self, query: Query) -> SegmentPage:
         """Give a page of segments, in the order of their numbers."""
@@ -143,10 +145,16 @@ class Reader:
         """Give the blueprints a session can be opened by."""
         return await self._get(BlueprintList, "/v1/blueprints")
 
-    async def _get(self, form: type[View], path: str, query: Query | None = None) -> View:
+    async def _get(
+        self,
+        form: type[View],
+        path: str,
+        query: Query | None = None,
+        patience: httpx.Timeout | float = SECONDS,
+    ) -> View:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         with reaching(str(self.client.base_url)):
-            answer = checked(await self.client.get(path, params=given))
+            answer = checked(await self.client.get(path, params=given, timeout=patience))
         return _read(form, path, answer)
 
     async def _post(self, form: type[View], path: str, asked: Form) -> View:

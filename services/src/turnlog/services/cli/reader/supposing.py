@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.reader.reader import PATIENCE, Reader
 from turnlog.services.cli.reader.refusals import checked, reaching
 from turnlog.services.gateway.payloads.what_if import Line, WhatIfForm
 
@@ -18,7 +18,9 @@ async def supposed(reader: Reader, form: WhatIfForm) -> AsyncGenerator[Line]:
     """Give the lines as they come; raises `Unavailable` where the service breaks off."""
     body = form.model_dump(mode="json", exclude_none=True)
     with reaching(str(reader.client.base_url)):
-        async with reader.client.stream("POST", "/v1/what-if", json=body) as answer:
+        async with reader.client.stream(
+            "POST", "/v1/what-if", json=body, timeout=PATIENCE
+        ) as answer:
             if not answer.is_success:
                 await answer.aread()
             async for line in checked(answer).aiter_lines():

@@ -68,6 +68,9 @@ def _cost(cost: Cost) -> Text:
 def proof(prompt: PromptView) -> RenderableType:
     """Say of each way to a prompt whether it leads to the recorded one."""
     ways = Table.grid(padding=(0, 2))
+    ways.add_column()
+    ways.add_column(no_wrap=True)
+    ways.add_column(overflow="fold")
     for name, way in (("by reference", prompt.reference), ("by assembly", prompt.assembly)):
         ways.add_row(_way(way), Text(name, "bold"), Text(_come_to(way)))
     ways.add_row("", Text("recorded", "bold"), Text(prompt.digest, QUIET))

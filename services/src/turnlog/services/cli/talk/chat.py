@@ -22,7 +22,7 @@ from rich.text import Text
 from turnlog.events.errors import Refused
 from turnlog.services.cli.console import answers
 from turnlog.services.cli.given import named
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import Served
 from turnlog.services.cli.place import service
 from turnlog.services.cli.reader.opened import client as open_client
 from turnlog.services.cli.reader.reader import Reader
@@ -35,9 +35,9 @@ from turnlog.services.cli.talk.showing import Showing
 from turnlog.services.gateway.payloads.turns import Submitted
 
 
-def hold(asked: Asked, session: str | None, blueprint: str, attributes: Sequence[str]) -> None:
+def hold(served: Served, session: str | None, blueprint: str, attributes: Sequence[str]) -> None:
     """Talk at this terminal, to a session that is there or to a new one."""
-    url = service(asked).url
+    url = service(served).url
     given = named(attributes, "--attribute")
     console = answers()
     with asyncio.Runner() as runner:

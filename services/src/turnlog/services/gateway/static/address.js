@@ -1,11 +1,14 @@
 // Every state of the page is an address behind the `#`, so that it can be sent to a colleague:
-//   #/?q=words&before=17        sessions
+//   #/?q=words&before=17        sessions; ?origin=ID forks of one, ?digest=..&open=true those pinned to a text
 //   #/sessions/ID               one session, with its record
 //   #/sessions/ID/events/7      one event of it
 //   #/sessions/ID/at/7          its conversation as it was after that event
 //   #/sessions/ID/calls/3.1     the prompt of one call
 //   #/sessions/ID/calls/3.1/why            why it was that one
 //   #/sessions/ID/calls/3.1/diff/4.1       what another one has otherwise; ?other=ID of another session
+//   #/sessions/ID/what-if?budget=500&model=M&all=yes   what its calls would have been told; of all sessions
+//   #/sessions/ID/proof         what verifying it came to
+//   #/sessions/ID/version       by which version it runs, and who else does
 
 export function here() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
@@ -32,4 +35,7 @@ export const toEvent = (session, sequence) => to(["sessions", session, "events",
 export const toCall = (session, call) => to(["sessions", session, "calls", call]);
 export const toAt = (session, sequence) => to(["sessions", session, "at", sequence]);
 export const toWhy = (session, call) => to(["sessions", session, "calls", call, "why"]);
+export const toWhatIf = (session, change = {}) => to(["sessions", session, "what-if"], change);
+export const toProof = (session) => to(["sessions", session, "proof"]);
+export const toVersion = (session) => to(["sessions", session, "version"]);
 export const toDiff = (session, before, after, other = "") => to(["sessions", session, "calls", before, "diff", after], { other });

@@ -11,7 +11,10 @@ const FORMS = [
 ];
 
 export function exports(session) {
-  const form = ([format, name, what]) => make("li", {},
-    make("a", { href: `${ofSession(session, "export")}?format=${format}`, download: true }, name, make("small", {}, what)));
+  const form = ([format, name, what]) => make("li", {}, exportOf(session, format, [name, make("small", {}, what)]));
   return make("details", { class: "exports" }, make("summary", {}, "export"), make("ul", {}, FORMS.map(form)));
+}
+
+export function exportOf(session, format, name) {
+  return make("a", { href: `${ofSession(session, "export")}?format=${format}`, download: true }, name);
 }

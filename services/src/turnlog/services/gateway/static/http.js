@@ -22,8 +22,24 @@ export async function get(path, query = {}) {
 }
 
 export async function post(path, body) {
+  return answered(await sent(path, body));
+}
+
+// An answer that comes as a line a value, each as soon as it is there
+export async function* lines(path, body) {
+  const response = await sent(path, body);
+  if (!response.ok) await answered(response);
+  let rest = "";
+  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+    const whole = (rest + piece).split("\n");
+    rest = whole.pop();
+    for (const line of whole) yield JSON.parse(line);
+  }
+}
+
+function sent(path, body) {
   const headers = { accept: "application/json", "content-type": "application/json" };
-  return answered(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+  return fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
 export function ofSession(session, ...rest) {

@@ -3,6 +3,7 @@
 import { toAt, toSession } from "/page/address.js";
 import { answer, question } from "/page/conversation.js";
 import { make, show } from "/page/dom.js";
+import { forkButton } from "/page/forks.js";
 import { get, ofSession } from "/page/http.js";
 
 export function pastPane(session) {
@@ -15,7 +16,7 @@ export function pastPane(session) {
   const reach = make("input", { type: "range", min: 1, "aria-label": "as it was after event",
     on: { input: () => location.replace(toAt(session, reach.value)) } });
   const bar = make("div", { class: "past" }, make("span", {}, "as it was after ", which, last), back, reach, on,
-    make("a", { class: "now", href: toSession(session) }, "now"));
+    make("a", { class: "now", href: toSession(session) }, "now"), forkButton(session, () => Number(reach.value)));
   const element = make("section", { class: "chat" }, bar, make("div", { class: "scroll" }, list));
   let asked = null;
 

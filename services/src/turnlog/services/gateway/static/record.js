@@ -72,7 +72,8 @@ export function record(session) {
   const atEnd = () => { element.scrollTop = element.scrollHeight; };
 
   return {
-    element, names: NAMES, open, atEnd,
+    element, open, atEnd,
+    listeners: (take) => Object.fromEntries(NAMES.map((name) => [name, (event) => take(JSON.parse(event.data))])),
     begin: (events) => {
       show(body, events.map(row));
       earlier.hidden = first === 1;

@@ -4,7 +4,7 @@
 import { here, to, toSession } from "/page/address.js";
 import { make, show } from "/page/dom.js";
 import { get, ofSession } from "/page/http.js";
-import { ago, counted, day, figure, money, oneLine, total } from "/page/words.js";
+import { ago, counted, day, figure, money, oneLine, short, total } from "/page/words.js";
 
 const LOOK_EVERY = 4000;
 const PAGE = 50;
@@ -12,12 +12,13 @@ const PAGE = 50;
 export function sessionsView() {
   const search = make("input", {
     type: "search", class: "search", placeholder: "Search sessions by id or first words", "aria-label": "Search",
-    on: { input: () => history.replaceState(null, "", to([], { q: search.value })) || look() },
+    on: { input: () => history.replaceState(null, "", to([], { ...filters(here().query), q: search.value })) || look() },
   });
+  const only = make("p", { class: "only" });
   const count = make("span", { class: "faint" });
   const list = make("div", { class: "list" });
   const foot = make("nav", { class: "pages" });
-  const element = make("section", { class: "sessions" }, make("div", { class: "tools" }, search, count), list, foot);
+  const element = make("section", { class: "sessions" }, make("div", { class: "tools" }, search, count), only, list, foot);
   const costs = new Map();
   let asked = 0;
 
@@ -25,7 +26,7 @@ export function sessionsView() {
     const { query } = here();
     const number = (asked += 1);
     try {
-      const page = await get("/v1/sessions", { q: query.get("q") || null, before: query.get("before"), limit: PAGE });
+      const page = await get("/v1/sessions", { ...filters(query), q: query.get("q") || null, before: query.get("before"), limit: PAGE });
       if (number !== asked || list.contains(document.activeElement)) return;
       draw(page, query);
     } catch (problem) {
@@ -35,8 +36,9 @@ export function sessionsView() {
 
   function draw(page, query) {
     show(count, page.sessions.length ? counted(page.sessions.length, "session") + (page.next ? " of more" : "") : "");
-    show(list, page.sessions.length ? table(page.sessions) : nothing(query.get("q")));
-    show(foot, page.next ? make("a", { href: to([], { q: query.get("q"), before: page.next }) }, "older →") : null);
+    show(only, told(query));
+    show(list, page.sessions.length ? table(page.sessions) : nothing(query));
+    show(foot, page.next ? make("a", { href: to([], { ...filters(query), q: query.get("q"), before: page.next }) }, "older →") : null);
   }
 
   function table(sessions) {
@@ -86,7 +88,18 @@ export function sessionsView() {
 
 const atLeast = ({ sum, whole }, spell) => (whole ? spell(sum) : sum ? `≥ ${spell(sum)}` : "unknown");
 
-function nothing(searched) {
+// Whatever else an address asks for, it is these that narrow the list
+const filters = (query) => Object.fromEntries(["origin", "digest", "open"].filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
+
+function told(query) {
+  const { origin, digest, open } = filters(query);
+  const said = [origin ? `forks of ${origin}` : null, digest ? `pinned to ${short(digest)}` : null, { true: "still open", false: "closed" }[open]].filter(Boolean);
+  return said.length ? [`only those ${said.join(", ")} · `, make("a", { href: to([]) }, "all sessions")] : null;
+}
+
+function nothing(query) {
+  const searched = query.get("q");
+  if (told(query)) return make("p", { class: "empty" }, "There is no such session.");
   if (searched) return make("p", { class: "empty" }, `No session has “${searched}” in its id or its first words.`);
   const command =
     `curl ${location.origin}/v1/sessions -H 'Content-Type: application/json' \\\n  -d '{"blueprint": "assistant"}'`;

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from turnlog.services.runtime.aside import aside
+from turnlog.services.runtime.bulk import settled
 from turnlog.services.worker.model.ending import ending
 from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
 from turnlog.services.worker.model.litellm_library import (
@@ -71,6 +72,7 @@ class LitellmModel:
     async def _library(self) -> Library:
         if self._loaded is None:
             self._loaded = await aside(load)
+            settled()
         return self._loaded
 
     def _arguments(self, request: ModelRequest) -> dict[str, object]:

@@ -1,0 +1,44 @@
+"""Checking a bundle here, by the very verifier that bundles carry.
+
+It is this release's file that is run. The one that lies in a bundle came with what is to be
+checked, and whoever would alter the one could alter the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import BadZipFile, ZipFile
+
+from turnlog.events.errors import Refused
+from turnlog.projections.audit.bundle import LISTED
+from turnlog.services.bundle import verifier
+
+
+def verify_bundle(bundle: Path, signer: str | None) -> bool:
+    """Check a bundle, say so line by line, and tell whether all is well."""
+    with _unpacked(bundle) as folder:
+        if not (folder / LISTED).is_file():
+            raise _foreign(bundle, f"there is no {LISTED} in it")
+        return verifier.main(folder, (f"--key={signer}",) if signer else ()) == 0
+
+
+@contextmanager
+def _unpacked(bundle: Path) -> Generator[Path]:
+    if bundle.is_dir():
+        yield bundle
+        return
+    with TemporaryDirectory(prefix="turnlog-bundle-") as place:
+        try:
+            with ZipFile(bundle) as archive:
+                archive.extractall(place)
+        except BadZipFile:
+            raise _foreign(bundle, "it is neither a folder nor a zip") from None
+        yield Path(place)
+
+
+def _foreign(bundle: Path, why: str) -> Refused:
+    fix = "name what `turnlog export --bundle` made"
+    return Refused("invalid", f"{bundle} is no bundle: {why}", field="--bundle", fix=fix)

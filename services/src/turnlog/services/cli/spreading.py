@@ -1,0 +1,54 @@
+"""Options that belong together, declared once as a frozen dataclass and taken as one parameter.
+
+What typer reads is the command with each such parameter spread into its fields; what the command
+gets is the group, put together again. So a command says what it takes in the words it works with,
+and no option is spelt twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, TypeGuard, get_type_hints
+
+Does = Callable[..., None]
+
+
+def spread(does: Does) -> Does:
+    """Give a command as typer reads it: every option a parameter of its own."""
+    hints = get_type_hints(does, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if _is_group(hint)}
+
+    @wraps(does)
+    def command(**given: object) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+        does(**given)
+
+    parameters = signature(does).parameters.values()
+    taken = [each for parameter in parameters for each in _own(parameter, hints)]
+    vars(command)["__signature__"] = Signature(taken)
+    command.__annotations__ = {each.name: each.annotation for each in taken}
+    return command
+
+
+def _own(parameter: Parameter, hints: dict[str, Any]) -> Iterator[Parameter]:
+    """Give the options of a parameter: the fields of a group, or itself."""
+    hint = hints[parameter.name]
+    if not _is_group(hint):
+        yield _keyword(parameter.name, hint, parameter.default)
+        return
+    of_fields = get_type_hints(hint, include_extras=True)
+    for each in fields(hint):
+        default = Parameter.empty if each.default is MISSING else each.default
+        yield _keyword(each.name, of_fields[each.name], default)
+
+
+def _is_group(hint: object) -> TypeGuard[type[Any]]:
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
+def _keyword(name: str, hint: object, default: object) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)

@@ -1,0 +1,105 @@
+"""`turnlog` as a process that starts at once: a fork of one that has imported everything.
+
+Importing takes longer than most tests, three seconds and five more for litellm. So one process
+imports it all, once a pytest process, and those that tests start are its forks, each with its own
+id, memory, signals and end. What a command line is besides is shown where it is executed:
+`tests/deploy`, `tests/docs`, `tests/e2e/test_demo.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+_FORKS = get_context("forkserver")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that runs, or ran."""
+
+    forked: ForkServerProcess
+
+    @property
+    def pid(self) -> int:
+        assert self.forked.pid is not None
+        return self.forked.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code once it has ended; a signal that ended it is negative."""
+        return self.forked.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    async def wait(self) -> int:
+        """Wait for its end; gives its exit code."""
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        # Each waiter has a descriptor of its own: a loop watches one once
+        end = os.dup(self.forked.sentinel)
+        loop.add_reader(end, over.set)
+        try:
+            await over.wait()
+        finally:
+            loop.remove_reader(end)
+            os.close(end)
+        assert self.returncode is not None
+        return self.returncode
+
+    def ended(self, within: float) -> int | None:
+        """Wait for its end where no loop runs; gives its exit code, none where it goes on."""
+        self.forked.join(within)
+        return self.returncode
+
+
+async def forked(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> Process:
+    """Run `turnlog` with these words and variables; what it says goes to `said`, or to pytest."""
+    return await asyncio.to_thread(fork, words, told, said)
+
+
+def fork(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> Process:
+    """Run it likewise, and wait for its start: at first that is as long as importing takes."""
+    _FORKS.set_forkserver_preload(["tests.parts.imported"])
+    process = _FORKS.Process(target=_run, args=(words, told, said))
+    process.start()
+    return Process(process)
+
+
+def _run(words: Sequence[str], told: Mapping[str, str], said: Path | None) -> None:
+    os.environ.clear()
+    os.environ.update(told)
+    if said:
+        with said.open("ab") as log:
+            os.dup2(log.fileno(), sys.stderr.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for folder in filter(None, told.get("PYTHONPATH", "").split(os.pathsep)):
+        sys.path.insert(0, folder)
+        if (customized := Path(folder) / "sitecustomize.py").is_file():
+            _import_behind(customized)
+    from turnlog.services.cli.main import main  # noqa: PLC0415 - behind what stands before imports
+
+    main(words)
+
+
+def _import_behind(customized: Path) -> None:
+    """Forget our own modules, so that what stands before imports meets them."""
+    for name in tuple(sys.modules):
+        if name.partition(".")[0] == "turnlog":
+            del sys.modules[name]
+    runpy.run_path(str(customized), run_name="sitecustomize")

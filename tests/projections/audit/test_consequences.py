@@ -1,0 +1,51 @@
+"""What a turn led to is told of that turn and of no other."""
+
+from __future__ import annotations
+
+from tests.parts.led import Led, led_by
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.turn import TurnSubmitted
+from turnlog.projections.audit.consequences import consequences
+from turnlog.projections.testing import Given, exchange, given, opening, saying
+
+ENTERED = PhaseEntered(phase="walk", before="talk", signal="on_success", turn=1)
+MOVED = "talk → walk by on_success"
+
+
+def told(session: Given, turn: int) -> list[str]:
+    """Give what a turn led to, as people read it."""
+    return [each.what for each in consequences(session.events, turn)]
+
+
+def test_a_turn_that_somebody_brought_did_not_start_by_itself() -> None:
+    ended = given(opening(), *exchange("Go on.", "We are there."), ENTERED)
+    assert told(ended.later(saying("And now I speak.")), 1) == [MOVED]
+    alone = f"turn 2 started by itself in phase {ENTERED.phase}"
+    assert told(ended.later(TurnSubmitted(turn=2)), 1) == [MOVED, alone]
+
+
+def test_a_note_is_of_the_latest_reply_although_an_earlier_one_was_withheld_after_it() -> None:
+    led = Led(led_by())
+    for _ in range(2):
+        led.submit("How?")
+        led.answer("So.")
+    led.redact(2, "(withheld)")
+    led.redact(1, "(withheld)")
+    call = led.submit("And?")
+    led.answer("Well.")
+    led.submit("And then?")
+    assert told(led.session, 2) == [f"call {call} was told of it by note"]
+    assert told(led.session, 1) == []
+
+
+def test_a_note_that_nobody_was_told_gives_way_to_the_next_one() -> None:
+    led = Led(led_by())
+    led.submit("How?")
+    led.answer("So.")
+    led.submit("And?")
+    led.redact(1, "(withheld)")
+    led.answer("Well.")
+    led.redact(2, "(withheld)")
+    call = led.submit("And then?")
+    assert told(led.session, 1) == []
+    assert told(led.session, 2) == [f"call {call} was told of it by note"]

@@ -1,0 +1,168 @@
+"""What a fork and its origin differ in: what either went through once they had parted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.parts.led import Led, led_by
+from tests.parts.worlds import Told
+from turnlog.events.envelope import Recorded
+from turnlog.projections.audit.diff import Change, Diff, diff
+from turnlog.projections.audit.sides import side_of
+
+few = settings(max_examples=25)
+WORDS = st.text("ab", min_size=1, max_size=3)
+DEEDS = st.lists(st.sampled_from(["talk", "mark", "redact", "redact", "wander"]), max_size=4)
+Found = tuple[str, str, int]
+"""What happened, in which of the two, and the sequence of its event."""
+Why = frozenset[Found]
+
+
+def forked(events: Sequence[Recorded], at: int) -> list[Recorded]:
+    """Give the events of a fork: copies up to a place, and its own behind it."""
+    return [
+        replace(
+            each,
+            envelope=each.envelope.model_copy(
+                update={"subject": "fork", "id": f"fork-{each.envelope.id}"}
+                | ({"copyof": each.envelope.id} if each.sequence <= at else {})
+            ),
+        )
+        for each in events
+    ]
+
+
+def done(draw: st.DrawFn, led: Led, deeds: Sequence[str]) -> None:
+    for deed in deeds:
+        turns = sorted(led.world.turns)
+        match deed:
+            case "talk":
+                talk(draw, led)
+            case "mark":
+                led.mark(draw(st.sampled_from(turns)))
+            case "redact":
+                led.redact(draw(st.sampled_from(turns)), f"({draw(WORDS)})")
+            case _:
+                led.wander(draw(st.sampled_from(["red", "blue"])))
+
+
+def talk(draw: st.DrawFn, led: Led) -> str:
+    call = led.submit(draw(WORDS))
+    led.answer(f"re: {draw(WORDS)}")
+    return call
+
+
+@st.composite
+def parted(draw: st.DrawFn) -> tuple[Led, Led, int]:
+    """Draw a session and a fork of it, both gone on with, and where they parted."""
+    origin = Led(led_by())
+    talk(draw, origin)
+    done(draw, origin, draw(DEEDS))
+    fork, at = deepcopy(origin), origin.last
+    for each in (origin, fork):
+        talk(draw, each)
+        done(draw, each, draw(DEEDS))
+        talk(draw, each)
+    return origin, fork, at
+
+
+def expected(origin: Led, fork: Led, at: int) -> dict[str, tuple[str, Why]]:
+    """Say what differs between the last calls of both."""
+    was, now = (each.calls[max(each.calls, key=number)] for each in (origin, fork))
+    found: dict[str, tuple[str, set[Found]]] = {}
+    for turn in {*was.turns, *now.turns}:
+        here, there = was.turns.get(turn), now.turns.get(turn)
+        stood, stands = (bool(each and not each.excluded) for each in (here, there))
+        why = {*of_turn("s1", here, there), *of_turn("fork", there, here)}
+        if stood != stands:
+            found[f"turn {turn}"] = ("added" if stands else "removed", why)
+        elif here and there and stands and said(here) != said(there):
+            found[f"turn {turn}"] = ("changed", why)
+    if was.text != now.text:
+        asked: set[Found] = {("said", "s1", was.asked[0]), ("said", "fork", now.asked[0])}
+        found["input"] = ("changed", asked)
+    if was.phase[0] != now.phase[0]:
+        entered: set[Found] = {("phase", "s1", was.phase[1]), ("phase", "fork", now.phase[1])}
+        found["where"] = ("changed", entered)
+    return {
+        thing: (what, frozenset(each for each in why if each[2] > at))
+        for thing, (what, why) in found.items()
+    }
+
+
+def of_turn(session: str, mine: Told | None, other: Told | None) -> Iterator[Found]:
+    """Say what befell a turn in one of the two, as far as it may tell it from the other."""
+    if mine is None:
+        return
+    if mine.excluded:
+        yield "excluded", session, mine.marked or 0
+        return
+    replied = "redacted" if mine.redacted else "answered"
+    replied_by = mine.redacted or mine.completed or 0
+    if other is None:
+        since = "restored" if mine.marked else "answered"
+        yield since, session, mine.marked or mine.completed or 0
+        yield from ((replied, session, replied_by),) if mine.redacted else ()
+    elif other.excluded:
+        yield from (("restored", session, mine.marked),) if mine.marked else ()
+        yield from ((replied, session, replied_by),) if mine.redacted and not other.redacted else ()
+    else:
+        yield from (("said", session, mine.asked),) if mine.text != other.text else ()
+        if mine.reply != other.reply and (mine.redacted or not other.redacted):
+            yield replied, session, replied_by
+
+
+def number(call: str) -> int:
+    return int(call.partition(".")[0])
+
+
+def said(told: Told) -> tuple[str, str]:
+    return told.text, told.reply
+
+
+def of(change: Change) -> list[str]:
+    if change.first is None or change.last is None:
+        return [change.layer]
+    return [f"turn {turn}" for turn in range(change.first, change.last + 1)]
+
+
+def read(found: Diff) -> dict[str, tuple[str, Why]]:
+    return {
+        thing: (
+            change.what,
+            frozenset(
+                (why.what, by.session, by.sequence) for why in change.because for by in why.by
+            ),
+        )
+        for change in found.changes
+        for thing in of(change)
+    }
+
+
+def run_together(wanted: dict[str, tuple[str, Why]], found: Diff) -> dict[str, tuple[str, Why]]:
+    """Share the reasons of turns that came, went or changed together."""
+    shared = dict(wanted)
+    for change in found.changes:
+        things = [thing for thing in of(change) if thing in wanted]
+        every = frozenset(why for thing in things for why in wanted[thing][1])
+        shared |= {thing: (wanted[thing][0], every) for thing in things}
+    return shared
+
+
+@few
+@given(parted())
+def test_what_they_differ_in_is_what_either_went_through_alone(
+    drawn: tuple[Led, Led, int],
+) -> None:
+    origin, fork, at = drawn
+    left, right = (max(each.calls, key=number) for each in (origin, fork))
+    events = forked(fork.session.events, at)
+    found = diff(side_of(origin.session.events, left), side_of(events, right))
+    wanted = expected(origin, fork, at)
+    told = {thing: why for thing, why in read(found).items() if thing not in ("path", "note")}
+    assert told == run_together(wanted, found)

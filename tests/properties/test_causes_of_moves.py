@@ -1,0 +1,188 @@
+"""What differs once a session goes on by another blueprint: each thing by the move that did it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from tests.parts.expected import Expected, Reasons
+from tests.parts.led import LAYERS, Led, led_by
+from tests.parts.worlds import Told
+from tests.properties.test_causes import read, run_together
+from turnlog.projections.audit.diff import diff
+from turnlog.projections.audit.sides import side_of
+from turnlog.projections.blueprint.schema import Blueprint
+
+few = settings(max_examples=25)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a session is made from, as far as versions differ here."""
+
+    greeting: str = "You serve {name}."
+    extra: bool = False
+    limit: int | None = None
+    persona: str = "Be kind."
+    name: str = "Ann"
+
+    @property
+    def blueprint(self) -> Blueprint:
+        layers: dict[str, JsonValue] = {**LAYERS, "greeting": {"text": self.greeting}}
+        if self.extra:
+            layers["extra"] = {"text": "And be brief."}
+        recent: JsonValue = {"max_turns": self.limit} if self.limit else {}
+        slots: JsonValue = [{"system": [*layers]}, {"history": "recent"}, {"user": ["input"]}]
+        return led_by(
+            layers=layers, calls={"reply": {"messages": slots}}, history={"recent": recent}
+        )
+
+
+VERSIONS = st.builds(
+    Made,
+    st.sampled_from(["You serve {name}.", "Wait for {name}."]),
+    st.booleans(),
+    st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from(["Be kind.", "Be strict."]),
+    st.sampled_from(["Ann", "Bob"]),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call, and how the session stood then."""
+
+    call: str
+    made: Made
+    moves: tuple[int, ...]
+    renamed: int
+    """What gave the name its value."""
+    pinned: int
+    turns: Mapping[int, Told]
+
+    @property
+    def usable(self) -> list[int]:
+        return [turn for turn, told in self.turns.items() if not told.excluded]
+
+    @property
+    def shown(self) -> list[int]:
+        """Say which turns stand, in order."""
+        return self.usable[-self.made.limit :] if self.made.limit else self.usable
+
+    @property
+    def limit(self) -> int | None:
+        """Say how many turns it may have, where that shows."""
+        return self.made.limit if len(self.usable) > len(self.shown) else None
+
+
+@dataclass
+class Moved:
+    """A session that is moved now and then."""
+
+    led: Led
+    made: Made
+    moves: tuple[int, ...] = ()
+    renamed: int = 1
+    calls: list[Asked] = field(default_factory=list[Asked])
+
+    def talk(self) -> None:
+        call = self.led.submit("and?")
+        now = self.led.calls[call]
+        self.calls.append(Asked(call, self.made, self.moves, self.renamed, now.pinned, now.turns))
+        self.led.answer("so it is")
+
+    def move(self, made: Made) -> None:
+        self.led.move(made.blueprint, made.persona, made.name)
+        self.moves = (*self.moves, self.led.last)
+        self.renamed = self.led.last if made.name != self.made.name else self.renamed
+        self.made = made
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Moved:
+    """Draw a session that is moved."""
+    made = draw(VERSIONS)
+    moved = Moved(Led(made.blueprint, made.persona, made.name), made)
+    moved.talk()
+    for deed in draw(
+        st.lists(st.sampled_from(["talk", "talk", "move", "mark"]), min_size=3, max_size=9)
+    ):
+        match deed:
+            case "talk":
+                moved.talk()
+            case "move":
+                moved.move(draw(VERSIONS))
+            case _:
+                moved.led.mark(draw(st.sampled_from(sorted(moved.led.world.turns))))
+    moved.talk()
+    return moved
+
+
+def expected(was: Asked, now: Asked) -> Iterator[tuple[tuple[str, ...], tuple[str, Reasons]]]:
+    """Say what differs between a call and a later one, but for what no move has a part in."""
+    moves = frozenset(("blueprint", at) for at in now.moves if at not in was.moves)
+    if was.made.name != now.made.name:
+        yield ("greeting",), ("changed", frozenset({("attribute", now.renamed)}))
+    elif was.made.greeting != now.made.greeting:
+        yield ("greeting",), ("changed", moves)
+    if was.made.extra != now.made.extra:
+        yield ("extra",), ("added" if now.made.extra else "removed", moves)
+    if was.made.persona != now.made.persona:
+        yield ("persona",), ("changed", frozenset({("pinned", now.pinned)}))
+    for turn in now.turns:
+        thing, stood, stands = ("turn", str(turn)), turn in was.shown, turn in now.shown
+        told = now.turns[turn]
+        since = ("restored", told.marked) if told.marked else ("answered", told.completed or 0)
+        if stood and not stands:
+            out = frozenset({("excluded", told.marked or 0)})
+            yield thing, ("removed", out if told.excluded else over(turn, now, was, moves))
+        elif stands and not stood:
+            over_then = turn in was.usable
+            yield thing, ("added", over(turn, was, now, moves) if over_then else frozenset({since}))
+
+
+def over(turn: int, here: Asked, there: Asked, moves: Reasons) -> Reasons:
+    """Say why a turn is over the limit here and not there: others came, or the limit did."""
+    behind = [each for each in here.usable if each > turn]
+    new = [each for each in behind if each not in there.usable]
+    came = frozenset(("limit", since(each, here, there)) for each in new)
+    limit = here.limit or 0
+    if here.made == there.made and not moves:
+        return came
+    by_itself = len(behind) - len(new) >= limit
+    let_it_stand = there.limit is None or len(behind) < there.limit
+    if by_itself and let_it_stand:
+        return moves
+    return came | moves if by_itself or let_it_stand else came
+
+
+def since(turn: int, here: Asked, there: Asked) -> int:
+    """Give what let a turn stand here; what excluded it there, where it stood before that."""
+    told, other = here.turns[turn], there.turns.get(turn)
+    here_by = told.marked or told.completed or 0
+    if other and other.marked and other.marked > here_by:
+        return other.marked
+    return here_by
+
+
+@few
+@given(sessions(), st.data())
+def test_what_a_move_changed_leads_to_the_move(moved: Moved, data: st.DataObject) -> None:
+    places = st.integers(0, len(moved.calls) - 1)
+    for drawn in ([0, len(moved.calls) - 1], [data.draw(places), data.draw(places)]):
+        was, now = (moved.calls[place] for place in sorted(drawn))
+        assert told(moved, was, now)
+
+
+def told(moved: Moved, was: Asked, now: Asked) -> bool:
+    """Hold what is said of a difference against what was done."""
+    events = moved.led.session.events
+    found = diff(side_of(events, was.call), side_of(events, now.call))
+    wanted: Expected = dict(expected(was, now))
+    beside = {("opening",), ("where",), ("path",), ("input",), ("note",)}
+    said = {thing: why for thing, why in read(found).items() if thing not in beside}
+    return said == run_together(wanted, found)

@@ -1,0 +1,166 @@
+"""What calls are given of a segment with variants: by the session's name, and by the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.parts.expected import Reasons
+from tests.parts.led import LAYERS, Led, led_by, written
+from tests.properties.test_causes import of, reasons
+from tests.properties.test_causes_of_two import elsewhere
+from turnlog.events.envelope import Recorded
+from turnlog.events.library import (
+    LibraryEvent,
+    NewSegment,
+    NewVersion,
+    SegmentsActivated,
+    SegmentsAdded,
+    SegmentsDeactivated,
+    SegmentsEdited,
+)
+from turnlog.projections.audit.diff import diff
+from turnlog.projections.audit.sides import Side, side_of
+from turnlog.projections.library.choosing import choose
+from turnlog.projections.library.picked import Picked, Wanted
+from turnlog.projections.library.shelf import Shelf, fold
+from turnlog.projections.testing import TENANT
+
+few = settings(max_examples=25)
+NAMES = ("s1", "s2", "s3")
+VARIANTS = st.sampled_from("abc")
+DEEDS = st.sampled_from(["say", "put", "edit", "edit", "switch"])
+TEXTS = st.text("xy", min_size=1, max_size=2)
+LORE = Wanted("lore")
+
+
+@dataclass
+class Drawn:
+    """Sessions by several names that say the same at the same time, and one library."""
+
+    sessions: dict[str, Led]
+    library: list[Recorded] = field(default_factory=list[Recorded])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    versions: dict[int, int] = field(default_factory=dict[int, int])
+    seen: list[int] = field(default_factory=list[int])
+    """How far the library had come at each turn."""
+
+    def put(self, text: str, variant: str) -> None:
+        number = len(self.versions) + 1
+        self.versions[number] = 1
+        said = written(self._kept(text), 0)
+        new = NewSegment(id=number, scope="lore", variant=variant, text=said)
+        self._edited(SegmentsAdded(segments=(new,)))
+
+    def edit(self, number: int, text: str, variant: str) -> None:
+        self.versions[number] += 1
+        said = written(self._kept(text), 0)
+        new = NewVersion(id=number, version=self.versions[number], variant=variant, text=said)
+        self._edited(SegmentsEdited(versions=(new,)))
+
+    def switch(self, number: int, variant: str | None, *, on: bool) -> None:
+        kind = SegmentsActivated if on else SegmentsDeactivated
+        self._edited(kind(segments=(number,), variant=variant))
+
+    def say(self) -> None:
+        """Let each session say the next thing."""
+        for name, led in self.sessions.items():
+            led.gives = partial(self._gives, name)
+            led.submit("and?")
+            led.answer("so it is")
+        self.seen.append(len(self.library))
+
+    def given(self, name: str, upto: int) -> dict[int, tuple[int, str]]:
+        """Say which version of each segment a name is given, and its text."""
+        shelf = fold(self.library[:upto], Shelf(TENANT))
+        choices = choose(shelf, LORE, (), name).choices
+        return {
+            each.segment.id: (each.version.version, self.texts[each.version.text.digest])
+            for each in choices
+        }
+
+    def side(self, name: str, turn: int) -> Side:
+        """Give a call, as one of a session of that name."""
+        events = elsewhere(self.sessions[name].session.events, name)
+        return side_of(events, f"{turn}.1", self.library)
+
+    def _gives(self, name: str, want: Wanted) -> tuple[Picked, ...]:
+        if want.scope != "lore":
+            return ()
+        shelf = fold(self.library, Shelf(TENANT))
+        return tuple(
+            Picked(
+                each.segment.id, "lore", None, None, each.version.version, each.version.variant,
+                0, "", "normal", each.version.text.digest, self.texts[each.version.text.digest],
+            )
+            for each in choose(shelf, want, (), name).choices
+        )  # fmt: skip
+
+    def _kept(self, text: str) -> str:
+        self.texts[written(text, 0).digest] = text
+        return text
+
+    def _edited(self, event: LibraryEvent) -> None:
+        for led in self.sessions.values():
+            led.edited(event)
+        self.library = next(iter(self.sessions.values())).library
+
+
+@st.composite
+def led(draw: st.DrawFn) -> Drawn:
+    """Draw what is done to a library while sessions go on."""
+    made = Drawn({name: Led(led_by(layers=LAYERS)) for name in NAMES})
+    made.put("x", "a")
+    for deed in draw(st.lists(DEEDS, min_size=3, max_size=8)):
+        done(draw, made, deed)
+    made.say()
+    return made
+
+
+def done(draw: st.DrawFn, made: Drawn, deed: str) -> None:
+    number = draw(st.sampled_from(sorted(made.versions)))
+    match deed:
+        case "say":
+            made.say()
+        case "put":
+            made.put(draw(TEXTS), draw(VARIANTS))
+        case "edit":
+            made.edit(number, draw(TEXTS), draw(VARIANTS))
+        case _:
+            made.switch(number, draw(st.none() | VARIANTS), on=draw(st.booleans()))
+
+
+def expected(made: Drawn, early: tuple[str, int], late: tuple[str, int]) -> dict[str, Reasons]:
+    """Say why each segment differs: another name at the same time, or another time for it."""
+    (one, before), (other, after) = early, late
+    was, now = made.given(one, before), made.given(other, after)
+    found: dict[str, Reasons] = {}
+    for number in {*was, *now}:
+        if was.get(number, (0, ""))[1] == now.get(number, (0, ""))[1]:
+            continue
+        then = made.given(other, before).get(number)
+        why = {("variant", 1)} if number in was and then != was[number] else set[tuple[str, int]]()
+        turns = [made.given(other, upto).get(number) for upto in range(after + 1)]
+        steps = [n for n in range(before + 1, after + 1) if turns[n] != turns[n - 1]]
+        why |= {("library", step) for step in steps[-1:]}
+        found[str(number)] = frozenset(why)
+    return found
+
+
+@few
+@given(led(), st.data())
+def test_a_segment_differs_by_the_name_that_drew_it_and_by_what_was_done_to_it(
+    made: Drawn, data: st.DataObject
+) -> None:
+    turn = st.integers(1, len(made.seen))
+    for _ in range(4):
+        names = [data.draw(st.sampled_from(NAMES)) for _ in range(2)]
+        turns = sorted((data.draw(turn), data.draw(turn)))
+        early, late = zip(names, turns, strict=True)
+        found = diff(made.side(*early), made.side(*late))
+        told = {next(of(each))[1]: reasons(each) for each in found.changes if each.layer == "lore"}
+        seen = [(name, made.seen[turn - 1]) for name, turn in (early, late)]
+        assert told == expected(made, *seen)

@@ -1,0 +1,34 @@
+"""Options that belong together are taken as one, and typed one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from typer.testing import CliRunner
+
+from turnlog.services.cli.spreading import spread
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    width: Annotated[int, typer.Option("--width")] = 80
+    height: Annotated[int, typer.Option("--height")] = 24
+
+
+def test_a_group_of_options_reaches_the_command_as_one_value() -> None:
+    given: list[tuple[str, Sized, bool]] = []
+
+    def draw(name: str, *, sized: Sized, loud: bool = False) -> None:
+        """Draw something."""
+        given.append((name, sized, loud))
+
+    # Annotations are looked up where a function stands, and this one stands in a test
+    draw.__annotations__ = {"name": str, "sized": Sized, "loud": bool, "return": None}
+    app = typer.Typer()
+    app.command()(spread(draw))
+    assert CliRunner().invoke(app, ["a tree", "--width", "100", "--loud"]).exit_code == 0
+    assert CliRunner().invoke(app, ["a bush"]).exit_code == 0
+    assert CliRunner().invoke(app, ["a bush", "--sized", "9"]).exit_code != 0
+    assert given == [("a tree", Sized(width=100), True), ("a bush", Sized(), False)]

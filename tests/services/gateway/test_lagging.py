@@ -1,0 +1,44 @@
+"""A follower that lags: nobody is told that what was just said is not there yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.services.gateway.stand import InMemory, standing
+from turnlog.events.envelope import Recorded
+from turnlog.events.log.memory import MemoryLog
+
+
+@dataclass
+class Lagging(MemoryLog):
+    """Has the latest events of a session at its leader alone."""
+
+    lag: int = 0
+
+    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+        last = await super().last(tenant, session, leader=leader)
+        if last is None or leader:
+            return last
+        return await self.find(tenant, session, max(1, last.sequence - self.lag), last)
+
+
+async def test_a_sequence_that_only_the_leader_has_is_not_refused(tmp_path: Path) -> None:
+    log = Lagging()
+    held = InMemory(log=log)
+    async with standing(held, "t", tmp_path) as stand:
+        session = await stand.open()
+        await stand.say(session, "Hi", "Hello.")
+        last = (await stand.get(f"/v1/sessions/{session}"))["sequence"]
+        log.lag = 2
+        async with stand.another_gateway() as fresh:
+            path = f"/v1/sessions/{session}"
+            for asked in ("", "/history", "/window"):
+                assert (await fresh.get(path + asked, at=last))["sequence"] == last, asked
+            assert (await fresh.get(f"{path}/events", after=last - 1))["sequence"] == last
+            await fresh.get(f"{path}/calls", min_sequence=last)
+            forked = await fresh.http.post(f"{path}/fork", json={"at": last})
+            assert (forked.status_code, forked.json()["sequence"]) == (201, last)
+            for asked in (f"?at={last + 1}", f"/events?after={last + 1}"):
+                refused = await fresh.http.get(path + asked)
+                assert refused.json()["code"] == "not-there-yet", asked

@@ -1,0 +1,33 @@
+"""What the collector is spared, for a while and for good."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from turnlog.services.runtime.bulk import seldom_collected, settled
+
+
+@pytest.fixture(autouse=True)
+def nothing_aside() -> Iterator[None]:
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+def test_reading_in_bulk_sets_aside_what_is_alive_for_a_while_only() -> None:
+    often = gc.get_threshold()
+    with seldom_collected():
+        assert gc.get_freeze_count() > 0
+        assert gc.get_threshold() > often
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, often)
+
+
+def test_what_a_process_has_set_aside_for_good_stays_so_whatever_is_read_in_bulk() -> None:
+    settled()
+    aside = gc.get_freeze_count()
+    with seldom_collected():
+        pass
+    assert gc.get_freeze_count() >= aside > 0
