@@ -7,7 +7,7 @@ same time can be told too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -43,8 +43,7 @@ def drawn_by(side: Side) -> str:
 
 def version_at(number: int, name: str, at: str, side: Side) -> int | None:
     """Give the version of a segment that calls of a name were given at a time."""
-    steps = takewhile(lambda step: step.recorded.envelope.time <= at, _steps(number, name, side))
-    return next((step.given for step in reversed(tuple(steps))), None)
+    return _given_at(at, _steps(number, name, side))
 
 
 def turned(number: int, one: Side, other: Side) -> Recorded | None:
@@ -54,11 +53,11 @@ def turned(number: int, one: Side, other: Side) -> Recorded | None:
     one was given nothing, the one by which that came about.
     """
     early, late = in_time(one, other)
-    name = drawn_by(late)
-    both = None not in (version_at(number, name, each.manifest.at, late) for each in (early, late))
+    steps = tuple(_steps(number, drawn_by(late), late))
+    both = None not in (_given_at(each.manifest.at, steps) for each in (early, late))
     found: Recorded | None = None
     before: int | None = None if both else 0
-    for step in _steps(number, name, late):
+    for step in steps:
         now = step.said if both else int(step.given is not None)
         if now != before and early.manifest.at < step.recorded.envelope.time <= late.manifest.at:
             found = step.recorded
@@ -69,6 +68,11 @@ def turned(number: int, one: Side, other: Side) -> Recorded | None:
 def in_time(one: Side, other: Side) -> tuple[Side, Side]:
     """Give two calls in the order in which they were assembled."""
     return (one, other) if one.manifest.at <= other.manifest.at else (other, one)
+
+
+def _given_at(at: str, steps: Iterable[Step]) -> int | None:
+    before = takewhile(lambda step: step.recorded.envelope.time <= at, steps)
+    return next((step.given for step in reversed(tuple(before))), None)
 
 
 def _steps(number: int, name: str, side: Side) -> Iterator[Step]:
