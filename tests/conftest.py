@@ -20,8 +20,10 @@ from tests.parts.reproduction import KEPT
 
 pytest_plugins = ["tests.parts.nats", "tests.parts.postgres"]
 
-# A deadline would make a property depend on how busy the machine is.
-hypothesis.settings.register_profile("turnlog", deadline=None)
+# A deadline would make a property depend on how busy the machine is. The suite draws the same cases
+# every time; `--hypothesis-profile explore` draws others.
+hypothesis.settings.register_profile("explore", deadline=None)
+hypothesis.settings.register_profile("turnlog", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("turnlog")
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a file system in memory, not a file of that name

@@ -62,6 +62,8 @@ class Asked:
     renamed: int
     """What gave the name its value."""
     pinned: int
+    fixed: int
+    """The last event it was made from."""
     turns: Mapping[int, Told]
 
     @property
@@ -92,7 +94,8 @@ class Moved:
     def talk(self) -> None:
         call = self.led.submit("and?")
         now = self.led.calls[call]
-        self.calls.append(Asked(call, self.made, self.moves, self.renamed, now.pinned, now.turns))
+        told = (now.pinned, now.fixed, now.turns)
+        self.calls.append(Asked(call, self.made, self.moves, self.renamed, *told))
         self.led.answer("so it is")
 
     def move(self, made: Made) -> None:
@@ -151,8 +154,10 @@ def over(turn: int, here: Asked, there: Asked, moves: Reasons) -> Reasons:
     new = [each for each in behind if each not in there.usable]
     came = frozenset(("limit", since(each, here, there)) for each in new)
     limit = here.limit or 0
-    if here.made == there.made and not moves:
-        return came
+    if here.made.blueprint == there.made.blueprint:
+        by = sorted(here.turns[each].marked or here.turns[each].completed or 0 for each in behind)
+        pushed = by[limit - 1]
+        return came if pushed <= there.fixed else frozenset({("limit", pushed)})
     by_itself = len(behind) - len(new) >= limit
     let_it_stand = there.limit is None or len(behind) < there.limit
     if by_itself and let_it_stand:

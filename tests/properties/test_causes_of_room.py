@@ -52,12 +52,13 @@ def test_a_turn_over_the_limit_went_because_of_those_that_came_after_it(
 ) -> None:
     led = Led(led_by(history={"recent": {"max_turns": most}}))
     calls = [talk(led, f"text {n}", f"reply {n}") for n in range(talks)]
-    place = data.draw(st.integers(0, talks - 2))
-    found = told(led, calls[place], calls[place + 1])
-    pushed = place + 1 - most
-    assert turns(gone(found, "max_turns")) == ({pushed} if pushed > 0 else set())
-    came = led.world.turns[place + 1].completed or 0
-    assert all(reasons(each) == {("limit", came)} for each in gone(found, "max_turns"))
+    before, after = sorted(data.draw(st.integers(0, talks - 1)) for _ in "ab")
+    pushed = gone(told(led, calls[before], calls[after]), "max_turns")
+    assert turns(pushed) == {*range(max(1, before - most + 1), min(before, after - most) + 1)}
+    for each in pushed:
+        # Told together, since they went for one reason; each was pushed out by another one
+        came = {led.world.turns[turn + most].completed for turn in turns([each])}
+        assert reasons(each) == {("limit", by) for by in came}
 
 
 @few

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,7 +27,7 @@ from turnlog.projections.audit.diff import diff
 from turnlog.projections.audit.sides import Side, side_of
 from turnlog.projections.library.choosing import choose
 from turnlog.projections.library.picked import Picked, Wanted
-from turnlog.projections.library.shelf import Shelf, fold
+from turnlog.projections.library.shelf import Shelf, Version, fold
 from turnlog.projections.testing import TENANT
 
 few = settings(max_examples=25)
@@ -35,6 +36,9 @@ VARIANTS = st.sampled_from("abc")
 DEEDS = st.sampled_from(["say", "put", "edit", "edit", "switch"])
 TEXTS = st.text("xy", min_size=1, max_size=2)
 LORE = Wanted("lore")
+Said = tuple[int, str, str]
+"""A version, its text and its variant."""
+NOTHING: Said = (0, "", "")
 
 
 @dataclass
@@ -73,14 +77,19 @@ class Drawn:
             led.answer("so it is")
         self.seen.append(len(self.library))
 
-    def given(self, name: str, upto: int) -> dict[int, tuple[int, str]]:
-        """Say which version of each segment a name is given, and its text."""
+    def given(self, name: str, upto: int) -> dict[int, Said]:
+        """Say which version of each segment a name is given."""
         shelf = fold(self.library[:upto], Shelf(TENANT))
         choices = choose(shelf, LORE, (), name).choices
-        return {
-            each.segment.id: (each.version.version, self.texts[each.version.text.digest])
-            for each in choices
-        }
+        return {each.segment.id: self._said(each.version) for each in choices}
+
+    def says(self, number: int, variant: str, upto: int) -> Said:
+        """Say what a variant says, whether it is switched on or not."""
+        shelf = fold(self.library[:upto], Shelf(TENANT))
+        return self._said(shelf.segments[number].latest[variant])
+
+    def _said(self, version: Version) -> Said:
+        return version.version, self.texts[version.text.digest], version.variant
 
     def side(self, name: str, turn: int) -> Side:
         """Give a call, as one of a session of that name."""
@@ -133,18 +142,29 @@ def done(draw: st.DrawFn, made: Drawn, deed: str) -> None:
             made.switch(number, draw(st.none() | VARIANTS), on=draw(st.booleans()))
 
 
+def saying(made: Drawn, number: int, gave: Sequence[Said | None]) -> Sequence[Said | None]:
+    """Fill in what the variant that was given last says while it is switched off."""
+    found: list[Said | None] = []
+    for upto, said in enumerate(gave):
+        last = found[-1] if found else None
+        found.append(said or (made.says(number, last[2], upto) if last else None))
+    return found
+
+
 def expected(made: Drawn, early: tuple[str, int], late: tuple[str, int]) -> dict[str, Reasons]:
     """Say why each segment differs: another name at the same time, or another time for it."""
     (one, before), (other, after) = early, late
     was, now = made.given(one, before), made.given(other, after)
     found: dict[str, Reasons] = {}
     for number in {*was, *now}:
-        if was.get(number, (0, ""))[1] == now.get(number, (0, ""))[1]:
+        if was.get(number, NOTHING)[1] == now.get(number, NOTHING)[1]:
             continue
         then = made.given(other, before).get(number)
         why = {("variant", 1)} if number in was and then != was[number] else set[tuple[str, int]]()
-        turns = [made.given(other, upto).get(number) for upto in range(after + 1)]
-        steps = [n for n in range(before + 1, after + 1) if turns[n] != turns[n - 1]]
+        gave = [made.given(other, upto).get(number) for upto in range(after + 1)]
+        both = None not in (gave[before], gave[after])
+        told = saying(made, number, gave) if both else [said is not None for said in gave]
+        steps = [n for n in range(before + 1, after + 1) if told[n] != told[n - 1]]
         why |= {("library", step) for step in steps[-1:]}
         found[str(number)] = frozenset(why)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from hashlib import sha256
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,8 @@ from turnlog.events.call import ContextAssembled
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog
 from turnlog.events.log.ports import Raw
 from turnlog.projections.window.request import Request
+
+in_memory = pytest.mark.parametrize("log_url", ["memory"], indirect=True)
 
 
 async def talked(stand: Stand) -> str:
@@ -138,17 +141,23 @@ async def test_a_call_that_was_never_made_has_no_prompt(stand: Stand) -> None:
         assert (answer.status_code, answer.json()["code"]) == (404, "unknown-call"), call
 
 
+def forgotten(stand: Stand, prompt: dict[str, Any]) -> str:
+    """Take a prompt file's blob away, as no real store lets us; gives its digest."""
+    (persona,) = (part for part in prompt["manifest"]["parts"] if part["layer"] == "persona")
+    digest = str(persona["source"]["digest"])
+    assert isinstance(stand.held.blobs, MemoryBlobs)
+    del stand.held.blobs.held[stand.tenant, digest]
+    return digest
+
+
+@in_memory
 @pytest.mark.tampers
 async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
     stand: Stand,
 ) -> None:
     session = await talked(stand)
     whole = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
-    if not isinstance(stand.held.blobs, MemoryBlobs):
-        return  # No blob of a real store can be taken away from here
-    (persona,) = (part for part in whole["manifest"]["parts"] if part["layer"] == "persona")
-    digest = persona["source"]["digest"]
-    del stand.held.blobs.held[stand.tenant, digest]
+    digest = forgotten(stand, whole)
     prompt = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
     assert (prompt["verified"], prompt["reference"]["outcome"]) == (False, "failed")
     async with stand.another_gateway() as restarted:
@@ -158,6 +167,7 @@ async def test_a_prompt_whose_text_is_gone_shows_its_manifest_and_says_so(
         assert prompt["manifest"] == whole["manifest"]
 
 
+@in_memory
 @pytest.mark.promise("P17")
 @pytest.mark.tampers
 async def test_a_text_that_is_gone_is_missed_by_the_very_service_that_has_just_used_it(
@@ -165,11 +175,8 @@ async def test_a_text_that_is_gone_is_missed_by_the_very_service_that_has_just_u
 ) -> None:
     session = await talked(stand)
     whole = await stand.get(f"/v1/sessions/{session}/calls/1.1/prompt")
-    if not isinstance(stand.held.blobs, MemoryBlobs):
-        return  # No blob of a real store can be taken away from here
     assert (await stand.get(f"/v1/sessions/{session}/verify"))["verified"]
-    (persona,) = (part for part in whole["manifest"]["parts"] if part["layer"] == "persona")
-    del stand.held.blobs.held[stand.tenant, persona["source"]["digest"]]
+    forgotten(stand, whole)
     checked = await stand.get(f"/v1/sessions/{session}/verify")
     checks = [found["check"] for found in checked["findings"]]
     assert checks == ["blobs", *(["reference", "assembly"] * 2)]

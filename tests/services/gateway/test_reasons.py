@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from tests.services.gateway.stand import Stand
 
 
@@ -59,3 +63,19 @@ async def test_a_turn_that_was_never_submitted_has_no_reasons(idle: Stand) -> No
     session = await idle.open()
     answer = await idle.http.get(f"/v1/sessions/{session}/turns/1/why")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown-turn")
+
+
+@pytest.mark.promise("P14")
+async def test_one_session_at_a_time_is_held_whole_to_explain_its_calls(stand: Stand) -> None:
+    session = await stand.open()
+    await stand.say(session, "Who?", "I.")
+    await stand.say(session, "Where?", "Here.")
+    here = f"/v1/sessions/{session}"
+    paths = (f"{here}/calls/1.1/why", f"{here}/turns/1/why", f"{here}/calls/1.1/diff/2.1")
+    async with stand.desk.whole:
+        asked = [asyncio.create_task(stand.get(path)) for path in paths]
+        done, _ = await asyncio.wait(asked, timeout=0.2)
+        assert not done
+        assert (await stand.get(f"{here}/calls/1.1/prompt"))["call"] == "1.1", "others go on"
+    for answer in await asyncio.gather(*asked):
+        assert answer

@@ -76,13 +76,17 @@ def _drawn_otherwise(mine: FromSegment, other: FromSegment, face: Facing) -> boo
 
 def _pushed(turn: int, limit: str, face: Facing, compared: Compared) -> Iterator[Found]:
     """Name what put a turn over a limit: those behind it, another limit, or both of them."""
+    if _pins(face.side) == _pins(face.opposite):
+        by = compared.pushed(face.side, limit).get(turn)
+        # What the other call knew did not push it out there: then it is all that stand here alone
+        over = _later(turn, face) if by is None or face.opposite.knew(by) else (by,)
+        yield from named("limit", over)
+        return
     later = tuple(_later(turn, face))
-    tighter = moved = False
-    if _pins(face.side) != _pins(face.opposite):
-        behind = sum(fate.usable and fate.turn > turn for fate in face.side.fates.values())
-        theirs = compared.turns(face.opposite)
-        tighter = behind - len(later) >= compared.turns(face.side)
-        moved = behind < theirs or not any(p.rule == limit for p in face.opposite.manifest.parts)
+    behind = sum(fate.usable and fate.turn > turn for fate in face.side.fates.values())
+    theirs = compared.turns(face.opposite)
+    tighter = behind - len(later) >= compared.turns(face.side)
+    moved = behind < theirs or not any(p.rule == limit for p in face.opposite.manifest.parts)
     if not (tighter and moved):
         yield from named("limit", later)
     if tighter or moved:
@@ -103,7 +107,7 @@ def _later(turn: int, face: Facing) -> Iterator[Recorded]:
 def _room(section: str | None, face: Facing, compared: Compared) -> tuple[Found, ...]:
     """Give what made a prompt too long on this side that was not so on the other."""
     # Hundreds of turns may have found no room, all for the same reason
-    asked = ("right" if face.side is compared.right else "left", section)
+    asked = (compared.word(face.side), section)
     if asked not in compared.rooms:
         compared.rooms[asked] = tuple(_taking(section, face, compared))
     return compared.rooms[asked]

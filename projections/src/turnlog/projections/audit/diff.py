@@ -114,7 +114,7 @@ class Diff:
 def diff(left: Side, right: Side) -> Diff:
     """Compare two calls."""
     was, now = entries(left), entries(right)
-    compared = Compared(left, right, paired(was, now), {})
+    compared = Compared(left, right, paired(was, now))
     each = [(pair, _change(what, pair, compared)) for what, pair in differing(was, now)]
     changes = joined(change for _, change in each)
     before, after = _facts(left), _facts(right)

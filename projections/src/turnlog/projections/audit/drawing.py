@@ -7,7 +7,8 @@ same time can be told too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import takewhile
 
 from turnlog.events.envelope import Recorded
@@ -21,10 +22,18 @@ from turnlog.events.library import (
 )
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.library.choosing import given
-from turnlog.projections.library.shelf import Segment, begun, saying, switched
+from turnlog.projections.library.shelf import Segment, Version, begun, saying, switched
 
-Step = tuple[Recorded, int | None]
-"""An event of the library, and the version that a session was given from then on."""
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An event of the library, and what a session had of a segment from then on."""
+
+    recorded: Recorded
+    given: int | None
+    """The version its calls were given; none where they were given nothing."""
+    said: int | None
+    """The same, or what the variant given last has come to say since it was switched off."""
 
 
 def drawn_by(side: Side) -> str:
@@ -34,19 +43,25 @@ def drawn_by(side: Side) -> str:
 
 def version_at(number: int, name: str, at: str, side: Side) -> int | None:
     """Give the version of a segment that calls of a name were given at a time."""
-    steps = takewhile(lambda step: step[0].envelope.time <= at, _steps(number, name, side))
-    return next((version for _, version in reversed(tuple(steps))), None)
+    return _given_at(at, _steps(number, name, side))
 
 
 def turned(number: int, one: Side, other: Side) -> Recorded | None:
-    """Give the last event between two calls by which the later was given something else of it."""
+    """Give the last event between two calls by which the later was given something else of it.
+
+    Where both were given some of it, that is the one by which it came to say something else; where
+    one was given nothing, the one by which that came about.
+    """
     early, late = in_time(one, other)
-    found, before = None, None
-    for recorded, version in _steps(number, drawn_by(late), late):
-        at = recorded.envelope.time
-        if version != before and early.manifest.at < at <= late.manifest.at:
-            found = recorded
-        before = version
+    steps = tuple(_steps(number, drawn_by(late), late))
+    both = None not in (_given_at(each.manifest.at, steps) for each in (early, late))
+    found: Recorded | None = None
+    before: int | None = None if both else 0
+    for step in steps:
+        now = step.said if both else int(step.given is not None)
+        if now != before and early.manifest.at < step.recorded.envelope.time <= late.manifest.at:
+            found = step.recorded
+        before = now
     return found
 
 
@@ -55,12 +70,19 @@ def in_time(one: Side, other: Side) -> tuple[Side, Side]:
     return (one, other) if one.manifest.at <= other.manifest.at else (other, one)
 
 
+def _given_at(at: str, steps: Iterable[Step]) -> int | None:
+    before = takewhile(lambda step: step.recorded.envelope.time <= at, steps)
+    return next((step.given for step in reversed(tuple(before))), None)
+
+
 def _steps(number: int, name: str, side: Side) -> Iterator[Step]:
     segment: Segment | None = None
+    last: Version | None = None
     for edit in side.edits:
         segment = _after(segment, edit.event, number)
-        version = given(segment, name) if segment else None
-        yield edit.recorded, version.version if version else None
+        now = given(segment, name) if segment else None
+        last = now or (segment.latest[last.variant] if segment and last else None)
+        yield Step(edit.recorded, now.version if now else None, last.version if last else None)
 
 
 def _after(segment: Segment | None, event: LibraryEvent | Unknown, number: int) -> Segment | None:

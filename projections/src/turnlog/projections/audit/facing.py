@@ -7,11 +7,12 @@ difference; one that only this call knew does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import (
     FromBlob,
     FromBlueprint,
@@ -34,7 +35,7 @@ from turnlog.projections.audit.grounds import (
 )
 from turnlog.projections.audit.reasons import Found, named, told
 from turnlog.projections.audit.sides import Side
-from turnlog.projections.audit.tombstones import LIMITS, taken_out
+from turnlog.projections.audit.tombstones import LIMITS, pushing, taken_out
 from turnlog.projections.session.state import Said
 from turnlog.projections.window.layers import NOTHING
 from turnlog.projections.window.segments import HIDDEN
@@ -57,13 +58,30 @@ class Compared:
     left: Side
     right: Side
     pairs: Sequence[Pair]
-    rooms: dict[tuple[str, str | None], tuple[Found, ...]]
+    rooms: dict[tuple[str, str | None], tuple[Found, ...]] = field(
+        default_factory=dict[tuple[str, str | None], tuple[Found, ...]]
+    )
     """What took the room, by `left` or `right` and section, once that was asked."""
+    pushes: dict[tuple[str, str], Mapping[int, Recorded]] = field(
+        default_factory=dict[tuple[str, str], Mapping[int, Recorded]]
+    )
+    """What pushed turns over a limit, by `left` or `right` and the limit, once that was asked."""
 
     def faces(self, pair: Pair) -> tuple[Facing, Facing]:
         """Give both sides of a pair, the later one first."""
         now = Facing(pair.after, pair.before, self.right, self.left)
         return now, Facing(pair.before, pair.after, self.left, self.right)
+
+    def word(self, side: Side) -> str:
+        """Say which of both a side is."""
+        return "right" if side is self.right else "left"
+
+    def pushed(self, side: Side, limit: str) -> Mapping[int, Recorded]:
+        """Give what pushed each turn over a limit on a side."""
+        asked = (self.word(side), limit)
+        if asked not in self.pushes:
+            self.pushes[asked] = pushing(limit, side)
+        return self.pushes[asked]
 
     def turns(self, side: Side) -> int:
         """Count the turns that a call had within the limits of its history."""

@@ -54,11 +54,12 @@ class Because:
 
 def grouped(found: Iterable[Found]) -> tuple[Because, ...]:
     """Put the events of a reason together, each once and in their order."""
-    by: dict[Reason, dict[tuple[str, int], Recorded]] = {}
+    by: dict[Reason, dict[tuple[str, int, str], Recorded]] = {}
     for what, recorded in found:
         held = by.setdefault(what, {})
         if recorded:
-            held[recorded.session, recorded.sequence] = recorded
+            # A session may have the name of a family of the library
+            held[recorded.session, recorded.sequence, recorded.envelope.type] = recorded
     return tuple(
         Because(what, tuple(cause(held[at]) for at in sorted(held))) for what, held in by.items()
     )

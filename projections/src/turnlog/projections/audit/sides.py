@@ -14,7 +14,7 @@ from turnlog.events.call import AttemptEnded, ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.kinds import Unknown
-from turnlog.events.library import SEGMENTS, LibraryEvent, understood
+from turnlog.events.library import LIBRARY_KINDS, LibraryEvent, understood
 from turnlog.events.manifest import Manifest
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.session import BlueprintMoved, SessionOpened
@@ -92,7 +92,7 @@ class Side:
 
     def knew(self, recorded: Recorded) -> bool:
         """Tell whether an event, of its session or of the library, lay before the call."""
-        if recorded.session == SEGMENTS:
+        if recorded.envelope.type in LIBRARY_KINDS:
             return recorded.envelope.time <= self.manifest.at
         return not self.ids.isdisjoint(_ids(recorded))
 

@@ -61,14 +61,6 @@ def verify(
     )
 
 
-def verify_stored(
-    stored: Iterable[Raw], blobs: Mapping[Digest, str], means: Means, noted: Noted | None = None
-) -> Report:
-    """Do the same where the bytes may be anything."""
-    events, junk = decoded(stored)
-    return verify(events, blobs, means, noted).after(junk)
-
-
 def decoded(stored: Iterable[Raw]) -> tuple[tuple[Recorded, ...], tuple[Finding, ...]]:
     """Decode stored bytes, and find those that no release can have written."""
     events: list[Recorded] = []

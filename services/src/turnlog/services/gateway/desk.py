@@ -58,6 +58,8 @@ class Desk:
     """Seconds the read models are given to come to a sequence."""
     few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FEW))
     """Held by whoever goes through a whole log."""
+    whole: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by whoever explains a call by its whole session: a long one takes much memory."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when whoever waits for something must be answered now, since the gateway ends."""
 

@@ -39,9 +39,12 @@ async def show_diff(
     other: Other = None,
 ) -> Diff:
     """Give what was added, removed, changed, shrunk or moved, each with its rule and its causes."""
-    events = await desk.sessions.events(tenant, session)
-    others = await desk.sessions.events(tenant, other) if other else events
-    stamp(response, events[-1].sequence)
-    edits = await library(desk, tenant, (*events, *others))
-    # Two long sessions take a while, in which others are to be answered
-    return await aside(lambda: diff(side_of(events, call, edits), side_of(others, second, edits)))
+    async with desk.whole:
+        events = await desk.sessions.events(tenant, session)
+        others = await desk.sessions.events(tenant, other) if other else events
+        stamp(response, events[-1].sequence)
+        edits = await library(desk, tenant, (*events, *others))
+        return await aside(
+            # Two long sessions take a while, in which others are to be answered
+            lambda: diff(side_of(events, call, edits), side_of(others, second, edits))
+        )

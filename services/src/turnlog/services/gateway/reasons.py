@@ -31,10 +31,11 @@ async def show_why(
     session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
 ) -> Why:
     """Give each part of a call's prompt with the events behind it, and what came of the call."""
-    events = await desk.sessions.events(tenant, session)
-    stamp(response, events[-1].sequence)
-    edits = await library(desk, tenant, events)
-    return await aside(lambda: why_call(events, call, edits))
+    async with desk.whole:
+        events = await desk.sessions.events(tenant, session)
+        stamp(response, events[-1].sequence)
+        edits = await library(desk, tenant, events)
+        return await aside(lambda: why_call(events, call, edits))
 
 
 @router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Why a turn was answered so")
@@ -42,10 +43,11 @@ async def show_why_of_turn(
     session: str, turn: Turn, tenant: Tenant, desk: AtDesk, response: Response
 ) -> Why:
     """Give the same for the call that a turn was answered by, or else for its last one."""
-    events = await desk.sessions.events(tenant, session)
-    stamp(response, events[-1].sequence)
-    edits = await library(desk, tenant, events)
-    return await aside(lambda: why(events, turn, edits))
+    async with desk.whole:
+        events = await desk.sessions.events(tenant, session)
+        stamp(response, events[-1].sequence)
+        edits = await library(desk, tenant, events)
+        return await aside(lambda: why(events, turn, edits))
 
 
 async def library(desk: Desk, tenant: str, events: Sequence[Recorded]) -> Sequence[Recorded]:

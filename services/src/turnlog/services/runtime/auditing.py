@@ -199,17 +199,16 @@ class Auditing:
         """Take a checkpoint; raises `Corrupt` where the chain of anything is broken."""
         identity = await self.sessions.log.identity(self.tenant)
         chains, shelves = Chains(), Chains()
-        at, end = rfc3339(self.sessions.clock()), await self.sessions.log.end(self.tenant)
         async for step in self._chained(chains, shelves):
             if isinstance(step, Wrong):
                 where = f"{step.log} {step.key[1]}, event {step.finding.sequence}"
                 raise Corrupt(where, step.finding.detail)
         return Checkpoint(
-            at=at,
+            at=rfc3339(self.sessions.clock()),
             tenant=self.tenant,
             stream=identity.stream,
             created=identity.created,
-            end=end,
+            end=max((end.place for end in chains.ends.values()), default=0),
             sessions=heads(chains.ends),
             library=heads(shelves.ends),
         )

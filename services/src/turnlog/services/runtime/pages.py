@@ -51,9 +51,9 @@ async def pages(log: Log, key: Key, last: Recorded | None) -> AsyncGenerator[Seq
             upto = last
             if last.sequence - told > many:
                 upto = await log.find(*key, told + many, last)
-            page = await log.between(*key, after, upto)
-            yield page
-            after, largest = upto.head, max(len(each.stored) for each in page)
+            events = await log.between(*key, after, upto)
+            yield events
+            after, largest = upto.head, max(len(each.stored) for each in events)
             many = max(1, min(PAGE, BYTES // largest))
         if last:
             return

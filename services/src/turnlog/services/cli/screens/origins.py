@@ -8,7 +8,7 @@ from typing import Final
 from rich.text import Text
 
 from turnlog.events.kinds import KINDS, name_of
-from turnlog.events.library import LIBRARY_KINDS, SEGMENTS
+from turnlog.events.library import LIBRARY_KINDS
 from turnlog.events.manifest import (
     FromEvent,
     FromResolved,
@@ -22,9 +22,11 @@ from turnlog.services.cli.screens.palette import FAMILIES, QUIET, UNKNOWN, WARY
 from turnlog.services.cli.screens.prompt import source
 from turnlog.services.cli.screens.spelling import clock, counted, one_line
 
+_LIBRARY: Final = frozenset(map(name_of, LIBRARY_KINDS))
+"""Names of the events of the library."""
 _COLOURS = {
     kind.type.split(".")[1]: FAMILIES[kind.leaf.partition(".")[0]] for kind in KINDS.values()
-} | {name_of(type_): FAMILIES["prompt"] for type_ in LIBRARY_KINDS}
+} | dict.fromkeys(_LIBRARY, FAMILIES["prompt"])
 """Name of an event to the colour of its family."""
 _NAMED: Final = 2
 """So many events are named one by one."""
@@ -32,7 +34,7 @@ _NAMED: Final = 2
 
 def caused(cause: Cause) -> Text:
     """Name an event with its time and whoever it was written for."""
-    of = "library event" if cause.session == SEGMENTS else "event"
+    of = "library event" if cause.event in _LIBRARY else "event"
     line = Text(f"{of} {cause.sequence} ", QUIET)
     line.append(one_line(cause.event), _COLOURS.get(cause.event, UNKNOWN))
     return line.append(f" {clock(cause.time)} by {one_line(cause.actor)}", QUIET)

@@ -5,12 +5,12 @@ import { make } from "/page/dom.js";
 import { familyOf } from "/page/sentences.js";
 import { clock, day } from "/page/words.js";
 
-const LIBRARY = "segments";
+const LIBRARY = /^segments-/;
 
 export function cause(by, session) {
   const name = make("span", { class: `event-name family-${familyOf(by.event)}` }, by.event);
   const when = make("span", { class: "faint", title: day(by.time) }, ` ${clock(by.time)} by ${by.actor}`);
-  if (by.session === LIBRARY) return make("span", { class: "cause" }, `library ${by.sequence} `, name, when);
+  if (LIBRARY.test(by.event)) return make("span", { class: "cause" }, `library ${by.sequence} `, name, when);
   const elsewhere = by.session === session ? "" : `${by.session} · `;
   return make("span", { class: "cause" },
     make("a", { href: toEvent(by.session, by.sequence) }, `${elsewhere}event ${by.sequence} `, name), when);

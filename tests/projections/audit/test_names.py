@@ -1,0 +1,39 @@
+"""A session may have any name, that of a family of the library as well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.parts.led import Led, led_by
+from turnlog.events.library import SEGMENTS
+from turnlog.projections.audit.diff import diff
+from turnlog.projections.audit.sides import side_of
+
+Told = list[tuple[str, list[tuple[str, list[tuple[int, str]]]]]]
+
+
+def test_a_session_with_the_name_of_the_library_differs_for_its_own_reasons() -> None:
+    assert told("s") == told(SEGMENTS)
+
+
+def told(name: str) -> Told:
+    """Say what differs between two calls of a session of that name."""
+    led = Led(led_by())
+    led.submit("Hi.")
+    led.answer("Hello.")
+    led.redact(1, "(withheld)")
+    first = led.submit("And?")
+    led.answer("So it is.")
+    last = led.submit("And then?")
+    events = [
+        replace(each, envelope=each.envelope.model_copy(update={"subject": name}))
+        for each in led.session.events
+    ]
+    sides = [side_of(events, call, led.library) for call in (first, last)]
+    return [
+        (
+            change.layer,
+            [(why.what, [(by.sequence, by.event) for by in why.by]) for why in change.because],
+        )
+        for change in diff(*sides).changes
+    ]

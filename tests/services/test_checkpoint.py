@@ -1,0 +1,44 @@
+"""A checkpoint says of the log what was read of it, though sessions go on meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.parts.house import TENANT, House
+from tests.parts.reproduction import means
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.log.ports import Raw
+from turnlog.projections.store.engine import open_store
+from turnlog.services.runtime.auditing import Auditing
+
+
+@dataclass
+class Growing(MemoryLog):
+    """A log that goes on as soon as somebody has asked where it ends."""
+
+    later: tuple[Raw, ...] = ()
+
+    async def end(self, tenant: str) -> int:
+        """See `Log.end`."""
+        end = await super().end(tenant)
+        self.stored += self.later
+        self.later = ()
+        return end
+
+
+async def test_a_checkpoint_ends_where_the_last_event_lies_that_it_holds(tmp_path: Path) -> None:
+    other = House()
+    await other.open("early")
+    log = Growing(stored=list(other.log.stored))
+    await other.open("late")
+    log.later = tuple(raw for raw in other.log.stored[len(log.stored) :] if raw)
+    house, store = (
+        House(log=log, blobs=other.blobs),
+        open_store(f"sqlite:///{tmp_path / 'rows.db'}"),
+    )
+    auditing = Auditing(TENANT, house.sessions, house.segments, store, means())
+    taken = await auditing.checkpoint()
+    await store.close()
+    assert set(taken.sessions) == {"early", "late"}
+    assert taken.end == len(other.log.stored)
