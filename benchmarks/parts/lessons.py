@@ -52,7 +52,7 @@ class Moment:
         """Read the call back by its manifest."""
         asked, manifest = assembled.request, assembled.manifest
         messages = read_parts(manifest, self.lesson.session.events, self.turns, self.blobs)
-        return Request(asked.model, messages, tools_of(manifest), asked.parameters)
+        return Request(asked.model, messages, tools_of(manifest, self.blobs), asked.parameters)
 
 
 def moment() -> Moment:

@@ -9,11 +9,12 @@ from turnlog.events.content import Erased, Plain, Sealed, digest_of
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.manifest import Counter, Manifest
 from turnlog.events.phase import PhaseEntered
+from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.tool import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted, ToolStarted
 from turnlog.events.turn import (
     ChoiceRecorded,
     Exchange,
@@ -122,6 +123,25 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         finish=st.just("stop"),
         digest=st.just(DIGEST),
         characters=st.just(3),
+        text=st.none() | CONTENTS,
+    ),
+    PlanMade: st.builds(PlanMade, turn=TURNS, call=CALLS, steps=st.integers(0, 2)),
+    StepPlanned: st.builds(StepPlanned, turn=TURNS, step=st.integers(0, 3), goal=CONTENTS),
+    ToolsSnapshotted: st.builds(
+        ToolsSnapshotted,
+        profile=st.sampled_from(["chat", "agent"]),
+        digest=st.just(DIGEST),
+        tools=st.just({"look": ToolPin(digest=DIGEST, server="shop", tool="look")}),
+        full=st.just(DIGEST),
+        names=st.just(DIGEST),
+    ),
+    ToolStarted: st.builds(
+        ToolStarted,
+        turn=TURNS,
+        call=CALLS,
+        id=st.just("t1"),
+        tool=st.just("look"),
+        attempt=ATTEMPTS,
     ),
     ToolCalled: st.builds(
         ToolCalled,
@@ -137,7 +157,8 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         call=CALLS,
         id=st.just("t1"),
         tool=st.just("transition_phase"),
-        outcome=st.sampled_from(["accepted", "refused"]),
+        outcome=st.sampled_from(["accepted", "refused", "answered", "failed", "lost"]),
+        text=st.none() | CONTENTS,
     ),
     ChoiceRecorded: st.builds(
         ChoiceRecorded, phase=PHASES, choice=st.just("a"), label=st.none() | st.just("took a")

@@ -33,6 +33,8 @@ from turnlog.services.worker.context import Contexts
 from turnlog.services.worker.delivery import Delivery, Verdict
 from turnlog.services.worker.ending import Endings
 from turnlog.services.worker.heartbeat import Heart
+from turnlog.services.worker.tools.exchange import ToolServers
+from turnlog.services.worker.tools.mcp_servers import McpServers
 
 TENANT = "t"
 BY = By("tester")
@@ -106,6 +108,8 @@ class House:
     segments: MemoryLibrary = field(default_factory=MemoryLibrary)
     library: Library = field(default_factory=lambda: Library(()))
     """Where prompt files are."""
+    servers: ToolServers = field(default_factory=McpServers)
+    """Who has tools."""
     ids: int = 0
 
     def __post_init__(self) -> None:
@@ -145,6 +149,7 @@ class House:
             endings=Endings(sessions, self.tokens, self.blobs, self.model.prices, lambda: 0.0),
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
+            servers=self.servers,
         )
 
     def contexts(self, sessions: Sessions) -> Contexts:

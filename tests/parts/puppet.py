@@ -10,8 +10,8 @@ from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta, Usage
 from turnlog.services.worker.model.failures import ModelFailure
 
-Line = str | asyncio.Event | ModelFailure | Callable[[], None]
-"""A piece of text, something to wait for, a failure, or something to do."""
+Line = str | asyncio.Event | ModelFailure | Finished | Callable[[], None]
+"""A piece of text, something to wait for, a failure, an end of its own, or something to do."""
 
 
 def finished(*, finish: str = "stop", usage: Usage | None = None) -> Finished:
@@ -41,6 +41,9 @@ class PuppetModel:
                         await line.wait()
                     case ModelFailure():
                         raise line
+                    case Finished():
+                        yield line
+                        return
                     case _:
                         line()
             yield self.end

@@ -120,7 +120,7 @@ def manifest_edited(copy: Copy) -> None:
     call = events[fixed - 1].event
     assert isinstance(call, ContextAssembled)
     messages = read_back(call.manifest, events, texts)
-    left = Request(call.model, messages, tools_of(call.manifest), call.parameters)
+    left = Request(call.model, messages, tools_of(call.manifest, texts), call.parameters)
     copy.change(TUTOR, fixed, lambda event: event["data"]["manifest"].update(digest=left.digest))
 
 

@@ -169,7 +169,7 @@ async def test_a_call_is_read_back_and_assembled_again_from_what_is_near_it(
     events = await reader.referred(moment)
     blobs = await reader.sessions.texts.read_blobs(TENANT, blobs_of(said.manifest))
     messages = read_back(said.manifest, events, blobs)
-    request = Request(said.model, messages, tools_of(said.manifest), said.parameters)
+    request = Request(said.model, messages, tools_of(said.manifest, blobs), said.parameters)
     assert request.digest == said.manifest.digest
     assert by_assembly(await reader.made(moment)).outcome == "reproduced"
 

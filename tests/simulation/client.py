@@ -110,9 +110,9 @@ class Client:
             form = ChoiceForm(choice=self.chance.choice(CHOICES))
             command = RecordChoice(form.choice, phases)
             return await self._act("choice", command, partial(commands.record_choice, form=form))
-        signal = SignalForm(signal=self.chance.choice(SIGNALS))
-        sent = SendSignal(signal.signal, phases)
-        return await self._act("signal", sent, partial(commands.send_signal, form=signal))
+        signal = self.chance.choice(SIGNALS)
+        sent = partial(commands.send_signal, form=SignalForm(signal=signal))
+        return await self._act("signal", SendSignal(signal, phases), sent)
 
     async def _submit(self) -> None:
         key, blueprint = self._key(), self.material.blueprint

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from turnlog.events.kinds import NAMES, Event, KnownEvent, Unknown, name_of
     from turnlog.events.manifest import Manifest, Part
     from turnlog.events.phase import PhaseEntered
+    from turnlog.events.plan import PlanMade, StepPlanned
     from turnlog.events.prompt import PromptsSnapshotted
     from turnlog.events.redaction import ReplyRedacted
     from turnlog.events.reference import ReferenceUpdated, TurnResolved
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         Token,
         TokenEvent,
     )
-    from turnlog.events.tool import ToolCalled, ToolReturned
+    from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
     from turnlog.events.turn import (
         ChoiceRecorded,
         TurnCancelled,
@@ -77,6 +78,7 @@ __all__ = [
     "Part",
     "PhaseEntered",
     "Plain",
+    "PlanMade",
     "PromptsSnapshotted",
     "Recorded",
     "ReferenceUpdated",
@@ -85,11 +87,14 @@ __all__ = [
     "Sealed",
     "SessionClosed",
     "SessionOpened",
+    "StepPlanned",
     "Token",
     "TokenEvent",
     "TooLarge",
     "ToolCalled",
     "ToolReturned",
+    "ToolStarted",
+    "ToolsSnapshotted",
     "TurnCancelled",
     "TurnCompleted",
     "TurnExcluded",

@@ -141,3 +141,7 @@ class CallCompleted(Fact):
     """Digest of the text it answered."""
     characters: int
     """Length of that text in code points."""
+    text: Content | None = None
+    """The text, where the turn goes on from it; that of a reply stands in `turn-completed`."""
+    repairs: tuple[str, ...] = ()
+    """What had to be mended before the text could be read, where it is read by us."""

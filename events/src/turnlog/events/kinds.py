@@ -14,11 +14,12 @@ from pydantic import JsonValue
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.phase import PhaseEntered
+from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
@@ -45,6 +46,7 @@ KnownEvent = (
     | BlueprintMoved
     | SessionClosed
     | PromptsSnapshotted
+    | ToolsSnapshotted
     | TurnSubmitted
     | TurnQueued
     | TurnReleased
@@ -59,7 +61,10 @@ KnownEvent = (
     | ContextAssembled
     | AttemptEnded
     | CallCompleted
+    | PlanMade
+    | StepPlanned
     | ToolCalled
+    | ToolStarted
     | ToolReturned
     | ReplyRedacted
     | PhaseEntered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from turnlog.events.content import Content
 from turnlog.events.fact import Fact
 
 
@@ -23,3 +24,9 @@ class PhaseEntered(Fact):
     """Whether the phase left had reached its most exchanges."""
     turn: int | None = None
     """The turn that brought the signal."""
+    carried: Content | None = None
+    """What is told of the phase left, as prompts of this phase say it."""
+    shared: tuple[str, ...] = ()
+    """Phases whose turns this phase may see, where phases are kept apart."""
+    hidden: tuple[str, ...] = ()
+    """Phases that the session has been in and that this phase may not see."""

@@ -21,6 +21,7 @@ from turnlog.events.call import (
 from turnlog.events.content import Erased, Plain, Sealed, digest_of
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.phase import PhaseEntered
+from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
@@ -32,7 +33,7 @@ from turnlog.events.session import (
     SessionOpened,
 )
 from turnlog.events.testing.manifests import manifest
-from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.tool import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted, ToolStarted
 from turnlog.events.turn import (
     ChoiceRecorded,
     Exchange,
@@ -54,7 +55,14 @@ USAGE = Usage(known="reported", input_tokens=812, output_tokens=64, cached_token
 
 def samples() -> Mapping[str, KnownEvent]:
     """Give the events by name; a kind with forms stands here once for each form."""
-    return {**_of_session(), **_of_turn(), **_of_call(), **_of_phase(), **_of_reference()}
+    return {
+        **_of_session(),
+        **_of_turn(),
+        **_of_call(),
+        **_of_phase(),
+        **_of_tools(),
+        **_of_reference(),
+    }
 
 
 def _of_session() -> dict[str, KnownEvent]:
@@ -146,6 +154,14 @@ def _of_phase() -> dict[str, KnownEvent]:
         "phase-entered": PhaseEntered(
             phase="debrief", before="talk", signal="max_reached", forced=True, turn=8
         ),
+        "phase-entered-apart": PhaseEntered(
+            phase="focus",
+            before="ideate",
+            signal="asked",
+            carried=TEXT,
+            shared=("ideate", "focus"),
+            hidden=("operate",),
+        ),
         "turn-completed-exchange": TurnCompleted(
             turn=8,
             call="8.1",
@@ -165,6 +181,48 @@ def _of_phase() -> dict[str, KnownEvent]:
             tool="erase_all",
             outcome="refused",
             detail="no tool 'erase_all' was offered",
+        ),
+    }
+
+
+def _of_tools() -> dict[str, KnownEvent]:
+    pin = ToolPin(digest=digest_of("look"), server="shop", tool="look", idempotent=True)
+    return {
+        "tools-snapshotted": ToolsSnapshotted(
+            profile="agent",
+            digest=digest_of("all of it"),
+            tools={"shop_look": pin},
+            full=digest_of("in full"),
+            names=digest_of("by name"),
+            left_out={"shop_buy": "not among the tools that are wanted"},
+        ),
+        "plan-made": PlanMade(turn=4, call="4.1", steps=1),
+        "step-planned": StepPlanned(turn=4, step=1, goal=TEXT, tools=("shop_look",)),
+        "tool-called-step": ToolCalled(
+            turn=4, call="4.2", id="call_1", tool="shop_look", arguments="{}", step=1
+        ),
+        "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
+        "tool-returned-answered": ToolReturned(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            outcome="answered",
+            text=TEXT,
+            result=digest_of("all that it gave"),
+            characters=48_000,
+            treatment="condensed",
+            milliseconds=70,
+        ),
+        "call-completed-text": CallCompleted(
+            turn=4,
+            call="4.2",
+            attempt=2,
+            finish="tool_calls",
+            digest=TEXT.digest,
+            characters=TEXT.characters,
+            text=TEXT,
+            repairs=("taken out of a block of code",),
         ),
     }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from turnlog.events.content import Content
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.turn import (
@@ -22,6 +21,7 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.projections.session.standing import said
 from turnlog.projections.session.state import Said, Settled, TurnRef
 from turnlog.projections.window.memory import messages_in
 
@@ -103,13 +103,13 @@ def noting(known: Fates) -> Iterator[Recorded]:
 def _befallen(known: dict[int, Fate], recorded: Recorded) -> None:
     match recorded.event:
         case TurnSubmitted() as event:
-            known[event.turn] = Fate(event.turn, recorded, _said(recorded, "text", event.text))
+            known[event.turn] = Fate(event.turn, recorded, said(recorded, "text", event.text))
         case TurnQueued() as event:
-            known[event.turn] = Fate(event.turn, recorded, _said(recorded, "text", event.text))
+            known[event.turn] = Fate(event.turn, recorded, said(recorded, "text", event.text))
         case TurnReleased(turn=turn) if turn in known:
             known[turn] = replace(known[turn], released=recorded)
         case TurnCompleted(turn=turn, text=text) if turn in known:
-            reply = _said(recorded, "text", text)
+            reply = said(recorded, "text", text)
             known[turn] = replace(known[turn], settled=recorded, status="completed", reply=reply)
         case TurnFailed(turn=turn) if turn in known:
             known[turn] = replace(known[turn], settled=recorded, status="failed")
@@ -124,20 +124,7 @@ def _befallen(known: dict[int, Fate], recorded: Recorded) -> None:
 
 
 def _withheld(fate: Fate, recorded: Recorded, event: ReplyRedacted) -> Fate:
-    reply = _said(recorded, "replacement", event.replacement)
+    reply = said(recorded, "replacement", event.replacement)
     settled = fate.settled or recorded
     status = fate.status or "completed"
     return replace(fate, settled=settled, status=status, reply=reply, redacted=recorded)
-
-
-def _said(recorded: Recorded, field: str, content: Content | None) -> Said | None:
-    if content is None:
-        return None
-    return Said(
-        recorded.sequence,
-        recorded.stream_sequence,
-        field,
-        content.digest,
-        content.characters,
-        recorded.envelope.time,
-    )

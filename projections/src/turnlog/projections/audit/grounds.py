@@ -29,6 +29,7 @@ from turnlog.events.manifest import (
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.reference import TurnResolved
 from turnlog.events.session import BlueprintMoved, SessionOpened
+from turnlog.events.tool import ToolsSnapshotted
 from turnlog.events.turn import ChoiceRecorded
 from turnlog.projections.audit.fates import Fate, noting
 from turnlog.projections.audit.sides import Side
@@ -72,6 +73,8 @@ def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
     match recorded.event:
         case PromptsSnapshotted(layers=layers):
             return layer in layers and layers[layer].digest == digest
+        case ToolsSnapshotted(tools=tools, full=full, names=names):
+            return digest in {full, names, *(pin.digest for pin in tools.values())}
         case _:
             return False
 

@@ -57,7 +57,7 @@ def by_reference(
     """Read a prompt back; `known` and `turns` are what the session held when it was fixed."""
     try:
         messages = read_parts(call.manifest, known, turns, blobs)
-        request = Request(call.model, messages, tools_of(call.manifest), call.parameters)
+        request = Request(call.model, messages, tools_of(call.manifest, blobs), call.parameters)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
         return failed(error)
     if request.digest != call.manifest.digest:

@@ -21,6 +21,7 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import FromBlob, FromSegment, Manifest
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.session import BlueprintMoved, SessionOpened
+from turnlog.events.tool import ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import TurnQueued, TurnSubmitted
 from turnlog.projections.session.evolve import evolve, fold, fold_whole
 from turnlog.projections.session.state import Said, SessionState
@@ -71,6 +72,10 @@ def blobs_in(recorded: Recorded) -> Iterable[Digest]:
             return Pins(made.blueprint.digest, made.cartridge, made.memory).digests
         case PromptsSnapshotted(layers=layers):
             return (file.digest for file in layers.values())
+        case ToolsSnapshotted(tools=tools, full=full, names=names):
+            return (*(pin.digest for pin in tools.values()), full, names)
+        case ToolReturned(result=result):
+            return (result,) if result else ()
         case ContextAssembled(manifest=manifest):
             return _texts_of(manifest)
         case _:

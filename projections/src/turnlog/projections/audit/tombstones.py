@@ -18,6 +18,7 @@ from turnlog.projections.audit.fates import Fate
 from turnlog.projections.audit.grounds import resolutions
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.window.history import OUT_OF_REACH
+from turnlog.projections.window.visibility import OUT_OF_SIGHT
 
 LIMITS: Final = frozenset({"max_turns", "max_chars", OUT_OF_REACH})
 """Rules by which later turns push earlier ones out."""
@@ -76,6 +77,8 @@ def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
             return fate.settled
         case "nothing was said":
             return fate.redacted or fate.settled
+        case hidden if hidden == OUT_OF_SIGHT:
+            return side.entered or side.recorded
         case "entity not allowed":
             return next(resolutions(side), None)
         case off if off.endswith(" off"):

@@ -110,7 +110,7 @@ def _explained(events: Sequence[Recorded], told: Turn, side: Side) -> Why:
         asked=cause(side.asked.begun),
         started=_started(events, told),
         call=side.call.call,
-        superseded=_superseded(events, side.recorded, told.turn),
+        superseded=_superseded(events, side.call),
         fixed=cause(side.recorded),
         standing=_standing(side),
         parts=tuple(origin(part, side) for part in manifest.parts),
@@ -137,9 +137,15 @@ def _call(events: Sequence[Recorded], turn: Turn) -> tuple[Recorded, ContextAsse
     return (answered or made)[-1]
 
 
-def _superseded(events: Sequence[Recorded], fixed: Recorded, turn: int) -> tuple[str, ...]:
-    before = (call.call for at, call in _calls(events, turn) if at.sequence < fixed.sequence)
-    return tuple(before)
+def _superseded(events: Sequence[Recorded], call: ContextAssembled) -> tuple[str, ...]:
+    """Give the calls that stood for this one before, the first of them first."""
+    stood_for = {made.call: made.supersedes for _, made in _calls(events, call.turn)}
+    found: list[str] = []
+    before = call.supersedes
+    while before is not None and before not in found:
+        found.insert(0, before)
+        before = stood_for.get(before)
+    return tuple(found)
 
 
 def _started(events: Sequence[Recorded], turn: Turn) -> Cause | None:

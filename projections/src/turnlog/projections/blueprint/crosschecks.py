@@ -16,6 +16,7 @@ from turnlog.projections.blueprint.budget_checks import budget_remarks
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
+    CarryLayer,
     ChoicesLayer,
     FieldsLayer,
     FileLayer,
@@ -24,7 +25,9 @@ from turnlog.projections.blueprint.layer import (
     ResolvedLayer,
     SegmentsLayer,
     SourceLayer,
+    StepLayer,
     TextLayer,
+    ToolsLayer,
     WhenAttribute,
 )
 from turnlog.projections.blueprint.parameters import PARAMETERS
@@ -41,6 +44,7 @@ from turnlog.projections.blueprint.schema import (
 from turnlog.projections.blueprint.segment_checks import segment_remarks
 from turnlog.projections.blueprint.slots import slots_in
 from turnlog.projections.blueprint.strict import Name
+from turnlog.projections.blueprint.tool_checks import tool_remarks
 from turnlog.projections.blueprint.values import expected_of, fits
 
 PROVIDER: Final = "provider"
@@ -67,6 +71,7 @@ def crosschecked(blueprint: Blueprint) -> Remarks:
         _phases(blueprint),
         _paths(blueprint),
         remarks_on_asking(blueprint),
+        tool_remarks(blueprint),
     )
 
 
@@ -128,6 +133,8 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
         case InputLayer(input=name):
             yield from _unknown((*path, "input"), "input", name, blueprint.inputs)
         case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
+            return
+        case ToolsLayer() | StepLayer() | CarryLayer():
             return
         case _ as never:
             assert_never(never)
@@ -203,23 +210,29 @@ def _histories(blueprint: Blueprint) -> Remarks:
 
 def _profiles(blueprint: Blueprint) -> Remarks:
     for name, profile in blueprint.profiles.items():
-        path = ("profiles", name, "call")
-        if profile.call != BY_PHASE:
-            yield from _unknown(path, "call", profile.call, (*blueprint.calls, BY_PHASE))
-        elif blueprint.phases is None:
+        for word, call in profile.calls.items():
+            path = ("profiles", name, word)
+            known = (*blueprint.calls, BY_PHASE) if word == "call" else tuple(blueprint.calls)
+            yield from _unknown(path, "call", call, known)
+        if profile.call == BY_PHASE and blueprint.phases is None:
+            path = ("profiles", name, "call")
             yield Remark(path, "there are no phases to go by", "name a call, or add `phases`")
 
 
 def _phases(blueprint: Blueprint) -> Remarks:
     spec = blueprint.phases
     for name, call in blueprint.calls.items():
-        if call.tools and spec is None:
+        if "transition_phase" in call.tools and spec is None:
             what = "there are no phases for `transition_phase` to end"
             yield Remark(("calls", name, "tools"), what, "leave it out, or add `phases`")
     if spec is None:
         return
-    if blueprint.cartridge is None:
+    if spec.from_ and blueprint.cartridge is None:
         yield Remark(("phases", "from"), "there is no cartridge", "add `cartridge`")
+    for name, seen in spec.can_see.items() if spec.order else ():
+        yield from _unknown(("phases", "can_see", name), "phase", name, spec.order)
+        for place, each in enumerate(seen):
+            yield from _unknown(("phases", "can_see", name, place), "phase", each, spec.order)
     for kind, made in spec.calls.items():
         yield from _unknown(("phases", "calls", kind), "call", made, blueprint.calls)
 

@@ -148,6 +148,29 @@ class SourceLayer(_Layer):
     """The name it is registered by."""
 
 
+class ToolsLayer(_Layer):
+    """What tools there are, told as a text: in full at first, by their names from then on."""
+
+    tools: Literal["all"]
+    """Which ones."""
+    full: Literal["first_turn", "always"] = "first_turn"
+    """When they are told in full; otherwise they are only named."""
+
+
+class StepLayer(_Layer):
+    """What the plan says of the step that is taken, or what the turn's tools gave so far."""
+
+    step: Literal["goal", "results"]
+    """Which of the two."""
+
+
+class CarryLayer(_Layer):
+    """What was told of the phase before, when the session moved on from it."""
+
+    carry: Literal["phase"]
+    """It stands for as long as the session is in the phase it was carried to."""
+
+
 Layer = Annotated[
     Annotated[SegmentsLayer, Tag("(segments)")]
     | Annotated[FileLayer, Tag("(file)")]
@@ -157,15 +180,19 @@ Layer = Annotated[
     | Annotated[FieldsLayer, Tag("(fields)")]
     | Annotated[ChoicesLayer, Tag("(each)")]
     | Annotated[ResolvedLayer, Tag("(resolved)")]
-    | Annotated[SourceLayer, Tag("(source)")],
+    | Annotated[SourceLayer, Tag("(source)")]
+    | Annotated[ToolsLayer, Tag("(tools)")]
+    | Annotated[StepLayer, Tag("(step)")]
+    | Annotated[CarryLayer, Tag("(carry)")],
     Discriminator(
         form_by(
-            "segments", "file", "text", "attribute", "input", "fields", "each", "resolved", "source"
+            *("segments", "file", "text", "attribute", "input", "fields", "each", "resolved"),
+            *("source", "tools", "step", "carry"),
         ),
         custom_error_type="layer_source",
         custom_error_message=(
             "a layer needs one of: `segments`, `file`, `text`, `attribute`, `input`, `fields`, "
-            "`each`, `resolved`, `source`"
+            "`each`, `resolved`, `source`, `tools`, `step`, `carry`"
         ),
     ),
 ]

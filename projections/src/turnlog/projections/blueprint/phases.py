@@ -1,7 +1,9 @@
-"""Phases: the state machine of a session, as its cartridge draws it.
+"""Phases: the state machine of a session, as its cartridge draws it or its blueprint names it.
 
-The cartridge is the only source of states and transitions; the blueprint says which kind of call
-a kind of phase makes, and which of a model's signals follows which transition.
+Where a cartridge draws it, that is the only source of states and transitions; the blueprint says
+which kind of call a kind of phase makes, and which of a model's signals follows which transition.
+Where a blueprint names phases in order, each is a dialogue, and a caller moves between them. Either
+may keep them apart: what was said in one is seen only in those that say so.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter, model_validator
 
 from turnlog.projections.blueprint.strict import Name, Strict
 
@@ -63,12 +65,26 @@ PHASES: TypeAdapter[dict[Name, Phase]] = TypeAdapter(dict[Name, Phase])
 class PhasesSpec(Strict):
     """How a blueprint runs the phases of its cartridge."""
 
-    from_: Annotated[Literal["cartridge.phases"], Field(alias="from")]
-    """Where they are drawn."""
-    calls: dict[Literal["freeform", "debrief"], Name]
+    from_: Annotated[Literal["cartridge.phases"] | None, Field(alias="from")] = None
+    """Where they are drawn, if a cartridge draws them."""
+    order: tuple[Name, ...] = ()
+    """Their names from the first to the last, if the blueprint has them."""
+    can_see: dict[Name, tuple[Name, ...]] = {}
+    """Phase to those whose turns it may see; where it is given, a phase that is not in it sees
+    nothing."""
+    carry: Literal["forward", "none"] = "none"
+    """Whether a caller who moves on to a later phase may tell it something of the one left."""
+    calls: dict[Literal["freeform", "debrief"], Name] = {}
     """Kind of phase to kind of call."""
     signals: dict[Name, Literal["on_success", "on_partial", "on_max_exchanges"]] = {}
     """A model's signal to the transition it follows."""
+
+    @model_validator(mode="after")
+    def _drawn_once(self) -> PhasesSpec:
+        if (self.from_ is None) == (not self.order):
+            message = "phases are either drawn (`from`) or named (`order`)"
+            raise ValueError(message)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +104,16 @@ class PhaseGraph:
         target: str | None = getattr(found.ai_transitions, transition)
         return target
 
+    def sees(self, phase: str | None) -> frozenset[str] | None:
+        """Name the phases whose turns a phase may see; none where all see everything."""
+        return frozenset(self.spec.can_see.get(phase or "", ())) if self.spec.can_see else None
+
+    def goes_forward(self, before: str | None, phase: str) -> bool:
+        """Tell whether a phase lies behind another in their order."""
+        order = self.spec.order
+        there = before in order and phase in order
+        return there and order.index(before or "") < order.index(phase)
+
     def offered(self, phase: str | None, exchanges: int) -> tuple[str, ...]:
         """Name the signals a model may send in a phase after so many exchanges."""
         found = self.phases.get(phase or "")
@@ -98,6 +124,9 @@ class PhaseGraph:
 
 def graph_of(spec: PhasesSpec, drawn: JsonValue) -> PhaseGraph:
     """Read the state machine out of a cartridge that was checked before."""
+    if spec.order:
+        named = {name: Phase(kind="freeform") for name in spec.order}
+        return PhaseGraph(spec.order[0], named, spec)
     if not isinstance(drawn, dict):
         message = "phases must be a mapping"
         raise TypeError(message)

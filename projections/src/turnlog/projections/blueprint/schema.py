@@ -23,8 +23,10 @@ from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import Layer
 from turnlog.projections.blueprint.memory import MemorySpec, ReaderName
 from turnlog.projections.blueprint.phases import PhasesSpec
+from turnlog.projections.blueprint.profile import Profile
 from turnlog.projections.blueprint.safety import SafetySpec
 from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.projections.blueprint.tools import ToolsSpec
 
 Type = Literal["id", "text", "locale", "int", "bool", "list", "map"]
 
@@ -110,8 +112,9 @@ class CallSpec(Strict):
     """What the model is sent, in order."""
     budget: Name | None = None
     """Which budget; without one nothing is ever cut."""
-    tools: tuple[Literal["transition_phase"], ...] = ()
-    """Tools the model may be offered."""
+    tools: tuple[Literal["transition_phase", "all", "for_step"], ...] = ()
+    """Tools the model may be offered: the one that ends a phase, all that servers have, or those
+    of the step."""
     input: Literal["none"] | None = None
     """`none` for a call that a phase starts by itself."""
     parameters: dict[str, JsonValue] = {}
@@ -169,19 +172,6 @@ class Policies(Strict):
     """What of the turns later ones are told; without it, everything."""
     references: ReferencesSpec | None = None
     """What a turn may mean without saying it."""
-
-
-class Profile(Strict):
-    """A named way to run a session."""
-
-    default: bool = False
-    """Whether sessions start with it."""
-    program: Literal["chat"] = "chat"
-    """How a turn runs."""
-    call: Name
-    """The call a turn makes; `by_phase` leaves it to the phase the session is in."""
-    model: str = "default"
-    """A model as litellm names it; `default` is the one the service was started with."""
 
 
 class CartridgeSpec(Strict):
@@ -244,6 +234,8 @@ class Blueprint(Strict):
     """Named budgets."""
     segments: SegmentsSpec = SegmentsSpec()
     """How the library is asked for segments."""
+    tools: ToolsSpec | None = None
+    """The tools it has, and how they are run."""
     phases: PhasesSpec | None = None
     """How it runs the phases of its cartridge."""
     policies: Policies = Policies()

@@ -58,7 +58,7 @@ def _worded(found: ErrorDetails, path: Path, kind: object) -> tuple[str, str]:
             return f"`{name}` is not a name", "use a-z first, then a-z 0-9 _ -, at most 64 of them"
         case plain if plain in _KINDS:
             return f"it must {message}", _KINDS[plain]
-        case "layer_source" | "message_kind" | "resolver_kind" | "rule_kind":
+        case "layer_source" | "message_kind" | "resolver_kind" | "rule_kind" | "server_kind":
             return message, _one_of(_NAMED.findall(message), found["input"])
         case "too_short" | "string_too_short":
             return "it is empty", "write at least one"

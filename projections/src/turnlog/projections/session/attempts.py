@@ -46,8 +46,8 @@ def ended_from_outside(opened: OpenTurn, partial: str = "") -> Events:
 
 
 def call_of(opened: OpenTurn) -> str:
-    """Name the call an open turn is at: the one whose prompt is fixed, or the first."""
-    return f"{opened.turn}.{max(1, opened.calls)}"
+    """Name the call an open turn is at: the one whose prompt is fixed, or the next."""
+    return f"{opened.turn}.{max(opened.calls, opened.answered + 1)}"
 
 
 def released_next(state: SessionState) -> Events:

@@ -29,7 +29,8 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.phasing import begun, still_open, takes_turns
-from turnlog.projections.session.state import Run, SessionState, TurnRef
+from turnlog.projections.session.state import OpenTurn, Run, SessionState, TurnRef
+from turnlog.projections.session.tooling import left_behind
 from turnlog.projections.session.turns import status_of
 
 
@@ -86,7 +87,8 @@ def submit(state: SessionState, command: SubmitTurn) -> Events:
             return (TurnQueued.model_validate(said),)
         case "interrupt":
             given_up = TurnCancelled(turn=state.open.turn, reason="interrupted")
-            return (*ended_from_outside(state.open), given_up, TurnSubmitted.model_validate(said))
+            submitted = TurnSubmitted.model_validate(said)
+            return (*_given_up(state.open), given_up, submitted)
         case _ as never:
             assert_never(never)
 
@@ -97,7 +99,7 @@ def cancel(state: SessionState, command: CancelTurn) -> Events:
         return (TurnCancelled(turn=command.turn, reason="cancelled"),)
     if state.open and command.turn in {None, state.open.turn}:
         given_up = TurnCancelled(turn=state.open.turn, reason="cancelled")
-        return (*ended_from_outside(state.open), given_up, *released_next(state))
+        return (*_given_up(state.open), given_up, *released_next(state))
     if command.turn is None or status_of(state, command.turn):
         raise Refused(
             "nothing-to-cancel", "no such turn is open", field="turn", fix="nothing is left to do"
@@ -105,10 +107,15 @@ def cancel(state: SessionState, command: CancelTurn) -> Events:
     raise _unknown_turn(command.turn)
 
 
+def _given_up(opened: OpenTurn) -> Events:
+    """End what is under way for a turn that is settled from outside."""
+    return (*ended_from_outside(opened), *left_behind(opened))
+
+
 def close_session(state: SessionState, command: CloseSession) -> Events:
     if state.closed:
         return ()
-    ended = ended_from_outside(state.open) if state.open else ()
+    ended = _given_up(state.open) if state.open else ()
     left = [*([state.open.turn] if state.open else []), *(w.turn for w in state.waiting)]
     cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in left)
     return (*ended, *cancelled, SessionClosed(reason=command.reason))

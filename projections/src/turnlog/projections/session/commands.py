@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.call import Cost, Fault, Timings, Usage
+from turnlog.events.call import Fault
 from turnlog.events.content import Digest
 from turnlog.events.manifest import Manifest
 from turnlog.events.prompt import PromptFile
@@ -22,7 +22,15 @@ from turnlog.events.turn import Finish
 from turnlog.projections.blueprint.asking import ReferencesSpec
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.session.attempting import Attempt as Attempt  # noqa: PLC0414 re-exported
+from turnlog.projections.session.attempting import Spent as Spent  # noqa: PLC0414 re-exported
 from turnlog.projections.session.references import Meant
+from turnlog.projections.session.turn_commands import (
+    AnswerCall,
+    ReturnTool,
+    SnapshotTools,
+    StartTool,
+)
 
 Values = dict[str, JsonValue]
 
@@ -79,6 +87,15 @@ class SendSignal:
 
     signal: str
     phases: PhaseGraph
+
+
+@dataclass(frozen=True, slots=True)
+class EnterPhase:
+    """Move to a phase by name, and tell it something of the one left."""
+
+    phase: str
+    phases: PhaseGraph
+    carry: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +169,6 @@ class ClaimTurn:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """Which claim a worker acts under; once it is superseded, only its cost is recorded."""
-
-    turn: int
-    call: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
 class ResolveTurn:
     """Record what a resolver said of the turn."""
 
@@ -213,15 +221,6 @@ class FixContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What an attempt took, wanted or not."""
-
-    usage: Usage
-    cost: Cost
-    timings: Timings | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Withheld:
     """The answer may not be said; what stands for it, and where it lies."""
 
@@ -268,6 +267,7 @@ Command = (
     | SubmitTurn
     | RecordChoice
     | SendSignal
+    | EnterPhase
     | CancelTurn
     | CloseSession
     | MoveBlueprint
@@ -279,6 +279,10 @@ Command = (
     | FallBack
     | SnapshotPrompts
     | FixContext
+    | SnapshotTools
+    | StartTool
+    | ReturnTool
+    | AnswerCall
     | CompleteTurn
     | EndAttempt
 )

@@ -11,7 +11,17 @@ from datetime import datetime
 from typing import assert_never
 
 from turnlog.events.errors import Refused
-from turnlog.projections.session import calling, forking, moving, phasing, resolving, working
+from turnlog.projections.session import (
+    answering,
+    apart,
+    calling,
+    forking,
+    moving,
+    phasing,
+    resolving,
+    tooling,
+    working,
+)
 from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.commands import (
     CancelTurn,
@@ -20,6 +30,7 @@ from turnlog.projections.session.commands import (
     Command,
     CompleteTurn,
     EndAttempt,
+    EnterPhase,
     ExcludeTurn,
     FallBack,
     FixContext,
@@ -35,6 +46,12 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import (
+    AnswerCall,
+    ReturnTool,
+    SnapshotTools,
+    StartTool,
+)
 
 
 def decide(state: SessionState | None, command: Command, at: datetime) -> Events:
@@ -53,6 +70,8 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return phasing.choose(state, command)
         case SendSignal():
             return phasing.signal(state, command)
+        case EnterPhase():
+            return apart.enter(state, command)
         case CancelTurn():
             return calling.cancel(state, command)
         case CloseSession():
@@ -71,6 +90,14 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return resolving.fall_back(state, command)
         case SnapshotPrompts():
             return working.snapshot(state, command)
+        case SnapshotTools():
+            return tooling.snapshot_tools(state, command)
+        case StartTool():
+            return tooling.start(state, command)
+        case ReturnTool():
+            return tooling.come_back(state, command)
+        case AnswerCall():
+            return answering.answer(state, command)
         case FixContext():
             return working.fix(state, command)
         case CompleteTurn():

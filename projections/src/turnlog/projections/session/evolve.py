@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.content import Content
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Unknown
 from turnlog.events.phase import PhaseEntered
+from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
@@ -30,7 +30,9 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.projections.session.progress import Progress, advanced
 from turnlog.projections.session.replacing import replace
+from turnlog.projections.session.standing import said, stands
 from turnlog.projections.session.state import (
     REMEMBERED_COMMANDS,
     UNBOUNDED,
@@ -105,6 +107,7 @@ def _moved(state: SessionState, recorded: Recorded, event: BlueprintMoved) -> Se
         memory=event.memory,
         warnings=event.warnings,
         prompts={},
+        tools={},
     )
 
 
@@ -119,27 +122,35 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return _assembled(state, recorded, event)
         case AttemptEnded() as event:
             return _attempt_ended(state, event)
-        case CallCompleted() | SessionOpened() | ToolCalled() | ToolReturned() | Unknown():
-            return state
+        case CallCompleted() as event:
+            return _advanced(state, recorded, event)
         case TurnCompleted() as event:
-            return _settled(state, event.turn, "completed", _said(recorded, "text", event.text))
+            return _settled(state, event.turn, "completed", said(recorded, "text", event.text))
+        case SessionOpened() | Unknown():
+            return state
         case SessionClosed():
             return replace(state, closed=True)
+        case PlanMade() | StepPlanned() | ToolCalled() | ToolStarted() | ToolReturned() as event:
+            return _advanced(state, recorded, event)
+        case ToolsSnapshotted() as event:
+            return replace(state, tools={**state.tools, event.profile: event})
         case BlueprintMoved() as event:
             return _moved(state, recorded, event)
         case PromptsSnapshotted(provider=provider, layers=layers):
             return replace(state, prompts={**state.prompts, provider: layers})
         case TurnQueued() as event:
-            said = _said(recorded, "text", event.text)
+            text = said(recorded, "text", event.text)
             brought = _brought(recorded, event)
-            waiting = WaitingTurn(event.turn, said, recorded.envelope.id, brought)
+            waiting = WaitingTurn(event.turn, text, recorded.envelope.id, brought)
             return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
         case TurnReleased(turn=turn):
             return _released(state, recorded, turn)
         case ChoiceRecorded(phase=phase, choice=choice, label=label):
             return replace(state, choices=(*state.choices, ChoiceMade(phase, choice, label)))
-        case PhaseEntered(phase=phase):
-            return replace(state, phase=phase, exchanges=0)
+        case PhaseEntered(phase=phase, carried=carried):
+            been = tuple(dict.fromkeys((*state.visited, phase)))
+            told = said(recorded, "carried", carried)
+            return replace(state, phase=phase, exchanges=0, visited=been, carried=told)
         case TurnResolved() as event:
             return _resolved(state, recorded, event)
         case ReferenceUpdated() as event:
@@ -158,19 +169,10 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             assert_never(never)
 
 
-def _said(recorded: Recorded, field: str, content: Content | None) -> Said | None:
-    return None if content is None else _stands(recorded, field, content)
-
-
-def _stands(recorded: Recorded, field: str, content: Content) -> Said:
-    return Said(
-        recorded.sequence,
-        recorded.stream_sequence,
-        field,
-        content.digest,
-        content.characters,
-        recorded.envelope.time,
-    )
+def _advanced(state: SessionState, recorded: Recorded, event: Progress) -> SessionState:
+    if state.open is None or state.open.turn != event.turn:
+        return state
+    return replace(state, open=advanced(state.open, recorded, event))
 
 
 def _resolved(state: SessionState, recorded: Recorded, event: TurnResolved) -> SessionState:
@@ -180,8 +182,8 @@ def _resolved(state: SessionState, recorded: Recorded, event: TurnResolved) -> S
         event.intent,
         event.entity,
         event.identifiers,
-        _stands(recorded, "results", event.results),
-        _stands(recorded, "answer", event.answer),
+        stands(recorded, "results", event.results),
+        stands(recorded, "answer", event.answer),
     )
     return replace(state, open=replace(state.open, resolved=found))
 
@@ -192,9 +194,9 @@ def _reference(recorded: Recorded, event: ReferenceUpdated) -> Reference:
 
 
 def _submitted(state: SessionState, recorded: Recorded, event: TurnSubmitted) -> SessionState:
-    said = _said(recorded, "text", event.text)
+    text = said(recorded, "text", event.text)
     at, brought = recorded.envelope.time, _brought(recorded, event)
-    opened = OpenTurn(event.turn, said, recorded.envelope.id, at, inputs=brought)
+    opened = OpenTurn(event.turn, text, recorded.envelope.id, at, inputs=brought)
     return replace(state, open=opened, submitted=event.turn)
 
 
@@ -225,7 +227,7 @@ def _settled(
         completed=state.completed + done,
         exchanges=state.exchanges + done,
     )
-    return kept(counted, TurnRef(turn, status, text, reply))
+    return kept(counted, TurnRef(turn, status, text, reply, phase=state.phase))
 
 
 def _claimed(state: SessionState, event: AttemptStarted) -> SessionState:
@@ -239,9 +241,9 @@ def _assembled(state: SessionState, recorded: Recorded, event: ContextAssembled)
     if state.open is None or state.open.turn != event.turn:
         return state
     place, at = recorded.stream_sequence, recorded.envelope.time
-    said = Said(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
+    context = Said(recorded.sequence, place, "manifest", event.manifest.digest, 0, at)
     calls = state.open.calls + 1
-    opened = replace(state.open, calls=calls, context=said)
+    opened = replace(state.open, calls=calls, context=context)
     called = {**state.called, event.manifest.kind: recorded.stream_sequence}
     return replace(state, open=opened, called=called, note=_note_after(state.note, event))
 
@@ -264,7 +266,7 @@ def _attempt_ended(state: SessionState, event: AttemptEnded) -> SessionState:
 
 
 def _redacted(state: SessionState, recorded: Recorded, event: ReplyRedacted) -> SessionState:
-    replacement = _said(recorded, "replacement", event.replacement)
+    replacement = said(recorded, "replacement", event.replacement)
     if state.open and state.open.turn == event.turn:
         state = _settled(state, event.turn, "completed", replacement)
     replied = (ref.turn for ref in state.turns if ref.status == "completed")
@@ -277,8 +279,8 @@ def _remembered(state: SessionState, recorded: Recorded) -> SessionState:
     key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
     if key is None or digest is None:
         return state
-    said = recorded.event
-    turn = said.turn if isinstance(said, TurnSubmitted | TurnQueued) else None
+    event = recorded.event
+    turn = event.turn if isinstance(event, TurnSubmitted | TurnQueued) else None
     # The last event of a command stands for it: whoever reads up to there reads all it did.
     memo = Memo(key, digest, recorded.sequence, turn)
     commands = (*(known for known in state.commands if known.key != key), memo)

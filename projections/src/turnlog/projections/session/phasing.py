@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from turnlog.events.content import Plain
 from turnlog.events.errors import Refused
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.phase import PhaseEntered
@@ -71,13 +72,30 @@ def takes_turns(state: SessionState, command: SubmitTurn) -> None:
 
 def begun(graph: PhaseGraph | None) -> Events:
     """Enter the first phase of a session."""
-    return (PhaseEntered(phase=graph.start),) if graph else ()
+    if graph is None:
+        return ()
+    shared = tuple(sorted(graph.sees(graph.start) or ()))
+    return (PhaseEntered(phase=graph.start, shared=shared),)
 
 
-def entered(state: SessionState, graph: PhaseGraph, step: Step, turn: int | None = None) -> Events:
+def entered(
+    state: SessionState,
+    graph: PhaseGraph,
+    step: Step,
+    turn: int | None = None,
+    carried: str | None = None,
+) -> Events:
     """Enter a phase; one that speaks by itself gets its turn at once."""
+    shared = graph.sees(step.phase)
     arrived = PhaseEntered(
-        phase=step.phase, before=state.phase, signal=step.signal, forced=step.forced, turn=turn
+        phase=step.phase,
+        before=state.phase,
+        signal=step.signal,
+        forced=step.forced,
+        turn=turn,
+        carried=Plain(text=carried) if carried else None,
+        shared=tuple(sorted(shared or ())),
+        hidden=() if shared is None else tuple(p for p in state.visited if p not in shared),
     )
     if graph.phases[step.phase].kind != "debrief":
         return (arrived,)

@@ -12,6 +12,7 @@ from turnlog.projections.session.attempts import Events, attempt_ended, current,
 from turnlog.projections.session.commands import EndAttempt, FallBack, ResolveTurn
 from turnlog.projections.session.references import updated
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.tooling import left_behind
 
 
 def resolve(state: SessionState, command: ResolveTurn) -> Events:
@@ -55,4 +56,5 @@ def fall_back(state: SessionState, command: FallBack) -> Events:
     )
     # A question that leads nowhere leaves what was spoken of before as it is
     about = updated(state, command.references) if command.text else ()
-    return (event, replied, *about, *released_next(state))
+    left = left_behind(state.open) if state.open else ()
+    return (event, *left, replied, *about, *released_next(state))

@@ -17,8 +17,11 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import Head
 from turnlog.events.prompt import PromptFile
 from turnlog.events.session import BlueprintRef, Origin
+from turnlog.events.tool import ToolsSnapshotted
+from turnlog.projections.session.places import Brought as Brought  # noqa: PLC0414 re-exported
+from turnlog.projections.session.places import Said as Said  # noqa: PLC0414 re-exported
 
-FOLD_VERSION: Final = 6
+FOLD_VERSION: Final = 7
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
 MOST_RECENT: Final = 512
 """Turns kept one by one at the most, and shown by any view but one of the whole history."""
@@ -28,38 +31,6 @@ REMEMBERED_COMMANDS: Final = 64
 """Idempotency keys kept in the state; older ones are looked up in the read model."""
 
 Settled = Literal["completed", "failed", "cancelled"]
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Where a text stands in the log, and what can be said of it without reading it."""
-
-    sequence: int
-    """The event's sequence."""
-    place: int
-    """Where that event lies in the stream."""
-    field: str
-    """The event's field that holds the text."""
-    digest: Digest
-    """Digest of the text."""
-    characters: int
-    """Length in code points."""
-    at: str
-    """When it was recorded, RFC 3339."""
-
-    def __hash__(self) -> int:
-        # A window looks up hundreds of these, and few share a place: an event says one thing mostly
-        return self.place
-
-
-@dataclass(frozen=True, slots=True)
-class Brought:
-    """Where the inputs of a turn stand in the log."""
-
-    sequence: int
-    """The event's sequence."""
-    place: int
-    """Where that event lies in the stream."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +44,8 @@ class TurnRef:
     """What stands for the reply in a window: the reply, or the replacement of a redacted one."""
     excluded: bool = False
     redacted: bool = False
+    phase: str | None = None
+    """The phase the session was in."""
 
     @property
     def characters(self) -> int:
@@ -92,6 +65,7 @@ class Run:
     status: Settled
     excluded: bool
     redacted: bool
+    phase: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +112,32 @@ class Reference:
     """When it was recorded, RFC 3339."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """One step of a turn's plan."""
+
+    goal: Said
+    tools: tuple[str, ...]
+    """The tools it may take; any that is offered, where none is named."""
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """A tool that the open turn asked for."""
+
+    call: str
+    """The call whose answer asked for it."""
+    id: str
+    tool: str
+    asked: int
+    """Where the event lies in the stream that holds its arguments."""
+    started: int = 0
+    """The attempt that began it last; 0 before the first."""
+    returned: bool = False
+    said: Said | None = None
+    """Where what prompts say of it stands."""
+
+
 @dataclass(frozen=True)
 class OpenTurn:
     """The turn that is being answered."""
@@ -162,6 +162,16 @@ class OpenTurn:
     """Where the manifest of its latest call stands; digest is that of the request."""
     resolved: Resolved | None = None
     """What a resolver said of it, once one has been asked."""
+    answered: int = 0
+    """Calls up to the latest that was answered and that the turn went on from."""
+    begun: int = 0
+    """The attempt that answered that call; the ones behind it try the next."""
+    plan: tuple[PlannedStep, ...] | None = None
+    """What it is to be done in; none before there is a plan."""
+    acted: int = 0
+    """Steps of it whose tactic is known."""
+    tools: tuple[ToolUse, ...] = ()
+    """Those it asked for so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +224,10 @@ class SessionState:
     """Where it stands in its state machine, if it has one."""
     exchanges: int = 0
     """Turns completed in this phase."""
+    visited: tuple[str, ...] = ()
+    """The phases it has been in, each once, in the order of their first time."""
+    carried: Said | None = None
+    """What was told of the phase before, when it came to this one."""
     choices: tuple[ChoiceMade, ...] = ()
     """Those made so far."""
     note: Note | None = None
@@ -223,6 +237,8 @@ class SessionState:
         default_factory=dict[str, dict[str, PromptFile]]
     )
     """Provider to layer to file, once they are pinned."""
+    tools: dict[str, ToolsSnapshotted] = field(default_factory=dict[str, ToolsSnapshotted])
+    """Profile to tools, once they are pinned."""
     turns: tuple[TurnRef, ...] = ()
     """Recent settled turns, oldest first."""
     earlier: tuple[Run, ...] = ()

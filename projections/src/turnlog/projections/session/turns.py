@@ -47,7 +47,7 @@ def _out_of_reach(turns: tuple[TurnRef, ...], reach: int) -> int:
 
 
 def _run(ref: TurnRef) -> Run:
-    return Run(ref.turn, ref.turn, ref.status, ref.excluded, ref.redacted)
+    return Run(ref.turn, ref.turn, ref.status, ref.excluded, ref.redacted, ref.phase)
 
 
 def _merged(runs: tuple[Run, ...]) -> tuple[Run, ...]:
@@ -61,8 +61,8 @@ def _merged(runs: tuple[Run, ...]) -> tuple[Run, ...]:
     return tuple(merged)
 
 
-def _fate(run: Run) -> tuple[Settled, bool, bool]:
-    return run.status, run.excluded, run.redacted
+def _fate(run: Run) -> tuple[Settled, bool, bool, str | None]:
+    return run.status, run.excluded, run.redacted, run.phase
 
 
 def status_of(state: SessionState, turn: int) -> TurnRef | Run | None:

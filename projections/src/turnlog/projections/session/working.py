@@ -32,6 +32,7 @@ from turnlog.projections.session.commands import (
 from turnlog.projections.session.phasing import Step, entered, exchange, stepped, tooled
 from turnlog.projections.session.references import updated
 from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.tooling import left_behind
 
 
 def claim(state: SessionState, command: ClaimTurn, at: datetime) -> Events:
@@ -40,8 +41,9 @@ def claim(state: SessionState, command: ClaimTurn, at: datetime) -> Events:
         return ()
     if overdue(opened, command.policies, at):
         return _fail(state, opened, "deadline", "the turn was not answered in time")
-    if opened.attempt >= command.policies.max_claims:
-        detail = f"{opened.attempt} workers claimed the turn, none answered it"
+    tried = opened.attempt - opened.begun
+    if tried >= command.policies.max_claims:
+        detail = f"{tried} workers claimed the turn, none answered it"
         return _fail(state, opened, "claims-exhausted", detail)
     return (*ended_from_outside(opened, command.partial), _started(opened, command.worker))
 
@@ -54,7 +56,7 @@ def _started(opened: OpenTurn, worker: str) -> AttemptStarted:
 
 def _fail(state: SessionState, opened: OpenTurn, code: str, detail: str) -> Events:
     failed = TurnFailed(turn=opened.turn, code=code, detail=detail, retryable=True)
-    return (*ended_from_outside(opened), failed, *released_next(state))
+    return (*ended_from_outside(opened), *left_behind(opened), failed, *released_next(state))
 
 
 def snapshot(state: SessionState, command: SnapshotPrompts) -> Events:
@@ -155,6 +157,6 @@ def end(state: SessionState, command: EndAttempt) -> Events:
                 detail=fault.detail if fault else "the attempt gave no answer",
                 retryable=fault.retryable if fault else True,
             )
-            return (ended, failed, *released_next(state))
+            return (ended, *left_behind(opened), failed, *released_next(state))
         case _ as never:
             assert_never(never)

@@ -14,11 +14,12 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Unknown
 from turnlog.events.phase import PhaseEntered
+from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
@@ -101,7 +102,9 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
             yield from _redacted(recorded, event)
         case PhaseEntered() as event:
             yield _entered(recorded, event)
-        case ChoiceRecorded() | ToolCalled() | ToolReturned() | Unknown():
+        case ToolsSnapshotted() | PlanMade() | StepPlanned():
+            return
+        case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | Unknown():
             return
         case TurnResolved() | ReferenceUpdated():
             return

@@ -7,14 +7,13 @@ assembler's version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, assert_never
 
-from pydantic import JsonValue
-
-from turnlog.events.manifest import FromBlueprint, Manifest, Part, Prefix
+from turnlog.events.manifest import Manifest, Part, Prefix
 from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
 from turnlog.projections.blueprint.form import JOINED, Form
+from turnlog.projections.blueprint.layer import CarryLayer, StepLayer, ToolsLayer
 from turnlog.projections.blueprint.schema import (
     Blueprint,
     History,
@@ -35,9 +34,11 @@ from turnlog.projections.window.memory import Recall, recalled
 from turnlog.projections.window.plan import HistorySlot, LayerSlot, Slot
 from turnlog.projections.window.prefix import common_prefix
 from turnlog.projections.window.rendering import rendered
-from turnlog.projections.window.request import Request, canonical
+from turnlog.projections.window.request import Request
 from turnlog.projections.window.segments import omissions, wanted
-from turnlog.projections.window.tools import offered_tools, tool_name
+from turnlog.projections.window.stepping import told_of, tools_text
+from turnlog.projections.window.tools import offered_tools, pinned_tools
+from turnlog.projections.window.visibility import sight
 
 _UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
 """Who counts where nothing is ever cut."""
@@ -61,11 +62,14 @@ def needs(material: Material, state: SessionState, call: Call) -> Needs:
     ]
     recalls = [_recall(material, state, call, view) for view in views]
     told = list(zip(views, recalls, strict=True))
-    said = [said for view, recall in told for said in said_in(chosen(view, state, recall)[0])]
+    seen = sight(material, state)
+    said = [said for view, recall in told for said in said_in(chosen(view, state, seen, recall)[0])]
     return Needs(
-        blobs=_blobs(blueprint, state, call),
-        said=(*said, *_asked(state)),
-        older=any(reaches_further(view, state, budget, recall, tokens) for view, recall in told),
+        blobs=_blobs(material, state, call),
+        said=(*said, *_asked(state), *_under_way(blueprint, state, call)),
+        older=any(
+            reaches_further(view, state, seen, budget, recall, tokens) for view, recall in told
+        ),
         earlier=state.called.get(call.kind),
     )
 
@@ -87,10 +91,24 @@ def _budget(blueprint: Blueprint, call: Call) -> Budget | None:
     return blueprint.budget[name] if name else None
 
 
-def _blobs(blueprint: Blueprint, state: SessionState, call: Call) -> tuple[str, ...]:
-    files = state.prompts.get(call.provider, {})
+def _under_way(blueprint: Blueprint, state: SessionState, call: Call) -> Iterator[Said]:
+    """Give where the texts of the step and of the turn's tools stand, as far as they are told."""
+    listed = (blueprint.layers.get(name) for name in blueprint.calls[call.kind].layers)
+    for layer in listed:
+        if isinstance(layer, StepLayer):
+            yield from told_of(layer, state)
+        elif isinstance(layer, CarryLayer) and state.carried:
+            yield state.carried
+
+
+def _blobs(material: Material, state: SessionState, call: Call) -> tuple[str, ...]:
+    files, blueprint = state.prompts.get(call.provider, {}), material.blueprint
     listed = blueprint.calls[call.kind].layers
-    return tuple(files[name].digest for name in listed if name in files)
+    pinned = (files[name].digest for name in listed if name in files)
+    layers = ((name, blueprint.layers.get(name)) for name in listed)
+    tools = (tools_text(layer, state) for _, layer in layers if isinstance(layer, ToolsLayer))
+    offered = (pin.digest for _, pin in pinned_tools(material, state, call.kind))
+    return (*pinned, *(each.digest for each in tools if each), *offered)
 
 
 def assemble(material: Material, state: SessionState, call: Call, texts: Texts) -> Assembled:
@@ -101,8 +119,8 @@ def assemble(material: Material, state: SessionState, call: Call, texts: Texts) 
     counting = counting_by(spoken, material.vocabularies, call.model)
     sources = Sources(material, state, call, texts)
     plan = tuple(_slot(sources, slot, counting) for slot in spec.messages)
-    tools = offered_tools(material, state) if spec.tools else ()
-    offers = tuple(_tool_part(tool, counting) for tool in tools)
+    tools = offered_tools(material, state, call.kind, texts.blobs)
+    offers = tuple(tool.part(counting) for tool in tools)
     beside = _tokens(offers)
     fitting = (
         Fitting(budget, counting, call.inputs, beside, material.registered) if budget else None
@@ -110,7 +128,8 @@ def assemble(material: Material, state: SessionState, call: Call, texts: Texts) 
     plan, steps = fitted(plan, fitting) if fitting else (plan, ())
     messages, said = rendered(plan, counting)
     parts = (*said, *offers)
-    request = Request(call.model, messages, tools, dict(spec.parameters))
+    offered = tuple(each.tool for each in tools)
+    request = Request(call.model, messages, offered, dict(spec.parameters))
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
@@ -165,17 +184,6 @@ def _form(blueprint: Blueprint, name: str | None) -> Form:
 def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
     material, state = sources.material, sources.state
     view = material.blueprint.history[name]
-    refs, left_out = chosen(view, state, _recall(material, state, sources.call, view))
+    recall = _recall(material, state, sources.call, view)
+    refs, left_out = chosen(view, state, sight(material, state), recall)
     return HistorySlot(name, tuple(exchanges_of(refs, sources.texts.said, counting)), left_out)
-
-
-def _tool_part(tool: dict[str, JsonValue], counting: Counting) -> Part:
-    text = canonical(tool)
-    return Part(
-        layer=tool_name(tool),
-        component="tools_context",
-        source=FromBlueprint(text=text, of=("cartridge.phases",)),
-        role="tools",
-        characters=len(text),
-        tokens=counting.count(text),
-    )

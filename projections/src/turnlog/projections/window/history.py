@@ -13,6 +13,7 @@ from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionSta
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
 from turnlog.projections.window.spoken import Exchange, exchange
+from turnlog.projections.window.visibility import OUT_OF_SIGHT, Sight
 
 OUT_OF_REACH: Final = "out of reach"
 """Why a turn is left out that is older than any window looks."""
@@ -28,24 +29,30 @@ class LeftOut:
 
 
 def chosen(
-    view: History, state: SessionState, recall: Recall | None = None
+    view: History, state: SessionState, sight: Sight, recall: Recall | None = None
 ) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
     """Split the settled turns into those a view holds, oldest first, and those it does not."""
     far = 0 if view.all else max(0, len(state.turns) - MOST_RECENT)
     recent = state.turns[far:]
-    usable = [ref for ref in recent if ref.characters]
+    usable = [ref for ref in recent if ref.characters and sight.holds(ref.phase)]
     over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
     rules = {ref.turn: "max_turns" for ref in usable[:over]}
     rules |= forgotten(recall, usable[over:]) if recall else {}
     if len(usable) < len(recent):
-        rules |= {ref.turn: rule for ref in recent if (rule := _rule(ref))}
-    out = [LeftOut(run.first, run.last, OUT_OF_REACH) for run in state.earlier]
-    out += [LeftOut(ref.turn, ref.turn, OUT_OF_REACH) for ref in state.turns[:far]]
+        rules |= {ref.turn: rule for ref in recent if (rule := _rule(ref, sight))}
+    out = [LeftOut(run.first, run.last, _far(run, sight)) for run in state.earlier]
+    out += [LeftOut(ref.turn, ref.turn, _far(ref, sight)) for ref in state.turns[:far]]
     out += [LeftOut(turn, turn, rule) for turn, rule in rules.items()]
     return tuple([ref for ref in usable if ref.turn not in rules]), merged(out)
 
 
-def _rule(turns: TurnRef | Run) -> str | None:
+def _far(turns: TurnRef | Run, sight: Sight) -> str:
+    return OUT_OF_REACH if sight.holds(turns.phase) else OUT_OF_SIGHT
+
+
+def _rule(turns: TurnRef | Run, sight: Sight) -> str | None:
+    if not sight.holds(turns.phase):
+        return OUT_OF_SIGHT
     if turns.excluded:
         return "excluded"
     if turns.status != "completed":
@@ -68,6 +75,7 @@ def merged(out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
 def reaches_further(
     view: History,
     state: SessionState,
+    sight: Sight,
     budget: Budget | None,
     recall: Recall | None = None,
     tokens: int = 0,
@@ -76,11 +84,11 @@ def reaches_further(
 
     `tokens` is what the budget allows.
     """
-    if not any(_rule(run) is None for run in state.earlier):
+    if not any(_rule(run, sight) is None for run in state.earlier):
         return False
     if view.all:
         return True
-    usable = [ref for ref in state.turns if ref.characters]
+    usable = [ref for ref in state.turns if ref.characters and sight.holds(ref.phase)]
     if recall and (recall.silent or forgotten(recall, usable)):
         return False
     most = MOST_RECENT if view.max_turns is None else view.max_turns

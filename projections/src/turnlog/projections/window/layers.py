@@ -11,6 +11,7 @@ from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, FromReso
 from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
+    CarryLayer,
     ChoicesLayer,
     FieldsLayer,
     FileLayer,
@@ -19,16 +20,20 @@ from turnlog.projections.blueprint.layer import (
     ResolvedLayer,
     SegmentsLayer,
     SourceLayer,
+    StepLayer,
     TextLayer,
+    ToolsLayer,
 )
 from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import Call, Texts
 from turnlog.projections.window.conditions import condition_name, holds
 from turnlog.projections.window.material import Material, listed
 from turnlog.projections.window.pieces import Block, Piece, stood
 from turnlog.projections.window.resolved import resolved_text
 from turnlog.projections.window.segments import segment_pieces
+from turnlog.projections.window.stepping import told_of, tools_text
+from turnlog.projections.window.visibility import sight
 
 INPUT: Final = "input"
 """The built-in layer: the text of the turn."""
@@ -66,6 +71,9 @@ def _pieces(sources: Sources, layer: Layer, name: str, form: Form) -> tuple[Piec
     if isinstance(layer, SegmentsLayer):
         found = segment_pieces(layer, name, form, state, call)
         return tuple(_under(rule, piece) for piece in found) or (Piece(None, "", rule=NOTHING),)
+    if isinstance(layer, StepLayer):
+        said = [_told(each, sources, name, form) for each in told_of(layer, state)]
+        return tuple(_under(rule, piece) for piece in said) or (Piece(None, "", rule=NOTHING),)
     source, text = _sourced(layer, name, sources)
     return (_under(rule, _piece(source, text, form)),)
 
@@ -83,8 +91,12 @@ def _input(sources: Sources, form: Form) -> Piece:
     said = sources.state.open.text if sources.state.open else None
     if said is None:
         return Piece(None, "", rule="no input")
+    return _told(said, sources, INPUT, form)
+
+
+def _told(said: Said, sources: Sources, layer: str, form: Form) -> Piece:
     source = FromEvent(sequence=said.sequence, field=said.field)
-    return _piece(source, _fetched(sources.texts.said, said, INPUT), form)
+    return _piece(source, _fetched(sources.texts.said, said, layer), form)
 
 
 def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, str]:
@@ -108,13 +120,25 @@ def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, 
             spelled = [(label, listed(material.at(p, state))) for label, p in fields.items()]
             lines = [f"{label}: {value}" for label, value in spelled if value]
             return _written("\n".join(filter(None, (heading, *lines))), tuple(fields.values()))
+        case CarryLayer():
+            carried = state.carried
+            if carried is None:
+                return None, ""
+            told = _fetched(sources.texts.said, carried, name)
+            return FromEvent(sequence=carried.sequence, field=carried.field), told
         case ChoicesLayer(heading=heading):
-            labels = [made.label for made in state.choices if made.label]
+            seen = sight(material, state)
+            made = (each for each in state.choices if seen.holds(each.phase))
+            labels = [each.label for each in made if each.label]
             text = "\n".join(filter(None, (heading, *labels))) if labels else ""
             return _written(text, ("session.choices",))
         case ResolvedLayer():
             return _resolved(layer, name, state, sources.texts)
-        case SegmentsLayer():
+        case ToolsLayer():
+            pinned = tools_text(layer, state)
+            text = _fetched(sources.texts.blobs, pinned.digest, name) if pinned else ""
+            return pinned, text
+        case SegmentsLayer() | StepLayer():
             raise TypeError(name)
         case _ as never:
             assert_never(never)

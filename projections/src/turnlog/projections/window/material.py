@@ -19,6 +19,7 @@ from turnlog.projections.blueprint.layer import WhenContext
 from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import BY_PHASE, PhaseGraph, graph_of
 from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.programs import Stage, stage
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.counting import Vocabulary
 from turnlog.projections.window.pieces import TakeStep
@@ -87,9 +88,16 @@ class Material:
         levels = tuple(str(level) for level in asked) if isinstance(asked, list) else ()
         return levels or (SESSION_ONLY,)
 
+    def stage(self, state: SessionState) -> Stage:
+        """Say what the next call of the session is for."""
+        return stage(self.blueprint.profiles[state.profile], state.open)
+
     def call_kind(self, state: SessionState) -> str:
         """Say which kind of call the session makes now."""
         profile = self.blueprint.profiles[state.profile]
+        ahead = {"plan": profile.plan, "act": profile.act}.get(self.stage(state))
+        if ahead is not None:
+            return ahead
         spec, phases = self.blueprint.phases, self.phases
         if profile.call != BY_PHASE or spec is None or phases is None:
             return profile.call

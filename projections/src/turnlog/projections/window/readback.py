@@ -67,18 +67,24 @@ def read_parts(
     return tuple(messages)
 
 
-def tools_of(manifest: Manifest) -> tuple[dict[str, JsonValue], ...]:
+def tools_of(manifest: Manifest, blobs: Mapping[Digest, str]) -> tuple[dict[str, JsonValue], ...]:
     """Read back the tools that were offered beside the messages."""
-    offered = [part.source for part in manifest.parts if part.role == "tools"]
-    read: list[JsonValue] = [
-        json.loads(source.text) for source in offered if isinstance(source, FromBlueprint)
-    ]
+    offered = (part for part in manifest.parts if part.role == "tools")
+    read: list[JsonValue] = [json.loads(_tool(part, blobs)) for part in offered]
     return tuple(tool for tool in read if isinstance(tool, dict))
+
+
+def _tool(part: Part, blobs: Mapping[Digest, str]) -> str:
+    match part.source:
+        case FromBlueprint() | FromBlob() as source:
+            return _stands(part, _text(source, (), blobs))
+        case _:
+            raise Corrupt(f"part {part.layer}", "no tool comes from there")
 
 
 def blobs_of(manifest: Manifest) -> tuple[Digest, ...]:
     """Name the blobs that reading back will ask for."""
-    sources = (part.source for part in manifest.parts if part.message is not None)
+    sources = (part.source for part in manifest.parts if part.kept)
     return tuple(each.digest for each in sources if isinstance(each, FromBlob | FromSegment))
 
 

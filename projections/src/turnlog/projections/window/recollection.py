@@ -10,19 +10,20 @@ from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import Said, SessionState, TurnRef
 from turnlog.projections.window.history import chosen, reaches_further
 from turnlog.projections.window.memory import Recall, messages_in
+from turnlog.projections.window.visibility import Sight
 
 Message = dict[str, JsonValue]
 """`role`, `content`, `created_at` and `meta`, which names the turn."""
 
 
-def told(recall: Recall, state: SessionState) -> tuple[TurnRef, ...]:
+def told(recall: Recall, state: SessionState, sight: Sight) -> tuple[TurnRef, ...]:
     """Give the turns a reader is told, oldest first."""
-    return chosen(History(), state, recall)[0]
+    return chosen(History(), state, sight, recall)[0]
 
 
-def lies_further_back(recall: Recall, state: SessionState) -> bool:
+def lies_further_back(recall: Recall, state: SessionState, sight: Sight) -> bool:
     """Tell whether a reader might be told turns that the state keeps as runs only."""
-    return reaches_further(History(), state, None, recall)
+    return reaches_further(History(), state, sight, None, recall)
 
 
 def wire(turns: Iterable[TurnRef], texts: Mapping[Said, str]) -> tuple[Message, ...]:

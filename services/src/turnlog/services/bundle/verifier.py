@@ -141,7 +141,7 @@ def proven(call: Object, session: Session, blobs: Mapping[str, bytes]) -> list[M
     manifest = call["manifest"]
     messages = read_back(manifest, session, blobs)
     offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
-    tools = [json.loads(source["text"]) for source in offered if "text" in source]
+    tools = [json.loads(text_of(source, (), blobs)) for source in offered]
     asked = {"model": call["model"], "parameters": call["parameters"]}
     request = {**asked, "messages": messages, "tools": tools}
     if digest_of(canonical(request)) != manifest["digest"]:

@@ -12,11 +12,12 @@ from fastapi import APIRouter, Path, Response
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.phases import PhaseGraph
-from turnlog.projections.blueprint.storable import MAX_INT
+from turnlog.projections.blueprint.storable import MAX_INT, checked_text
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
     Command,
+    EnterPhase,
     ExcludeTurn,
     RecordChoice,
     RedactReply,
@@ -95,10 +96,16 @@ async def record_choice(
 async def send_signal(
     session: str, asked: AskedBy, desk: AtDesk, response: Response, form: SignalForm
 ) -> Acted:
-    """End the session's phase by a signal that it offers now."""
+    """End the session's phase by a signal that it offers now, or move to another by its name."""
 
-    async def choose(state: SessionState | None) -> SendSignal:
-        return SendSignal(form.signal, await _phases(desk, state))
+    async def choose(state: SessionState | None) -> SendSignal | EnterPhase:
+        phases = await _phases(desk, state)
+        if form.to is not None and form.signal is None:
+            return EnterPhase(form.to, phases, form.carry and checked_text(form.carry, "carry"))
+        if form.signal is not None and form.to is None and form.carry is None:
+            return SendSignal(form.signal, phases)
+        fix = "send `signal`, or `to` and perhaps `carry`"
+        raise Refused("bad-phase", "it is not said how to go on", field="signal", fix=fix)
 
     return await _act(desk, asked, session, choose, form, response)
 

@@ -17,6 +17,7 @@ from turnlog.projections.blueprint.storable import checked_json
 from turnlog.projections.session.references import Asked, meant
 from turnlog.projections.session.state import Reference
 from turnlog.projections.window.memory import Recall
+from turnlog.projections.window.visibility import sight
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.payloads.asked import ReferenceForm
@@ -42,9 +43,11 @@ async def show_memory(
 ) -> MemoryView:
     """Give the recent messages, as far as the session's memory policy lets them be told now."""
     state = await desk.sessions.load_open(tenant, session)
-    policy = (await desk.blueprints.load(state)).memory or REMEMBERS_ALL
+    material = await desk.blueprints.load(state)
+    policy = material.memory or REMEMBERS_ALL
     at = rfc3339(desk.sessions.clock())
-    messages = await recollected(desk.sessions, state, Recall(policy, reader, at, entity))
+    recall = Recall(policy, reader, at, entity)
+    messages = await recollected(desk.sessions, state, recall, sight(material, state))
     stamp(response, state.head.sequence)
     return MemoryView(
         session=session,

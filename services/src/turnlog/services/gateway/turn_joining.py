@@ -18,7 +18,7 @@ from turnlog.events.call import AttemptEnded, AttemptStarted
 from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.tokens import Token, TokenEvent
+from turnlog.events.tokens import AttemptReset, Token, TokenEvent
 from turnlog.events.turn import Fallback, TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.services.gateway.turn_cursor import Cursor, End, bad_cursor
 
@@ -35,6 +35,10 @@ class Record:
     turn: int
     attempt: int = 0
     """The latest attempt; once there is a reply, the one that gave it."""
+    answered: bool = False
+    """Whether that attempt gave an answer, be it one that the turn went on from."""
+    given_up: int = 0
+    """The latest attempt that gave none and was followed by another."""
     partial: str = ""
     """What that attempt had said when it ended without answering."""
     ending: Ending | None = None
@@ -66,13 +70,22 @@ def recorded(record: Record, events: Iterable[Recorded]) -> Record:
 def _evolve(record: Record, recorded: Recorded) -> Record:
     match recorded.event:
         case AttemptStarted(attempt=attempt):
-            return replace(record, attempt=attempt, partial="")
-        case AttemptEnded(attempt=attempt, partial=partial) if attempt == record.attempt:
-            return replace(record, partial=_text(partial))
+            given_up = record.given_up if record.answered else record.attempt
+            return Record(record.turn, attempt, given_up=given_up)
+        case AttemptEnded(attempt=attempt, outcome=outcome) as ended if attempt == record.attempt:
+            answered = outcome == "answered"
+            return replace(record, answered=answered, partial=_text(ended.partial))
         case TurnCompleted(fallback=Fallback()) as ending:
             # What the model had said by then is void, as if one more attempt had begun
-            attempt = record.attempt + bool(record.partial)
-            return replace(record, attempt=attempt, ending=ending, sequence=recorded.sequence)
+            said = bool(record.partial)
+            given_up = record.attempt if said else record.given_up
+            return replace(
+                record,
+                attempt=record.attempt + said,
+                given_up=given_up,
+                ending=ending,
+                sequence=recorded.sequence,
+            )
         case TurnCompleted() | TurnFailed() | TurnCancelled() | ReplyRedacted() as ending:
             return replace(record, ending=ending, sequence=recorded.sequence)
         case _:
@@ -137,7 +150,7 @@ def heard(at: Cursor, event: TokenEvent) -> Step:
     """
     if at.end or event.attempt < at.attempt:
         return at, ()
-    at, reset = _moved(at, event.attempt)
+    at, reset = _moved(at, event.attempt, void=isinstance(event, AttemptReset))
     if not isinstance(event, Token) or event.offset > at.offset:
         return at, reset
     at, said = _said(at, event.text[at.offset - event.offset :])
@@ -150,15 +163,15 @@ def learnt(at: Cursor, record: Record) -> Step:
         return at, ()
     match record.ending:
         case None:
-            return _moved(at, record.attempt)
+            return _caught_up(at, record)
         case ReplyRedacted(reason=reason, replacement=replacement):
             return _ended(at, "redact", {"reason": reason, "replacement": _text(replacement)})
         case TurnFailed(code=code, retryable=retryable):
             data: dict[str, JsonValue] = {"code": code, "retryable": retryable}
             data["partial"] = record.partial
-            return _after(_moved(at, record.attempt), "failed", data)
+            return _after(_caught_up(at, record), "failed", data)
         case TurnCancelled(reason=reason):
-            return _after(_moved(at, record.attempt), "cancelled", {"reason": reason})
+            return _after(_caught_up(at, record), "cancelled", {"reason": reason})
         case TurnCompleted() as reply:
             return _after(_filled(at, record, _text(reply.text)), "done", _summary(reply, record))
         case _ as never:
@@ -181,12 +194,20 @@ def _summary(reply: TurnCompleted, record: Record) -> dict[str, JsonValue]:
     }
 
 
-def _moved(at: Cursor, attempt: int) -> Step:
-    """Go on to an attempt; any but the first says that what was shown before is void."""
+def _caught_up(at: Cursor, record: Record) -> Step:
+    """Go on to the latest attempt that the log knows."""
+    return _moved(at, record.attempt, void=record.given_up >= max(1, at.attempt))
+
+
+def _moved(at: Cursor, attempt: int, *, void: bool) -> Step:
+    """Go on to an attempt; says so where one was given up, or where anything was shown before.
+
+    The attempts at calls that a turn goes on from show nothing, and are passed over in silence.
+    """
     if attempt <= at.attempt:
         return at, ()
-    at = Cursor(at.turn, attempt)
-    return (at, ()) if attempt == 1 else (at, (_reset(at),))
+    before, at = at, Cursor(at.turn, attempt)
+    return (at, (_reset(at),)) if void or before.offset else (at, ())
 
 
 def _reset(at: Cursor) -> Shown:
@@ -205,7 +226,7 @@ def _said(at: Cursor, text: str) -> Step:
 
 def _filled(at: Cursor, record: Record, text: str) -> Step:
     """Show what is missing of the reply; begin anew where more than the reply was shown."""
-    at, reset = _moved(at, record.attempt)
+    at, reset = _caught_up(at, record)
     if at.offset > len(text):
         at = Cursor(at.turn, at.attempt)
         reset = (_reset(at),)

@@ -7,16 +7,17 @@ from turnlog.projections.window.call import Needs
 from turnlog.projections.window.history import said_in
 from turnlog.projections.window.memory import Recall
 from turnlog.projections.window.recollection import Message, lies_further_back, told, wire
+from turnlog.projections.window.visibility import Sight
 from turnlog.services.runtime.sessions import Sessions
 
 
 async def recollected(
-    sessions: Sessions, state: SessionState, recall: Recall
+    sessions: Sessions, state: SessionState, recall: Recall, sight: Sight
 ) -> tuple[Message, ...]:
     """Give the messages, oldest first."""
-    if lies_further_back(recall, state):
+    if lies_further_back(recall, state, sight):
         state = await sessions.load_whole(state.tenant, state.session, state.head.sequence)
-    turns = told(recall, state)
+    turns = told(recall, state, sight)
     needs = Needs(blobs=(), said=tuple(said_in(turns)), older=False)
     texts = await sessions.texts.fetch(state.tenant, needs)
     return wire(turns, texts.said)

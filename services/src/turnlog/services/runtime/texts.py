@@ -21,6 +21,9 @@ from turnlog.events.log.ports import Blobs, Log
 from turnlog.projections.session.state import Said
 from turnlog.projections.window.call import Earlier, Needs, Texts
 
+_TEXTS: Final = ("text", "replacement", "results", "answer", "goal", "carried")
+"""Fields of events that prompts refer to."""
+
 Key = TypeVar("Key", bound=Hashable)
 
 CALLS: Final = 500
@@ -136,7 +139,7 @@ class TextReader:
                 self._called(recorded, recorded.event)
             # Asking a model for a field that it lacks takes longer than all else in here
             said: Mapping[str, object] = getattr(recorded.event, "__dict__", {})
-            for name in ("text", "replacement", "results", "answer"):
+            for name in _TEXTS:
                 content = said.get(name)
                 if isinstance(content, Plain):
                     key = (recorded.tenant, recorded.stream_sequence, name)

@@ -38,6 +38,9 @@ from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.recovery import spoken, whole_answer
 from turnlog.services.worker.resolving import Resolving, Unroutable
 from turnlog.services.worker.silence import silence_of
+from turnlog.services.worker.tools.exchange import ServerFailure, ToolServers
+from turnlog.services.worker.tools.mcp_servers import McpServers
+from turnlog.services.worker.tools.tooling import Tooling
 
 
 @dataclass
@@ -55,6 +58,8 @@ class Answering:
     tracing: Tracing
     ack_wait: float
     """Seconds of silence after which an attempt counts as dead."""
+    servers: ToolServers = field(default_factory=McpServers)
+    """Who has tools."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the worker must hand back what it holds."""
 
@@ -161,13 +166,21 @@ class Answering:
         material: Material,
         by: By,
     ) -> Verdict:
-        attempt = Attempt(opened.turn, call_of(opened), opened.attempt)
         due = datetime.fromisoformat(opened.released_at) + timedelta(
             seconds=material.blueprint.policies.deadline_seconds
         )
         seconds = 0.0
         while True:
-            speaking = Speaking(delivery.tenant, delivery.session, attempt, self.tokens, material)
+            attempt = Attempt(opened.turn, call_of(opened), opened.attempt)
+            speaking = Speaking(
+                delivery.tenant,
+                delivery.session,
+                attempt,
+                self.tokens,
+                material,
+                material.stage(state),
+                opened.attempt - opened.begun - 1,
+            )
             async with self.heart.beating(delivery, attempt, state.head.sequence) as unwanted:
                 saying = self._say(speaking, state, seconds, by)
                 try:
@@ -177,19 +190,26 @@ class Answering:
             recorded = await self.endings.record(delivery, speaking, end, by)
             if not isinstance(recorded, Again):
                 return recorded
-            attempt, seconds = recorded.attempt, recorded.seconds
+            state, opened, seconds = recorded.state, recorded.opened, recorded.seconds
 
     async def _say(self, speaking: Speaking, state: SessionState, seconds: float, by: By) -> End:
         """Wait, prepare the call and make it; what can go wrong with it is its end."""
         await speaking.announce()
         await asyncio.sleep(seconds)
         try:
-            speaking.guard = guard_of(speaking.material)
+            if speaking.stage == "reply":
+                speaking.guard = guard_of(speaking.material)
             if await self._leads_nowhere(speaking, state, by):
                 return Unroutable()
+            tooling = Tooling(
+                self.sessions, self.contexts.blobs, self.servers, speaking.attempt, by
+            )
+            state = await tooling.ready(state, speaking.material)
+            taken = state.tools.get(state.profile)
+            speaking.tools = frozenset(taken.tools if taken else ())
             prepared = await self.contexts.prepare(state, speaking.attempt, speaking.material, by)
             return await self._listened(speaking, prepared)
-        except (ModelFailure, ResolverFailure, Refused, Corrupt) as end:
+        except (ModelFailure, ResolverFailure, ServerFailure, Refused, Corrupt) as end:
             return end
 
     async def _leads_nowhere(self, speaking: Speaking, state: SessionState, by: By) -> bool:

@@ -15,6 +15,7 @@ from turnlog.events.log.ports import TokenStream
 from turnlog.events.manifest import Manifest
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
 from turnlog.projections.session.commands import Attempt
+from turnlog.projections.session.programs import Stage
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.request import Request
 from turnlog.services.worker.guard import Guard, Violation
@@ -36,9 +37,15 @@ class Speaking:
     attempt: Attempt
     tokens: TokenStream
     material: Material
+    stage: Stage = "reply"
+    """What the call is for; of one that is not the reply, nothing is shown to anybody."""
+    tried: int = 0
+    """Attempts at this call before."""
     guard: Guard = field(default_factory=lambda: Guard("none", ()))
     request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
     """What is sent; nothing until the call is on the log."""
+    tools: frozenset[str] = frozenset()
+    """Tools that servers have, by the names a model knows them by."""
     manifest: Manifest | None = None
     """What is known of it, from then on."""
     fallback: str | None = None
@@ -49,10 +56,16 @@ class Speaking:
     async def announce(self) -> None:
         """Tell watchers that this attempt is there; what earlier ones said is void."""
         call, attempt = self.attempt.call, self.attempt.attempt
-        sign = AttemptAlive if attempt == 1 else AttemptReset
+        sign = AttemptReset if self.tried else AttemptAlive
         await self.tokens.publish(
             self.tenant, self.session, self.attempt.turn, sign(call=call, attempt=attempt)
         )
+
+    @property
+    def offered(self) -> frozenset[str]:
+        """The tools it was offered that servers have."""
+        offered = self.manifest.parts if self.manifest else ()
+        return self.tools & {part.layer for part in offered if part.role == "tools"}
 
     @property
     def text(self) -> str:
@@ -62,7 +75,7 @@ class Speaking:
     @property
     def shown(self) -> str:
         """What was published of it."""
-        return self.guard.text[: self.guard.shown]
+        return self.guard.text[: self.guard.shown] if self.stage == "reply" else ""
 
     async def listen(
         self, attempt: Attempt, request: ModelRequest, model: Model
@@ -74,7 +87,7 @@ class Speaking:
                 released = self._heard(said)
                 if isinstance(released, Violation):
                     return released
-                if released:
+                if released and self.stage == "reply":
                     await self._publish(released)
                 if isinstance(said, Finished):
                     return said

@@ -19,7 +19,7 @@ from turnlog.events.manifest import Manifest
 from turnlog.events.prompt import PromptFile
 from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.session.attempts import current
+from turnlog.projections.session.attempts import call_of, current
 from turnlog.projections.session.commands import Attempt, FixContext, SnapshotPrompts
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.window.assemble import assemble, needs
@@ -176,4 +176,4 @@ class Contexts:
 
 def _call_id(opened: OpenTurn, recorded: str | None, assembled: Assembled) -> str:
     same = recorded is None or recorded == assembled.manifest.digest
-    return f"{opened.turn}.{max(1, opened.calls) if same else opened.calls + 1}"
+    return call_of(opened) if same else f"{opened.turn}.{opened.calls + 1}"

@@ -16,7 +16,7 @@ from turnlog.events.call import Fault
 from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.ports import Blobs, TokenStream
-from turnlog.events.tokens import AttemptClosed, ToolRequest
+from turnlog.events.tokens import AttemptClosed
 from turnlog.projections.session.attempts import UNKNOWN
 from turnlog.projections.session.commands import (
     Attempt,
@@ -26,23 +26,27 @@ from turnlog.projections.session.commands import (
     Spent,
     Withheld,
 )
-from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.tools.planning import Unplanned
 from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
 from turnlog.services.worker.drift import Drift
+from turnlog.services.worker.going_on import answering, tools_in
 from turnlog.services.worker.guard import Violation
 from turnlog.services.worker.model.exchange import Finished
 from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.model.retry import delay
 from turnlog.services.worker.resolving import FREE, Unroutable
 from turnlog.services.worker.spending import spent
+from turnlog.services.worker.tools.exchange import ServerFailure
 
 Cut = Literal["unwanted", "overdue", "stopped"]
 """Ended from outside: superseded or cancelled, past its deadline, or its worker is stopping."""
-End = Finished | Violation | ModelFailure | ResolverFailure | Unroutable | Refused | Corrupt | Cut
+Failure = ModelFailure | ResolverFailure | ServerFailure
+End = Finished | Violation | Failure | Unroutable | Refused | Corrupt | Cut
 
 OVERDUE: Final = Fault(code="deadline", detail="not answered in time", retryable=True)
 STOPPED: Final = Fault(code="handed-back", detail="its worker was stopped", retryable=True)
@@ -50,9 +54,10 @@ STOPPED: Final = Fault(code="handed-back", detail="its worker was stopped", retr
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The next attempt of the same call, after so many seconds."""
+    """The next attempt, of the same call or of the one that follows, after so many seconds."""
 
-    attempt: Attempt
+    state: SessionState
+    opened: OpenTurn
     seconds: float
 
 
@@ -83,12 +88,14 @@ class Endings:
     ) -> Verdict | Again:
         """Put an end on the log, and say what is to be done about the delivery."""
         match end:
-            case Finished():
+            case Finished() if speaking.stage == "reply":
                 return await self._finished(delivery, speaking, end, by)
+            case Finished():
+                return await self._gone_on(delivery, speaking, end, by)
             case ModelFailure(code="model_off", detail=detail) if speaking.fallback is not None:
                 unasked = Instead("model_off", detail, speaking.fallback)
                 return await self._instead(delivery, speaking, unasked, by)
-            case ModelFailure() | ResolverFailure():
+            case ModelFailure() | ResolverFailure() | ServerFailure():
                 return await self._failed(delivery, speaking, end, by)
             case Unroutable():
                 unasked = Instead("unroutable", "the resolver knows no way to answer it", "")
@@ -164,14 +171,15 @@ class Endings:
         self,
         delivery: Delivery,
         speaking: Speaking,
-        failure: ModelFailure | ResolverFailure,
+        failure: Failure,
         by: By,
+        taken: Spent | None = None,
     ) -> Verdict | Again:
         retries = speaking.material.blueprint.policies.retries
         detail = self._detail(speaking, failure)
         fault = Fault(code=failure.code, detail=detail, retryable=failure.retryable)
         seconds = delay(
-            speaking.attempt.attempt - 1,
+            speaking.tried,
             failure,
             base_seconds=retries.base_seconds,
             jitter=self.jitter(),
@@ -180,18 +188,27 @@ class Endings:
         )
         if seconds is None:
             return await self._given_up(delivery, speaking, fault, by)
-        taken = await self._spent(speaking)
+        taken = taken or await self._spent(speaking)
         ended = EndAttempt(
             speaking.attempt, "failed", taken, "retry", fault, partial=speaking.shown
         )
         done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
-        following = replace(speaking.attempt, attempt=speaking.attempt.attempt + 1)
-        opened = done.state.open
-        if opened and (opened.turn, opened.attempt) == (following.turn, following.attempt):
-            return Again(following, seconds)
-        return verdict_for(done.state, speaking.attempt)
+        return _following(done.state, speaking.attempt, seconds)
 
-    def _detail(self, speaking: Speaking, failure: ModelFailure | ResolverFailure) -> str:
+    async def _gone_on(
+        self, delivery: Delivery, speaking: Speaking, end: Finished, by: By
+    ) -> Verdict | Again:
+        """Record an answer that is not the reply; one that cannot be read has failed."""
+        taken = await self._spent(speaking, end)
+        try:
+            command = answering(speaking, end, taken)
+        except Unplanned as fault:
+            failure = ModelFailure("malformed", f"no plan: {fault}")
+            return await self._failed(delivery, speaking, failure, by, taken)
+        done = await self.sessions.act(delivery.tenant, delivery.session, command, by)
+        return _following(done.state, speaking.attempt, 0.0)
+
+    def _detail(self, speaking: Speaking, failure: Failure) -> str:
         if failure.code == "context_overflow" and speaking.manifest:
             return self.drift.overflow(speaking.request.model, speaking.manifest)
         return failure.detail
@@ -248,12 +265,12 @@ class Endings:
         return spent(speaking.request, usage, speaking.text, prices, speaking.timings)
 
 
-def tools_in(end: Finished) -> tuple[ToolRequest, ...]:
-    """Give the tools an answer asked for, as they are recorded."""
-    return tuple(
-        ToolRequest(id=wanted.id, tool=wanted.name, arguments=wanted.arguments)
-        for wanted in end.tool_calls
-    )
+def _following(state: SessionState, attempt: Attempt, seconds: float) -> Verdict | Again:
+    """Go on with the next attempt, if it is ours."""
+    opened = state.open
+    if opened and (opened.turn, opened.attempt) == (attempt.turn, attempt.attempt + 1):
+        return Again(state, opened, seconds)
+    return verdict_for(state, attempt)
 
 
 def verdict_for(state: SessionState, attempt: Attempt) -> Verdict:

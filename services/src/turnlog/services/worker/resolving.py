@@ -26,6 +26,7 @@ from turnlog.projections.window.call import Needs
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.memory import Recall
 from turnlog.projections.window.request import canonical
+from turnlog.projections.window.visibility import sight
 from turnlog.services.runtime.asking import asked, name_of
 from turnlog.services.runtime.recollecting import recollected
 from turnlog.services.runtime.resolver import Question
@@ -115,7 +116,9 @@ class Resolving:
         if material.memory is None:
             return ()
         at = rfc3339(self.sessions.clock())
-        return await recollected(self.sessions, state, Recall(material.memory, "planner", at))
+        return await recollected(
+            self.sessions, state, Recall(material.memory, "planner", at), sight(material, state)
+        )
 
 
 def _still(state: SessionState, attempt: Attempt) -> OpenTurn:

@@ -66,6 +66,7 @@ async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[An
                     await stopped(loading)
         finally:
             await stopped(keeping)
+            await answering.servers.close()
 
 
 def _answering(settings: WorkerSettings, parts: Parts, model: LitellmModel) -> Answering:

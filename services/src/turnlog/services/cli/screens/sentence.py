@@ -10,11 +10,12 @@ from pydantic import JsonValue
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.kinds import Event, Unknown
 from turnlog.events.phase import PhaseEntered
+from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
@@ -40,6 +41,12 @@ def sentence(event: Event) -> str:
             return reason
         case PromptsSnapshotted() as pinned:
             return f"for {pinned.provider}: {_files(pinned)}"
+        case ToolsSnapshotted() as pinned:
+            return f"for profile {pinned.profile}: {', '.join(pinned.tools) or 'no tool'}"
+        case PlanMade(turn=turn, steps=steps):
+            return f"turn {turn} in {counted(steps, 'step')}"
+        case StepPlanned(turn=turn, step=step, goal=goal):
+            return f"turn {turn} step {step} {quoted(goal)}"
         case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
             return f"turn {turn} {quoted(text)}"
         case TurnReleased(turn=turn) | TurnExcluded(turn=turn) | TurnRestored(turn=turn):
@@ -69,6 +76,8 @@ def sentence(event: Event) -> str:
             return f"{phase}: {choice}" + (f" “{label}”" if label else "")
         case ToolCalled(call=call, tool=tool, arguments=arguments):
             return f"call {call} · {tool} {arguments}"
+        case ToolStarted(call=call, tool=tool, attempt=attempt):
+            return f"call {call} · {tool} · attempt {attempt}"
         case ToolReturned(call=call, tool=tool, outcome=outcome, detail=detail):
             return f"call {call} · {tool} {outcome}" + (f": {detail}" if detail else "")
         case PhaseEntered() as entered:

@@ -125,7 +125,11 @@ class ChoiceForm(Form):
 
 
 class SignalForm(Form):
-    """Ends a phase."""
+    """Ends a phase by a signal, or moves to another by its name."""
 
-    signal: Name
+    signal: Name | None = None
     """One that the phase offers now."""
+    to: Name | None = None
+    """A phase, where the blueprint lets callers move between them."""
+    carry: Annotated[str, Field(min_length=1, max_length=20_000)] | None = None
+    """What the next phase is told of this one; only forward, and in no other phase."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.tools.exchange import ServerFailure
 
 _DOUBLINGS = 60
 """Past this any cap has long been reached, and a float is still finite."""
@@ -14,7 +15,7 @@ _DOUBLINGS = 60
 
 def delay(
     attempt: int,
-    failure: ModelFailure | ResolverFailure,
+    failure: ModelFailure | ResolverFailure | ServerFailure,
     *,
     base_seconds: float,
     jitter: float,

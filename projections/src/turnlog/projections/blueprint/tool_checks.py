@@ -1,0 +1,41 @@
+"""Checks of tools: what offers, tells of or runs them needs servers that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnlog.projections.blueprint.faults import Path, Remark
+from turnlog.projections.blueprint.layer import StepLayer, ToolsLayer
+from turnlog.projections.blueprint.schema import Blueprint
+
+Remarks = Iterator[Remark]
+_SERVERS = "add `tools` with its servers"
+
+
+def tool_remarks(blueprint: Blueprint) -> Remarks:
+    """Check that there are tools where some are meant, and steps where one is told of."""
+    if blueprint.tools is None:
+        for path in _meaning_tools(blueprint):
+            yield Remark(path, "there are no tools", _SERVERS)
+    if all(profile.program != "tools" for profile in blueprint.profiles.values()):
+        for path in _meaning_steps(blueprint):
+            fix = "give a profile the program `tools`"
+            yield Remark(path, "no profile takes steps", fix)
+
+
+def _meaning_tools(blueprint: Blueprint) -> Iterator[Path]:
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, ToolsLayer):
+            yield ("layers", name, "tools")
+    for name, call in blueprint.calls.items():
+        if {"all", "for_step"} & set(call.tools):
+            yield ("calls", name, "tools")
+
+
+def _meaning_steps(blueprint: Blueprint) -> Iterator[Path]:
+    for name, layer in blueprint.layers.items():
+        if isinstance(layer, StepLayer):
+            yield ("layers", name, "step")
+    for name, call in blueprint.calls.items():
+        if "for_step" in call.tools:
+            yield ("calls", name, "tools")

@@ -1,0 +1,104 @@
+"""The rule of an answer that a turn goes on from: it is recorded, and the next call begins.
+
+All of it is one batch: what the call answered, the plan or the tools in that, and the claim of the
+same worker to the next call. So a call that is answered on the log is never asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted
+from turnlog.events.content import Plain
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.plan import PlanMade, StepPlanned
+from turnlog.events.tokens import ToolRequest
+from turnlog.events.tool import ToolCalled
+from turnlog.projections.session.attempts import Events, attempt_ended, current
+from turnlog.projections.session.commands import EndAttempt
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.tooling import refused
+from turnlog.projections.session.turn_commands import AnswerCall
+
+
+def answer(state: SessionState, command: AnswerCall) -> Events:
+    """Record the answer and go on; of a worker that is no longer heard, only what it took."""
+    attempt, spent = command.attempt, command.spent
+    opened = current(state, attempt)
+    if opened is None:
+        ended = EndAttempt(attempt, "cancelled", spent, "release", partial=command.text)
+        return (attempt_ended(attempt, ended),)
+    return (
+        AttemptEnded(
+            turn=attempt.turn,
+            call=attempt.call,
+            attempt=attempt.attempt,
+            outcome="answered",
+            usage=spent.usage,
+            cost=spent.cost,
+            timings=spent.timings,
+        ),
+        _answered(command),
+        *_planned(command),
+        *_asked(opened, command),
+        AttemptStarted(
+            turn=attempt.turn,
+            call=f"{attempt.turn}.{opened.calls + 1}",
+            attempt=attempt.attempt + 1,
+            worker=opened.worker,
+        ),
+    )
+
+
+def _answered(command: AnswerCall) -> CallCompleted:
+    attempt, text = command.attempt, Plain(text=command.text)
+    planned = command.planned
+    return CallCompleted(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        finish=command.finish,
+        digest=text.digest,
+        characters=text.characters,
+        text=text,
+        repairs=planned.repairs if planned else (),
+    )
+
+
+def _planned(command: AnswerCall) -> Iterator[KnownEvent]:
+    planned, turn = command.planned, command.attempt.turn
+    if planned is None:
+        return
+    yield PlanMade(turn=turn, call=command.attempt.call, steps=len(planned.steps))
+    for number, step in enumerate(planned.steps, 1):
+        yield StepPlanned(turn=turn, step=number, goal=Plain(text=step.goal), tools=step.tools)
+
+
+def _asked(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:
+    """Record the tools that were asked for; one that was not offered comes back at once."""
+    attempt = command.attempt
+    step = None if opened.plan is None else opened.acted + 1
+    for number, wanted in enumerate(_told_apart(command.tools), 1):
+        called = ToolCalled(
+            turn=attempt.turn,
+            call=attempt.call,
+            id=wanted.id,
+            tool=wanted.tool,
+            arguments=wanted.arguments,
+            step=step,
+        )
+        yield called
+        if wanted.tool not in command.offered:
+            yield refused(called, f"no tool {wanted.tool[:80]!r} was offered")
+        elif number > command.most:
+            yield refused(called, f"one answer may ask for {command.most} tools")
+
+
+def _told_apart(tools: tuple[ToolRequest, ...]) -> Iterator[ToolRequest]:
+    """Give each request an id of its own: some providers give none, or the same to all."""
+    seen: set[str] = set()
+    for number, wanted in enumerate(tools, 1):
+        own = wanted.id and wanted.id not in seen
+        id = wanted.id if own else f"{wanted.id}#{number}"
+        seen.add(id)
+        yield ToolRequest(id=id, tool=wanted.tool, arguments=wanted.arguments)

@@ -1,0 +1,32 @@
+"""Turn programs: which call comes next in a turn. A question to the state, and nothing is kept.
+
+So whoever takes a turn over goes on where the log says it stands. A turn under `chat` is one call.
+Under `tools` there is a plan first, then a tactic for each of its steps, and at last the call whose
+answer is the reply; the tools that a tactic asked for are run before the next call is made.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from turnlog.projections.blueprint.profile import Profile
+from turnlog.projections.session.state import OpenTurn, PlannedStep
+
+Stage = Literal["plan", "act", "reply"]
+"""What the next call of a turn is for; the answer of `reply` alone is shown to anybody."""
+
+
+def stage(profile: Profile, opened: OpenTurn | None) -> Stage:
+    """Say what the next call is for; of a turn that is not open yet, the first one."""
+    if profile.program == "chat":
+        return "reply"
+    if opened is None or opened.plan is None:
+        return "plan"
+    return "act" if opened.acted < len(opened.plan) else "reply"
+
+
+def step_of(opened: OpenTurn | None) -> PlannedStep | None:
+    """Give the step that is to be taken; none where there is none."""
+    if opened is None or opened.plan is None or opened.acted >= len(opened.plan):
+        return None
+    return opened.plan[opened.acted]

@@ -1,0 +1,85 @@
+"""The rules of tools: when one may be run, and how each that was asked for comes back once.
+
+That a tool is about to be run is recorded by the attempt that speaks for the turn, so a worker that
+was superseded cannot begin one. What it had begun by then may still come back, for as long as the
+turn is open and nobody else has said what became of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnlog.events.content import Plain
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
+from turnlog.projections.session.attempts import Events, current
+from turnlog.projections.session.progress import pending
+from turnlog.projections.session.state import OpenTurn, SessionState, ToolUse
+from turnlog.projections.session.turn_commands import ReturnTool, SnapshotTools, StartTool
+from turnlog.projections.tools.distilling import told
+
+
+def snapshot_tools(state: SessionState, command: SnapshotTools) -> Events:
+    """Pin the tools of a profile, once."""
+    taken = command.pinned
+    if current(state, command.attempt) is None or taken.profile in state.tools:
+        return ()
+    return (taken,)
+
+
+def start(state: SessionState, command: StartTool) -> Events:
+    """Begin a tool."""
+    opened = current(state, command.attempt)
+    if opened is None or _waiting(opened, command.use) is None:
+        return ()
+    return (
+        ToolStarted(
+            turn=opened.turn,
+            call=command.use.call,
+            id=command.use.id,
+            tool=command.use.tool,
+            attempt=command.attempt.attempt,
+        ),
+    )
+
+
+def come_back(state: SessionState, command: ReturnTool) -> Events:
+    """Record what came of a tool, whoever says it first."""
+    opened, returned = state.open, command.returned
+    if opened is None or opened.turn != command.attempt.turn:
+        return ()
+    if _waiting(opened, command.use) is None:
+        return ()
+    return (returned,)
+
+
+def _waiting(opened: OpenTurn, use: ToolUse) -> ToolUse | None:
+    named = (use.call, use.id)
+    return next((each for each in pending(opened) if (each.call, each.id) == named), None)
+
+
+def refused(called: ToolCalled, why: str) -> ToolReturned:
+    """Let a tool come back that was never run."""
+    return ToolReturned(
+        turn=called.turn,
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        outcome="refused",
+        detail=why,
+        text=Plain(text=told(called.tool, called.arguments, f"refused: {why}")),
+    )
+
+
+def left_behind(opened: OpenTurn) -> Iterator[KnownEvent]:
+    """Let what is pending come back as the turn is settled without it."""
+    for use in pending(opened):
+        begun = use.started > 0
+        yield ToolReturned(
+            turn=opened.turn,
+            call=use.call,
+            id=use.id,
+            tool=use.tool,
+            outcome="lost" if begun else "refused",
+            detail="the turn was settled " + ("while it ran" if begun else "before it was run"),
+        )

@@ -1,0 +1,121 @@
+"""Offers: the tools that servers have, filtered, named and spelt for models.
+
+What a session is told of its tools is made here once and stored: one blob a tool for those that a
+request offers, and one text each for telling of all of them in full or by name. A prompt refers to
+these blobs, so that what was offered reads back whatever a server says by then.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.events.content import digest_of
+from turnlog.events.tool import ToolPin, ToolsSnapshotted
+from turnlog.projections.blueprint.tools import ServerSpec, ToolsSpec
+from turnlog.projections.window.request import canonical
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What every provider takes for the name of a tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool as its server describes it."""
+
+    tool: str
+    description: str
+    schema: dict[str, JsonValue]
+    """JSON Schema of its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """The tools of a profile, and the texts that its event names by digest."""
+
+    event: ToolsSnapshotted
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    name: str
+    server: str
+    offer: Offer
+    idempotent: bool
+
+    @property
+    def spelt(self) -> dict[str, JsonValue]:
+        """As OpenAI's protocol has it, which litellm translates for others."""
+        offer = self.offer
+        function: dict[str, JsonValue] = {"name": self.name, "description": offer.description}
+        return {"type": "function", "function": {**function, "parameters": offer.schema}}
+
+
+def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]) -> TakenUp:
+    """Take up what servers offer, in the order of the blueprint and of the servers."""
+    left_out: dict[str, str] = {}
+    named = [
+        _Named(name, server, offer, offer.tool in of.idempotent)
+        for server, of in spec.servers.items()
+        for offer in found.get(server, ())
+        if (name := _name(server, of, offer, left_out))
+    ]
+    spelt = {each.name: canonical(each.spelt) for each in named}
+    full, names = "\n".join(map(_in_full, named)), "\n".join(f"- {each.name}" for each in named)
+    pins = {
+        each.name: ToolPin(
+            digest=digest_of(spelt[each.name]),
+            server=each.server,
+            tool=each.offer.tool,
+            idempotent=each.idempotent,
+        )
+        for each in named
+    }
+    event = ToolsSnapshotted(
+        profile=profile,
+        digest=digest_of("\n".join([full, *spelt.values()])),
+        tools=pins,
+        full=digest_of(full),
+        names=digest_of(names),
+        left_out=left_out,
+    )
+    return TakenUp(event, (*spelt.values(), full, names))
+
+
+def _name(server: str, spec: ServerSpec, offer: Offer, left_out: dict[str, str]) -> str | None:
+    """Give the name a model knows a tool by; none where it is left out, which is noted."""
+    name = f"{server}_{offer.tool}"
+    if spec.only is not None and offer.tool not in spec.only:
+        left_out[name] = "not among `only`"
+    elif offer.tool in spec.except_:
+        left_out[name] = "among `except`"
+    elif not _NAME.fullmatch(name):
+        left_out[name] = "no model takes such a name"
+    else:
+        return name
+    return None
+
+
+def _in_full(named: _Named) -> str:
+    lines = (f"    {line}" for line in _arguments(named.offer.schema))
+    return "\n".join((f"- {named.name}: {' '.join(named.offer.description.split())}", *lines))
+
+
+def _arguments(schema: dict[str, JsonValue]) -> Iterator[str]:
+    properties, required = schema.get("properties"), schema.get("required")
+    wanted = required if isinstance(required, list) else []
+    for name, said in properties.items() if isinstance(properties, dict) else ():
+        of = said if isinstance(said, dict) else {}
+        must = ", required" if name in wanted else ""
+        about = " ".join(str(of.get("description") or "").split())
+        yield f"{name} ({_kind(of)}{must})" + (f": {about}" if about else "")
+
+
+def _kind(said: dict[str, JsonValue]) -> str:
+    kind = said.get("type")
+    return kind if isinstance(kind, str) else "any"

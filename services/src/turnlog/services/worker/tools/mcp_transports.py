@@ -1,0 +1,54 @@
+"""Connections to servers by the package that speaks MCP; loaded when a server is first asked.
+
+Loading it takes seconds, and most workers never speak to a server of tools.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import assert_never
+
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp_types import CONNECTION_CLOSED
+
+from turnlog.projections.blueprint.tools import LocalServer, RemoteServer, ServerSpec
+
+
+def refusal(error: Exception) -> str | None:
+    """Give what a server said against a request; none where there was no answer at all."""
+    answered = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
+    return str(error) if answered else None
+
+
+@asynccontextmanager
+async def connected(spec: ServerSpec) -> AsyncGenerator[Client]:
+    """Give a client of a server; a program ends when it is left."""
+    match spec:
+        case LocalServer():
+            async with _started(spec) as client:
+                yield client
+        case RemoteServer(url=url, headers_from=named):
+            headers = {name: os.environ.get(of, "") for name, of in named.items()}
+            async with (
+                create_mcp_http_client(headers) as http,
+                Client(streamable_http_client(url, http_client=http)) as client,
+            ):
+                yield client
+        case _ as never:
+            assert_never(never)
+
+
+@asynccontextmanager
+async def _started(spec: LocalServer) -> AsyncGenerator[Client]:
+    program, *arguments = spec.command
+    environment = {name: os.environ[name] for name in spec.env_from if name in os.environ}
+    server = StdioServerParameters(command=program, args=arguments, env=environment)
+    # What a program writes beside its answers may repeat prompts
+    with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230 - nobody waits for it
+        async with Client(stdio_client(server, errlog=nowhere)) as client:
+            yield client

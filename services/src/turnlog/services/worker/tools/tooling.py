@@ -1,0 +1,168 @@
+"""The tools of a turn: pinned when it first needs them, and run before its next call.
+
+Everything is done under the attempt of the call that comes next, so it is seen to be alive and
+nobody else does the same. That a tool is about to be run is on the log before it is. One that was
+begun and has not come back is run again only where the blueprint says that it may be; of any other
+the model is told that nobody knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from turnlog.events.content import Plain
+from turnlog.events.errors import Corrupt
+from turnlog.events.log.ports import Blobs
+from turnlog.events.tool import ToolCalled, ToolPin, ToolReturned
+from turnlog.projections.blueprint.tools import ToolsSpec
+from turnlog.projections.session.attempts import current
+from turnlog.projections.session.commands import Attempt
+from turnlog.projections.session.progress import pending
+from turnlog.projections.session.state import SessionState, ToolUse
+from turnlog.projections.session.tooling import refused
+from turnlog.projections.session.turn_commands import ReturnTool, SnapshotTools, StartTool
+from turnlog.projections.tools.distilling import distilled, told
+from turnlog.projections.tools.offers import taken_up
+from turnlog.projections.window.material import Material
+from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.worker.context import Superseded
+from turnlog.services.worker.tools.exchange import Answered, ServerFailure, ToolServers
+
+LOST = "it was begun, and nobody knows whether it was done"
+
+
+@dataclass(frozen=True, slots=True)
+class Tooling:
+    """Pins and runs the tools of one turn under one attempt."""
+
+    sessions: Sessions
+    blobs: Blobs
+    servers: ToolServers
+    attempt: Attempt
+    by: By
+
+    async def ready(self, state: SessionState, material: Material) -> SessionState:
+        """Do what must be done before the next call; gives the state that it is made from.
+
+        Raises `ServerFailure` where tools cannot be had, and `Superseded` when it is too late.
+        """
+        spec = material.blueprint.tools
+        program = material.blueprint.profiles[state.profile].program
+        if spec is None or program != "tools":
+            return state
+        state = await self._pinned(state, spec)
+        opened = current(state, self.attempt)
+        for use in pending(opened) if opened else ():
+            state = await self._run(state, use, spec)
+        return state
+
+    async def _pinned(self, state: SessionState, spec: ToolsSpec) -> SessionState:
+        if state.profile in state.tools:
+            return state
+        offers = (self.servers.offers(name, server) for name, server in spec.servers.items())
+        try:
+            async with asyncio.timeout(spec.seconds):
+                found = await asyncio.gather(*offers)
+        except TimeoutError:
+            detail = f"a server took more than {spec.seconds:g} s to say what it has"
+            raise ServerFailure("tools_timeout", detail) from None
+        taken = taken_up(state.profile, spec, dict(zip(spec.servers, found, strict=True)))
+        await asyncio.gather(*(self.blobs.put(state.tenant, text.encode()) for text in taken.texts))
+        command = SnapshotTools(self.attempt, taken.event)
+        done = await self.sessions.act(state.tenant, state.session, command, self.by)
+        return done.state
+
+    async def _run(self, state: SessionState, use: ToolUse, spec: ToolsSpec) -> SessionState:
+        called, pin = await self._called(state, use), state.tools[state.profile].tools[use.tool]
+        arguments = _arguments(called.arguments)
+        if arguments is None:
+            return await self._back(state, use, refused(called, "its arguments are no JSON object"))
+        if use.started and not pin.idempotent:
+            return await self._back(state, use, _lost(called))
+        start = StartTool(self.attempt, use)
+        begun = await self.sessions.act(state.tenant, state.session, start, self.by)
+        if not begun.events:
+            raise Superseded
+        clock = asyncio.get_running_loop()
+        since = clock.time()
+        answered = await self._asked(pin, spec, arguments)
+        taken = round((clock.time() - since) * 1000)
+        returned = await self._recorded(state.tenant, called, answered, spec)
+        return await self._back(state, use, returned.model_copy(update={"milliseconds": taken}))
+
+    async def _called(self, state: SessionState, use: ToolUse) -> ToolCalled:
+        (recorded,) = await self.sessions.log.at(state.tenant, [use.asked])
+        if not isinstance(recorded.event, ToolCalled):
+            raise Corrupt(f"event {recorded.sequence}", "it asks for no tool")
+        return recorded.event
+
+    async def _asked(
+        self, pin: ToolPin, spec: ToolsSpec, arguments: dict[str, JsonValue]
+    ) -> Answered:
+        """Ask a server once; whatever goes wrong is told to the model, not tried again."""
+        try:
+            async with asyncio.timeout(spec.seconds):
+                server = spec.servers[pin.server]
+                answered = await self.servers.ask(pin.server, server, pin.tool, arguments)
+        except TimeoutError:
+            return Answered(f"no answer in {spec.seconds:g} s; it may have been done", failed=True)
+        except ServerFailure as failure:
+            return Answered(f"{failure.detail}; it may have been done", failed=True)
+        size = len(answered.text.encode())
+        if size > spec.most_bytes:
+            detail = f"its result has {size} bytes, {spec.most_bytes} are allowed"
+            return Answered(detail, failed=True)
+        return answered
+
+    async def _recorded(
+        self, tenant: str, called: ToolCalled, answered: Answered, spec: ToolsSpec
+    ) -> ToolReturned:
+        whole = answered.text
+        digest = await self.blobs.put(tenant, whole.encode())
+        gist = distilled(whole, spec.distil)
+        gave = f"failed: {gist.text}" if answered.failed else gist.text
+        return ToolReturned(
+            turn=called.turn,
+            call=called.call,
+            id=called.id,
+            tool=called.tool,
+            outcome="failed" if answered.failed else "answered",
+            text=Plain(text=told(called.tool, called.arguments, gave)),
+            result=digest,
+            characters=len(whole),
+            treatment=gist.treatment,
+        )
+
+    async def _back(
+        self, state: SessionState, use: ToolUse, returned: ToolReturned
+    ) -> SessionState:
+        command = ReturnTool(self.attempt, use, returned)
+        done = await self.sessions.act(state.tenant, state.session, command, self.by)
+        if current(done.state, self.attempt) is None:
+            raise Superseded
+        return done.state
+
+
+def _arguments(written: str) -> dict[str, JsonValue] | None:
+    """Read a tool's arguments; none where they are not an object."""
+    try:
+        found: JsonValue = json.loads(written or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _lost(called: ToolCalled) -> ToolReturned:
+    return ToolReturned(
+        turn=called.turn,
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        outcome="lost",
+        detail=LOST,
+        text=Plain(text=told(called.tool, called.arguments, f"lost: {LOST}")),
+    )

@@ -1,0 +1,144 @@
+"""A worker dies before and after every append of a turn of several calls; another goes on.
+
+Dead is a worker whose append never comes back, before it was made or after, and that is heard of no
+more. Nothing of it is left on TOKENS, so that only the log says how far it had come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+from tests.agents.workshop import TURN, Workshop
+from tests.parts.house import delivery
+from tests.parts.puppet import PuppetModel
+from turnlog.events.call import CallCompleted, ContextAssembled
+from turnlog.events.codec import Batch
+from turnlog.events.log.memory import MemoryLog
+from turnlog.events.log.outcomes import Outcome
+from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.turn import TurnCompleted
+from turnlog.services.runtime.tasks import stopped
+from turnlog.services.worker.delivery import Settled
+from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
+
+APPENDS = 14
+"""How many appends the turn takes that is played here."""
+WHEN: tuple[Literal["before", "after"], ...] = ("before", "after")
+
+
+@dataclass
+class Mortal:
+    """A log whose holder dies at one of its appends."""
+
+    log: MemoryLog
+    fatal: int
+    """The append it dies at."""
+    when: Literal["before", "after"]
+    appends: int = 0
+    dead: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.log, name)
+
+    async def append(self, batch: Batch) -> Outcome:
+        """See `Log.append`."""
+        self.appends += 1
+        if (self.appends, self.when) == (self.fatal, "before"):
+            await self._die()
+        outcome = await self.log.append(batch)
+        if (self.appends, self.when) == (self.fatal, "after"):
+            await self._die()
+        return outcome
+
+    async def _die(self) -> None:
+        self.dead.set()
+        await asyncio.Event().wait()
+
+
+class Steady(PuppetModel):
+    """Answers by what it is asked, so that a call that is made again is answered alike."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+        """See `Model.stream`."""
+        said = str(request.messages[0]["content"])
+        offered = str(request.tools)
+        first, look, pay, reply = TURN
+        if offered != "()":
+            script = look if "shop_look" in offered else pay
+        else:
+            script = first if "- shop_look" in said else reply
+        self.scripts = [script]
+        async for each in super().stream(request):
+            yield each
+
+
+async def killed(shop: Workshop, at: int, when: Literal["before", "after"]) -> bool:
+    """Let a worker die in a turn, and another one take it over; tells whether it did die."""
+    house = shop.house
+    house.model = Steady()
+    submitted = await house.submit("Get me a hammer.")
+    worker = house.worker("w1")
+    mortal = Mortal(house.log, at, when)
+    worker.sessions.log = mortal  # type: ignore[assignment]
+    working = asyncio.create_task(worker.answer(delivery(submitted)))
+    dying = asyncio.create_task(mortal.dead.wait())
+    await asyncio.wait({working, dying}, return_when=asyncio.FIRST_COMPLETED)
+    died = mortal.dead.is_set()
+    if not died:
+        assert working.result() == Settled()
+    await stopped(working, dying)
+    if died:
+        await shop.taken_over(submitted)
+    return died
+
+
+@pytest.mark.parametrize("at", range(1, APPENDS + 1))
+@pytest.mark.parametrize("when", WHEN)
+async def test_nothing_that_is_known_is_done_twice_and_the_turn_is_answered(
+    at: int, when: Literal["before", "after"]
+) -> None:
+    shop = await Workshop().opened()
+    assert await killed(shop, at, when)
+    # A call that is answered on the log is the last of its name
+    answered = Counter(each.call for each in shop.events(CallCompleted))
+    assert set(answered.values()) == {1}
+    assert len(shop.events(ContextAssembled)) == len(answered) == 4
+    assert len(shop.events(TurnCompleted)) == 1
+    # Of the tool that may not run twice there is one run at the most, and one word
+    assert [tool for tool, _ in shop.shop.asked].count("pay") <= 1
+    came_back = Counter((each.call, each.id) for each in shop.events(ToolReturned))
+    assert came_back == Counter((each.call, each.id) for each in shop.events(ToolCalled))
+    assert set(came_back.values()) == {1}
+
+
+async def test_those_are_all_the_appends_there_are() -> None:
+    shop = await Workshop().opened()
+    assert not await killed(shop, APPENDS + 1, "before")
+
+
+async def test_a_tool_that_may_run_again_is_run_again_and_one_that_may_not_is_called_lost() -> None:
+    outcomes: dict[str, set[str]] = {"shop_look": set(), "shop_pay": set()}
+    runs: Counter[str] = Counter()
+    for at in range(1, APPENDS + 1):
+        shop = await Workshop().opened()
+        await killed(shop, at, "after")
+        for returned in shop.events(ToolReturned):
+            outcomes[returned.tool].add(returned.outcome)
+        runs |= Counter(tool for tool, _ in shop.shop.asked)
+    assert outcomes == {"shop_look": {"answered"}, "shop_pay": {"answered", "lost"}}
+    assert runs == {"look": 1, "pay": 1}
+
+
+async def test_a_tool_that_ran_and_whose_word_was_not_recorded_is_run_again_if_it_may() -> None:
+    runs: Counter[str] = Counter()
+    for at in range(1, APPENDS + 1):
+        shop = await Workshop().opened()
+        await killed(shop, at, "before")
+        runs |= Counter(tool for tool, _ in shop.shop.asked)
+    assert runs == {"look": 2, "pay": 1}

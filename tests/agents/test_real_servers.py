@@ -1,0 +1,114 @@
+"""Tools of a server that we did not write, over HTTP, litellm and a process of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.parts.everything import Up, everything
+from tests.parts.openai_behaviours import Answer
+from tests.parts.openai_server import OpenAIServer
+from tests.parts.processes import machine
+from tests.parts.roles import telling
+from turnlog.events.tool import ToolReturned, ToolsSnapshotted
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+BLUEPRINT = Path(__file__).parent / "blueprints/clockmaker.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """A clockmaker's, with everything real but the words of its model."""
+
+    up: Up
+    provider: OpenAIServer
+
+    async def ask(self, *answers: Answer, session: str | None = None) -> str:
+        """Put a question that the model deals with like this; gives the session."""
+        session = session or await self.up.service.open("clockmaker")
+        self.provider.will(*answers)
+        said = await self.up.service.say(session, "What time is it in Vilnius?")
+        assert said["status"] == "completed", said
+        return session
+
+    async def of_kind(self, session: str, kind: type[Any]) -> list[Any]:
+        """Give all events of a kind."""
+        events = await self.up.service.events(session)
+        return [each.event for each in events if isinstance(each.event, kind)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
+    folder = tmp_path_factory.mktemp("shop")
+    blueprint = folder / "blueprints/clockmaker/blueprint.yaml"
+    blueprint.parent.mkdir(parents=True)
+    blueprint.write_text(BLUEPRINT.read_text())
+    async with OpenAIServer() as provider:
+        told = {"TURNLOG_BLUEPRINTS": str(folder / "blueprints"), "TURNLOG_ACK_WAIT": "60"}
+        async with machine(folder, telling(provider) | told) as host, everything(host) as up:
+            yield Shop(up, provider)
+
+
+def plan(*goals: str) -> Answer:
+    """Plan steps that may take any tool."""
+    return Answer((json.dumps({"steps": [{"goal": goal} for goal in goals]}),))
+
+
+def look(zone: str) -> Answer:
+    """Ask what time it is somewhere."""
+    wanted = ("time_get_current_time", json.dumps({"timezone": zone}))
+    return Answer((), finish="tool_calls", tool_calls=(wanted,))
+
+
+async def test_a_tool_of_a_real_server_is_discovered_run_and_told_of(shop: Shop) -> None:
+    reply = Answer(("It is ", "late."))
+    session = await shop.ask(plan("Look at the clock."), look("Europe/Vilnius"), reply)
+    (pinned,) = await shop.of_kind(session, ToolsSnapshotted)
+    assert list(pinned.tools) == ["time_get_current_time"]
+    assert pinned.left_out == {"time_convert_time": "among `except`"}
+    (returned,) = await shop.of_kind(session, ToolReturned)
+    assert returned.outcome == "answered"
+    bodies = [exchange.body for exchange in shop.provider.exchanges[-3:]]
+    assert [bool(body.get("tools")) for body in bodies] == [False, True, False]
+    assert '"timezone":"Europe/Vilnius"' in json.dumps(bodies[2]).replace("\\", "")
+    prompts = [
+        await shop.up.service.get(f"/v1/sessions/{session}/calls/1.{number}/prompt")
+        for number in (1, 2, 3)
+    ]
+    assert all(prompt["verified"] for prompt in prompts)
+    assert [tool["function"]["name"] for tool in prompts[1]["tools"]] == ["time_get_current_time"]
+
+
+async def test_what_a_server_calls_an_error_is_told_to_the_model(shop: Shop) -> None:
+    session = await shop.ask(plan("Look."), look("Nowhere/Land"), Answer(("I cannot say.",)))
+    (returned,) = await shop.of_kind(session, ToolReturned)
+    assert returned.outcome == "failed"
+    assert "Nowhere/Land" in returned.text.text
+
+
+async def test_whoever_watches_sees_the_reply_and_nothing_of_how_it_was_come_by(
+    shop: Shop,
+) -> None:
+    session = await shop.up.service.open("clockmaker")
+    shop.provider.will(plan("Look."), look("UTC"), Answer(("It is ", "noon.")))
+    turn = await shop.up.service.submit(session, "What time is it?")
+    async with shop.up.service.watching(session, turn) as answer:
+        heard = await answer.whole()
+    assert [each.name for each in heard] == ["token", "token", "done"]
+    assert "".join(each.json["text"] for each in heard[:2]) == "It is noon."
+
+
+async def test_the_rows_know_every_call_of_a_turn(shop: Shop) -> None:
+    session = await shop.ask(plan("Look."), look("UTC"), Answer(("Noon.",)))
+    calls = await shop.up.service.calls(session)
+    assert [(each["call"], each["kind"]) for each in calls] == [
+        ("1.1", "plan"),
+        ("1.2", "tactic"),
+        ("1.3", "synthesise"),
+    ]

@@ -1,0 +1,141 @@
+"""A server of tools over streamable HTTP: asked, too slow, too long, killed and there again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from tests.agents.workshop import Workshop, agent, planning, taking
+from tests.parts.house import TENANT
+from tests.parts.processes import LOOK_EVERY, free_port
+from turnlog.events.tool import ToolReturned
+from turnlog.projections.blueprint.tools import RemoteServer
+from turnlog.services.worker.tools.exchange import ServerFailure
+from turnlog.services.worker.tools.mcp_servers import McpServers
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@dataclass
+class Far:
+    """A server on this machine, and where it is."""
+
+    port: int
+    process: Process
+
+    @property
+    def spec(self) -> RemoteServer:
+        """As a blueprint names it."""
+        return RemoteServer(url=f"http://127.0.0.1:{self.port}/mcp")
+
+    async def kill(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        await self.process.wait()
+
+    async def again(self) -> None:
+        """Start it where it was."""
+        self.process = await started(self.port)
+
+
+async def started(port: int) -> Process:
+    """Start a server and wait until it answers."""
+    words = ("-m", "tests.parts.mcp_server", "--port", str(port))
+    process = await asyncio.create_subprocess_exec(sys.executable, *words)
+    async with asyncio.timeout(60), httpx.AsyncClient() as client:
+        while process.returncode is None:
+            with suppress(httpx.TransportError):
+                await client.get(f"http://127.0.0.1:{port}/")
+                return process
+            await asyncio.sleep(LOOK_EVERY)
+    raise AssertionError(f"it ended with {process.returncode}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def far() -> AsyncIterator[Far]:
+    port = free_port()
+    server = Far(port, await started(port))
+    yield server
+    await server.kill()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def servers() -> AsyncIterator[McpServers]:
+    found = McpServers()
+    yield found
+    await found.close()
+
+
+async def answered(far: Far, servers: McpServers, tool: str, **limits: float) -> ToolReturned:
+    """Have a turn that takes one tool; gives what came of it."""
+    spec = {"servers": {"far": {"url": far.spec.url}}, **limits}
+    shop = Workshop(kind=agent(tools=spec))
+    shop.house.servers = servers
+    await shop.opened()
+    name, _, given = tool.partition(" ")
+    await shop.turn(planning(("Do it.", [])), taking((f"far_{name}", given)), ["So."])
+    (returned,) = shop.events(ToolReturned)
+    assert isinstance(returned, ToolReturned)
+    if returned.outcome == "answered":
+        assert returned.result is not None
+        whole = await shop.house.blobs.get(TENANT, returned.result)
+        assert len(whole.decode()) == returned.characters
+    return returned
+
+
+async def test_a_result_comes_back_and_a_long_one_is_told_by_its_columns(
+    far: Far, servers: McpServers
+) -> None:
+    short = await answered(far, servers, 'rows {"count": 2}')
+    assert (short.outcome, short.treatment) == ("answered", "kept")
+    long = await answered(far, servers, 'rows {"count": 1000}')
+    assert (long.outcome, long.treatment) == ("answered", "condensed")
+    assert "columns id, name" in told(long)
+
+
+def told(returned: ToolReturned) -> str:
+    return json.dumps(returned.model_dump()["text"])
+
+
+async def test_a_tool_that_raises_has_failed_and_the_server_is_asked_again(
+    far: Far, servers: McpServers
+) -> None:
+    failed = await answered(far, servers, 'fail {"why": "no stock"}')
+    assert failed.outcome == "failed"
+    assert "no stock" in told(failed)
+    assert (await answered(far, servers, 'rows {"count": 1}')).outcome == "answered"
+
+
+async def test_a_tool_that_takes_too_long_has_failed_and_the_turn_goes_on(
+    far: Far, servers: McpServers
+) -> None:
+    await servers.offers("far", far.spec)  # or the connection would count as the tool's time
+    failed = await answered(far, servers, 'wait {"seconds": 60}', seconds=3)
+    assert failed.outcome == "failed"
+    assert "it may have been done" in told(failed)
+
+
+async def test_a_result_of_too_many_bytes_has_failed(far: Far, servers: McpServers) -> None:
+    failed = await answered(far, servers, 'rows {"count": 500}', most_bytes=1_000)
+    assert failed.outcome == "failed"
+    assert "1000 are allowed" in told(failed)
+
+
+async def test_a_server_that_is_gone_cannot_be_asked_and_one_that_is_back_can(
+    far: Far, servers: McpServers
+) -> None:
+    await servers.offers("far", far.spec)
+    await far.kill()
+    with pytest.raises(ServerFailure):
+        await servers.ask("far", far.spec, "rows", {"count": 1})
+    await far.again()
+    assert (await servers.ask("far", far.spec, "rows", {"count": 1})).text

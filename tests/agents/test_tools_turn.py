@@ -1,0 +1,190 @@
+"""A turn under `tools`: a plan, a tactic a step, the tools it asks for, and then the reply."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from tests.agents.workshop import TURN, Shop, Workshop, planning, taking
+from tests.parts.house import BY, TENANT
+from turnlog.events.call import AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.content import Plain
+from turnlog.events.tokens import Token
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted
+from turnlog.events.turn import TurnCompleted, TurnFailed
+from turnlog.projections.blueprint.schema import Policies
+from turnlog.projections.session.commands import CancelTurn
+from turnlog.projections.tools.offers import Offer
+from turnlog.services.worker.model.failures import ModelFailure
+
+EIGHT = tuple((f"Step {n}.", ()) for n in range(8))
+
+
+async def test_a_turn_plans_takes_each_step_and_says_what_came_of_it() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(*TURN)
+    assert shop.house.names()[1:] == [
+        "turn-submitted",
+        "attempt-started",
+        "tools-snapshotted",
+        "context-assembled",
+        *("attempt-ended", "call-completed", "plan-made", "step-planned", "step-planned"),
+        "attempt-started",
+        "context-assembled",
+        *("attempt-ended", "call-completed", "tool-called", "attempt-started"),
+        *("tool-started", "tool-returned"),
+        "context-assembled",
+        *("attempt-ended", "call-completed", "tool-called", "attempt-started"),
+        *("tool-started", "tool-returned"),
+        "context-assembled",
+        *("attempt-ended", "call-completed", "turn-completed"),
+    ]
+    assert [each.manifest.kind for each in shop.events(ContextAssembled)] == [
+        *("plan", "tactic", "tactic", "synthesise")
+    ]
+    assert [each.call for each in shop.events(ContextAssembled)] == ["1.1", "1.2", "1.3", "1.4"]
+    assert shop.shop.asked == [("look", {"what": "hammer"}), ("pay", {"what": "hammer"})]
+    (reply,) = shop.events(TurnCompleted)
+    assert (reply.text, reply.call) == (Plain(text="It is yours."), "1.4")
+
+
+async def test_each_call_sees_what_is_its_own() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(*TURN)
+    looked = 'shop_look {"what": "hammer"}\n3 in stock'
+    paid = 'shop_pay {"what": "hammer"}\n3 in stock'
+    assert "- shop_look: Looks for a thing." in shop.said(0)[0]
+    assert shop.said(1) == ["Find a hammer.", "Get me a hammer."]
+    assert shop.said(2) == [f"Pay for it.\n\n{looked}", "Get me a hammer."]
+    assert shop.said(3) == [f"Plan first.\n\n{looked}\n{paid}", "Get me a hammer."]
+    assert shop.offered() == [[], ["shop_look"], ["shop_pay"], []]
+
+
+async def test_only_the_reply_is_shown_to_whoever_watches() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(*TURN)
+    held = [each.event for each in await shop.house.tokens.recorded(TENANT, "s", 1)]
+    tokens = [event for event in held if isinstance(event, Token)]
+    assert [(token.call, token.text) for token in tokens] == [("1.4", "It is "), ("1.4", "yours.")]
+
+
+async def test_a_question_without_steps_is_answered_at_once() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(planning(), ["Hello."])
+    assert [each.manifest.kind for each in shop.events(ContextAssembled)] == ["plan", "synthesise"]
+
+
+async def test_tools_are_pinned_once_and_only_named_from_the_second_turn_on() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(planning(), ["One."])
+    await shop.turn(planning(), ["Two."])
+    assert len(shop.events(ToolsSnapshotted)) == 1
+    assert shop.said(2)[0] == "Plan first.\n\n- shop_look\n- shop_pay"
+
+
+async def test_naming_twenty_tools_takes_less_than_two_fifths_of_telling_of_them() -> None:
+    argument = {"type": "string", "description": "Which one is meant, by its number."}
+    schema: dict[str, JsonValue] = {"type": "object", "properties": {"which": {**argument}}}
+    about = "Looks into one of the many drawers that there are and says what is in it."
+    drawers = tuple(Offer(f"drawer_{n}", about, schema) for n in range(18))
+    shop = await Workshop(Shop(more=drawers)).opened()
+    await shop.turn(planning(), ["One."])
+    await shop.turn(planning(), ["Two."])
+    full, named = (tools_told(each) for each in shop.events(ContextAssembled)[::2])
+    assert named < 0.4 * full
+
+
+def tools_told(call: ContextAssembled) -> int:
+    """Give the tokens by which a prompt tells of tools."""
+    return sum(part.tokens for part in call.manifest.parts if part.component == "tools_context")
+
+
+async def test_a_plan_that_cannot_be_read_is_asked_for_again() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(["I would rather not."], planning(), ["Well."])
+    kinds = [each.manifest.kind for each in shop.events(ContextAssembled)]
+    assert kinds == ["plan", "synthesise"]
+    assert [each.attempt for each in shop.events(AttemptStarted)] == [1, 2, 3]
+
+
+async def test_what_had_to_be_mended_in_a_plan_is_on_the_record() -> None:
+    shop = await Workshop().opened()
+    written = 'Sure:\n```json\n{"steps": [{"goal": 7, "tools": "shop_look"}]}\n```'
+    await shop.turn([written], taking(), ["Done."])
+    assert shop.events(CallCompleted)[0].repairs == (
+        "taken out of a block of code",
+        "step 1: a number for a text",
+        "step 1: one tool for a list",
+    )
+
+
+async def test_a_tool_that_was_not_offered_is_refused_and_the_model_is_told() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(
+        planning(("Find a hammer.", ["shop_look"])),
+        taking(("shop_pay", "{}"), ("nonsense", "{}"), ("shop_look", "not JSON")),
+        ["Sorry."],
+    )
+    assert [each.outcome for each in shop.events(ToolReturned)] == ["refused"] * 3
+    assert shop.shop.asked == []
+    assert "shop_pay {}\nrefused: no tool 'shop_pay' was offered" in shop.said(2)[0]
+
+
+async def test_requests_of_one_id_are_told_apart() -> None:
+    shop = await Workshop().opened()
+    twins = taking(("shop_look", '{"what": "a"}'), ("shop_look", '{"what": "b"}'), named="t")
+    await shop.turn(planning(("Look.", [])), twins, ["Both."])
+    assert [each.id for each in shop.events(ToolCalled)] == ["t", "t#2"]
+    assert [given["what"] for _, given in shop.shop.asked] == ["a", "b"]
+
+
+async def test_a_long_result_enters_as_a_summary_and_the_whole_is_kept() -> None:
+    rows = [{"id": n, "name": f"thing {n}", "price": n * 1.5} for n in range(1_000)]
+    shop = Workshop(Shop(gives=str(rows).replace("'", '"')))
+    await shop.opened()
+    await shop.turn(planning(("Look.", [])), taking(("shop_look", "{}")), ["Many."])
+    (returned,) = shop.events(ToolReturned)
+    assert returned.treatment == "condensed"
+    whole = await shop.house.blobs.get(TENANT, returned.result)
+    assert len(whole.decode()) == returned.characters == len(shop.shop.gives)
+    results = next(
+        part for part in shop.events(ContextAssembled)[-1].manifest.parts if part.layer == "results"
+    )
+    assert results.tokens < 300
+    assert "1000 rows with columns id, name, price" in shop.said(2)[0]
+
+
+async def test_a_failed_call_is_tried_again_without_repeating_those_before_it() -> None:
+    shop = await Workshop().opened()
+    plan, look, pay, reply = TURN
+    await shop.turn(plan, [ModelFailure("server_error")], look, pay, reply)
+    assert [each.call for each in shop.events(AttemptStarted)] == [
+        *("1.1", "1.2", "1.2", "1.3", "1.4")
+    ]
+    assert len(shop.shop.asked) == 2
+
+
+async def test_claims_are_counted_for_each_call() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(planning(*EIGHT), *(taking() for _ in EIGHT), ["Done."])
+    assert shop.events(TurnFailed) == []
+    assert len(shop.events(AttemptStarted)) == Policies().max_claims
+
+
+async def test_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_same() -> None:
+    shop = await Workshop().opened()
+    shop.shop.meanwhile = lambda: shop.house.sessions.act(TENANT, "s", CancelTurn(1), BY)
+    shop.house.model.scripts = [
+        planning(("Pay.", [])),
+        taking(("shop_pay", "{}"), ("shop_look", "{}")),
+    ]
+    await shop.house.answer(await shop.house.submit("Pay!"))
+    assert [each.outcome for each in shop.events(ToolReturned)] == ["lost", "refused"]
+    assert len(shop.shop.asked) == 1
+
+
+async def test_every_call_of_a_turn_can_be_had_again() -> None:
+    # By reference, by assembly and by the verifier: what a house holds is proven as the test ends
+    shop = await Workshop().opened()
+    await shop.turn(*TURN)
+    await shop.turn(*TURN, text="And a saw.")
+    assert len(shop.events(ContextAssembled)) == 8

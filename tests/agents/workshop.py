@@ -1,0 +1,181 @@
+"""A workshop: a house whose sessions plan, take tools and say what came of it, all on strings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import JsonValue
+
+from tests.parts.house import BY, TENANT, House, delivery
+from tests.parts.puppet import Line
+from turnlog.events.envelope import Recorded
+from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.blueprint.tools import ServerSpec
+from turnlog.projections.session.commands import OpenSession
+from turnlog.projections.tools.offers import Offer
+from turnlog.projections.window.material import Material
+from turnlog.services.worker.delivery import Settled
+from turnlog.services.worker.model.exchange import Finished, ToolCall, Usage
+from turnlog.services.worker.tools.exchange import Answered
+
+USAGE = Usage(10, 5)
+
+
+def agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+    """Give a small blueprint that takes tools."""
+    return Blueprint.model_validate(
+        {
+            "blueprint": "agent",
+            "version": 1,
+            "layers": {
+                "rules": {"text": "Plan first.", "keep": "always"},
+                "tools": {"tools": "all", "component": "tools_context"},
+                "goal": {"step": "goal", "component": "step"},
+                "results": {"step": "results", "component": "results"},
+            },
+            "calls": {
+                "plan": {
+                    "messages": [
+                        {"system": ["rules", "tools"]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ]
+                },
+                "tactic": {
+                    "messages": [{"system": ["goal", "results"]}, {"user": ["input"]}],
+                    "tools": ["for_step"],
+                },
+                "synthesise": {
+                    "messages": [
+                        {"system": ["rules", "results"]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ]
+                },
+            },
+            "history": {"recent": {}},
+            "tools": {"servers": {"shop": {"command": ["shop"], "idempotent": ["look"]}}},
+            "profiles": {
+                "agent": {
+                    "default": True,
+                    "program": "tools",
+                    "plan": "plan",
+                    "act": "tactic",
+                    "call": "synthesise",
+                }
+            },
+            **changes,
+        }
+    )
+
+
+async def nothing() -> None:
+    """Let nothing happen but what happens anyway."""
+    await asyncio.sleep(0)
+
+
+@dataclass
+class Shop:
+    """A server with a tool that may be run again and one that may not."""
+
+    asked: list[tuple[str, Mapping[str, JsonValue]]] = field(
+        default_factory=list[tuple[str, Mapping[str, JsonValue]]]
+    )
+    gives: str = "3 in stock"
+    more: tuple[Offer, ...] = ()
+    """What it offers beside the two."""
+    meanwhile: Callable[[], Awaitable[object]] = nothing
+    """What happens while a tool is run."""
+
+    async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
+        """See `ToolServers.offers`."""
+        del server, spec
+        schema: dict[str, JsonValue] = {
+            "type": "object",
+            "properties": {"what": {"type": "string"}},
+        }
+        look, pay = (("look", "Looks for a thing."), ("pay", "Pays for it."))
+        return (Offer(*look, schema), Offer(*pay, schema), *self.more)
+
+    async def ask(
+        self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> Answered:
+        """See `ToolServers.ask`."""
+        del server, spec
+        self.asked.append((tool, arguments))
+        await self.meanwhile()
+        return Answered(self.gives)
+
+    async def close(self) -> None:
+        """See `ToolServers.close`."""
+
+
+def planning(*steps: tuple[str, Sequence[str]]) -> list[Line]:
+    """Let the model plan."""
+    return [json.dumps({"steps": [{"goal": goal, "tools": [*tools]} for goal, tools in steps]})]
+
+
+def taking(*wanted: tuple[str, str], named: str = "t{}") -> list[Line]:
+    """Let the model ask for tools, each by its name and its arguments."""
+    numbered = enumerate(wanted, 1)
+    calls = tuple(ToolCall(named.format(n), tool, given) for n, (tool, given) in numbered)
+    return [Finished("tool_calls", calls, USAGE, "puppet/one", None)]
+
+
+TURN: tuple[list[Line], ...] = (
+    planning(("Find a hammer.", ["shop_look"]), ("Pay for it.", ["shop_pay"])),
+    taking(("shop_look", '{"what": "hammer"}')),
+    taking(("shop_pay", '{"what": "hammer"}')),
+    ["It is ", "yours."],
+)
+"""A turn of two steps."""
+
+
+@dataclass
+class Workshop:
+    """A house with a shop."""
+
+    shop: Shop = field(default_factory=Shop)
+    house: House = field(default_factory=House)
+    kind: Blueprint = field(default_factory=agent)
+
+    def __post_init__(self) -> None:
+        self.house.servers = self.shop
+
+    async def opened(self) -> Workshop:
+        """Open the session."""
+        ref = await self.house.blueprints.pin(TENANT, self.kind)
+        graph = Material(self.kind).phases
+        command = OpenSession(ref, self.kind.default_profile, reach(self.kind), phases=graph)
+        await self.house.sessions.act(TENANT, "s", command, BY)
+        return self
+
+    async def turn(self, *scripts: list[Line], text: str = "Get me a hammer.") -> Recorded:
+        """Put something to the session and have it answered by these scripts."""
+        self.house.model.scripts = [*scripts]
+        submitted = await self.house.submit(text)
+        assert await self.house.answer(submitted) == Settled()
+        return submitted
+
+    async def taken_over(self, submitted: Recorded) -> None:
+        """Let another worker have a turn whose worker has died; nothing is left on TOKENS."""
+        self.house.tokens.forget()
+        again = delivery(submitted, redelivered=True)
+        assert await self.house.worker("w2").answer(again) == Settled()
+
+    def said(self, number: int) -> list[str]:
+        """Give what a request said, message by message, counted from 0."""
+        return [str(each["content"]) for each in self.house.model.requests[number].messages]
+
+    def offered(self) -> list[list[str]]:
+        """Name the tools that each request offered."""
+        asked: list[Any] = [request.tools for request in self.house.model.requests]
+        return [[tool["function"]["name"] for tool in tools] for tools in asked]
+
+    def events(self, kind: type) -> list[Any]:
+        """Give all events of a kind."""
+        return [each.event for each in self.house.events() if isinstance(each.event, kind)]

@@ -1,0 +1,46 @@
+"""A server of tools over streamable HTTP, as a process that a test may kill.
+
+`python -m tests.parts.mcp_server --port N` serves until it is ended. Its tools give as many rows as
+they are asked for, take their time, and raise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from mcp.server.mcpserver import MCPServer
+
+
+def served() -> MCPServer:
+    """Make the server."""
+    server = MCPServer("shop")
+
+    @server.tool()
+    def rows(count: int) -> str:
+        """Give so many rows."""
+        return "[" + ",".join(f'{{"id": {n}, "name": "thing {n}"}}' for n in range(count)) + "]"
+
+    @server.tool()
+    async def wait(seconds: float) -> str:
+        """Take so long."""
+        await asyncio.sleep(seconds)
+        return "done"
+
+    @server.tool()
+    def fail(why: str) -> str:
+        """Raise."""
+        raise ValueError(why)
+
+    del rows, wait, fail
+    return server
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Serve tools over streamable HTTP.")
+    parser.add_argument("--port", type=int, required=True)
+    served().run("streamable-http", host="127.0.0.1", port=parser.parse_args().port)
+
+
+if __name__ == "__main__":
+    main()
