@@ -13,13 +13,27 @@ from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted, ToolStarted
+from turnlog.events.session import (
+    BlueprintMoved,
+    BlueprintRef,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.tool import (
+    SchemasRequested,
+    ToolCalled,
+    ToolPin,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
 from turnlog.events.turn import (
     ChoiceRecorded,
     Exchange,
     TurnCancelled,
     TurnCompleted,
+    TurnDisplayed,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -69,6 +83,13 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         attributes=st.just({}),
         reach=st.sampled_from([0, 1, 30]),
     ),
+    ProfileSwitched: st.builds(
+        ProfileSwitched,
+        profile=st.sampled_from(["chat", "agent"]),
+        before=st.just("chat"),
+        reason=st.sampled_from(["asked", "phase"]),
+        model=st.none() | st.just("puppet/two"),
+    ),
     SessionClosed: st.builds(SessionClosed, reason=st.just("done")),
     PromptsSnapshotted: st.builds(
         PromptsSnapshotted,
@@ -92,6 +113,7 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     TurnCancelled: st.builds(TurnCancelled, turn=TURNS, reason=st.just("cancelled")),
     TurnExcluded: st.builds(TurnExcluded, turn=TURNS),
     TurnRestored: st.builds(TurnRestored, turn=TURNS),
+    TurnDisplayed: st.builds(TurnDisplayed, turn=TURNS, reply=st.just(Plain(text="<p>so</p>"))),
     AttemptStarted: st.builds(
         AttemptStarted, turn=TURNS, call=CALLS, attempt=ATTEMPTS, worker=st.just("w")
     ),
@@ -135,6 +157,7 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         full=st.just(DIGEST),
         names=st.just(DIGEST),
     ),
+    SchemasRequested: st.builds(SchemasRequested, profile=st.sampled_from(["chat", "agent"])),
     ToolStarted: st.builds(
         ToolStarted,
         turn=TURNS,

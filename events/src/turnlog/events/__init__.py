@@ -30,7 +30,12 @@ if TYPE_CHECKING:
     from turnlog.events.prompt import PromptsSnapshotted
     from turnlog.events.redaction import ReplyRedacted
     from turnlog.events.reference import ReferenceUpdated, TurnResolved
-    from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
+    from turnlog.events.session import (
+        BlueprintMoved,
+        ProfileSwitched,
+        SessionClosed,
+        SessionOpened,
+    )
     from turnlog.events.tokens import (
         AttemptAlive,
         AttemptClosed,
@@ -38,11 +43,18 @@ if TYPE_CHECKING:
         Token,
         TokenEvent,
     )
-    from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
+    from turnlog.events.tool import (
+        SchemasRequested,
+        ToolCalled,
+        ToolReturned,
+        ToolsSnapshotted,
+        ToolStarted,
+    )
     from turnlog.events.turn import (
         ChoiceRecorded,
         TurnCancelled,
         TurnCompleted,
+        TurnDisplayed,
         TurnExcluded,
         TurnFailed,
         TurnQueued,
@@ -79,11 +91,13 @@ __all__ = [
     "PhaseEntered",
     "Plain",
     "PlanMade",
+    "ProfileSwitched",
     "PromptsSnapshotted",
     "Recorded",
     "ReferenceUpdated",
     "Refused",
     "ReplyRedacted",
+    "SchemasRequested",
     "Sealed",
     "SessionClosed",
     "SessionOpened",
@@ -97,6 +111,7 @@ __all__ = [
     "ToolsSnapshotted",
     "TurnCancelled",
     "TurnCompleted",
+    "TurnDisplayed",
     "TurnExcluded",
     "TurnFailed",
     "TurnQueued",

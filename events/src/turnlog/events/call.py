@@ -94,6 +94,8 @@ class ContextAssembled(Fact):
     """What stood in the prompt, and what did not."""
     supersedes: str | None = None
     """The call this one stands in for, when its sources had changed."""
+    profile: str | None = None
+    """The profile the session ran by; none in logs of a time when it never changed."""
 
 
 class AttemptEnded(Fact):

@@ -18,12 +18,24 @@ from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
+from turnlog.events.session import (
+    BlueprintMoved,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.tool import (
+    SchemasRequested,
+    ToolCalled,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
+    TurnDisplayed,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -44,9 +56,11 @@ class Unknown:
 KnownEvent = (
     SessionOpened
     | BlueprintMoved
+    | ProfileSwitched
     | SessionClosed
     | PromptsSnapshotted
     | ToolsSnapshotted
+    | SchemasRequested
     | TurnSubmitted
     | TurnQueued
     | TurnReleased
@@ -57,6 +71,7 @@ KnownEvent = (
     | TurnCancelled
     | TurnExcluded
     | TurnRestored
+    | TurnDisplayed
     | AttemptStarted
     | ContextAssembled
     | AttemptEnded

@@ -1,4 +1,4 @@
-"""Events of the session family: a session opens, is moved to a newer blueprint, and closes."""
+"""Events of the session family: it opens, is moved, goes on by another profile, and closes."""
 
 from __future__ import annotations
 
@@ -86,6 +86,22 @@ class BlueprintMoved(Fact):
     """Providers whose prompt files are no longer pinned."""
     warnings: tuple[str, ...] = ()
     """What was wrong with the new version's files, and what stands in for them."""
+
+
+class ProfileSwitched(Fact):
+    """The session runs by another profile, or by another model, from its next turn on."""
+
+    type: ClassVar[str] = "turnlog.profile-switched.v1"
+    leaf: ClassVar[str] = "session"
+
+    profile: str
+    """What it runs by from here on."""
+    before: str
+    """What it ran by until now."""
+    reason: Literal["asked", "phase"]
+    """Whether a caller wished it, or the phase that is entered next names it."""
+    model: str | None = None
+    """What answers in place of the profile's own model; none where that one does."""
 
 
 class SessionClosed(Fact):

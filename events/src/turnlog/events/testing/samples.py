@@ -29,17 +29,26 @@ from turnlog.events.session import (
     BlueprintMoved,
     BlueprintRef,
     Origin,
+    ProfileSwitched,
     SessionClosed,
     SessionOpened,
 )
 from turnlog.events.testing.manifests import manifest
-from turnlog.events.tool import ToolCalled, ToolPin, ToolReturned, ToolsSnapshotted, ToolStarted
+from turnlog.events.tool import (
+    SchemasRequested,
+    ToolCalled,
+    ToolPin,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
 from turnlog.events.turn import (
     ChoiceRecorded,
     Exchange,
     Fallback,
     TurnCancelled,
     TurnCompleted,
+    TurnDisplayed,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -87,6 +96,9 @@ def _of_session() -> dict[str, KnownEvent]:
             memory=digest_of("the next memory"),
             released=("gemini", "openai"),
             warnings=("policies/context.yaml:2: ...; the defaults stand in",),
+        ),
+        "profile-switched": ProfileSwitched(
+            profile="agent", before="default", reason="asked", model="openai/gpt-5-mini"
         ),
         "session-closed": SessionClosed(reason="done"),
         "prompts-snapshotted": PromptsSnapshotted(
@@ -144,6 +156,10 @@ def _of_turn() -> dict[str, KnownEvent]:
         "turn-cancelled": TurnCancelled(turn=3, reason="interrupted"),
         "turn-excluded": TurnExcluded(turn=3),
         "turn-restored": TurnRestored(turn=3),
+        "turn-displayed": TurnDisplayed(turn=3, text=TEXT, reply=Plain(text="<p>It is.</p>")),
+        "turn-completed-work": TurnCompleted(
+            turn=3, call="3.4", text=TEXT, finish="stop", work=Plain(text="1. Find a hammer.")
+        ),
     }
 
 
@@ -196,10 +212,24 @@ def _of_tools() -> dict[str, KnownEvent]:
             names=digest_of("by name"),
             left_out={"shop_buy": "not among the tools that are wanted"},
         ),
+        "tools-snapshotted-prompts": ToolsSnapshotted(
+            profile="agent",
+            digest=digest_of("prompts alone"),
+            tools={},
+            full=digest_of(""),
+            names=digest_of(""),
+            prompts=("shop_greet",),
+            prompts_text=digest_of("- shop_greet: Greets."),
+        ),
+        "schemas-requested": SchemasRequested(profile="agent"),
         "plan-made": PlanMade(turn=4, call="4.1", steps=1),
         "step-planned": StepPlanned(turn=4, step=1, goal=TEXT, tools=("shop_look",)),
         "tool-called-step": ToolCalled(
             turn=4, call="4.2", id="call_1", tool="shop_look", arguments="{}", step=1
+        ),
+        "step-planned-given": StepPlanned(turn=4, step=1, goal=TEXT, given=17),
+        "tool-returned-summary": ToolReturned(
+            turn=4, call="4.2", id="call_1", tool="shop_look", outcome="answered", summary=TEXT
         ),
         "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
         "tool-returned-answered": ToolReturned(
@@ -237,6 +267,14 @@ def _of_call() -> dict[str, KnownEvent]:
             parameters={"temperature": 0.2, "stop": ["\n"]},
             manifest=manifest(),
             supersedes="3.1",
+        ),
+        "context-assembled-profile": ContextAssembled(
+            turn=3,
+            call="3.1",
+            model="openai/gpt-5-mini",
+            parameters={},
+            manifest=manifest(),
+            profile="agent",
         ),
         "attempt-ended": AttemptEnded(
             turn=3,

@@ -24,9 +24,22 @@ from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.attempting import Attempt as Attempt  # noqa: PLC0414 re-exported
 from turnlog.projections.session.attempting import Spent as Spent  # noqa: PLC0414 re-exported
+from turnlog.projections.session.phase_commands import (
+    EnterPhase as EnterPhase,  # noqa: PLC0414 re-exported
+)
+from turnlog.projections.session.phase_commands import (
+    RecordChoice as RecordChoice,  # noqa: PLC0414 re-exported
+)
+from turnlog.projections.session.phase_commands import (
+    SendSignal as SendSignal,  # noqa: PLC0414 re-exported
+)
+from turnlog.projections.session.phase_commands import (
+    SwitchProfile as SwitchProfile,  # noqa: PLC0414 re-exported
+)
 from turnlog.projections.session.references import Meant
 from turnlog.projections.session.turn_commands import (
     AnswerCall,
+    RequestSchemas,
     ReturnTool,
     SnapshotTools,
     StartTool,
@@ -71,31 +84,6 @@ class SubmitTurn:
     meta: Values = field(default_factory=dict[str, JsonValue])
     remembered: bool = True
     """Whether later turns may be told of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecordChoice:
-    """Choose in a phase that offers choices."""
-
-    choice: str
-    phases: PhaseGraph
-
-
-@dataclass(frozen=True, slots=True)
-class SendSignal:
-    """End the phase by a signal it offers, without a model."""
-
-    signal: str
-    phases: PhaseGraph
-
-
-@dataclass(frozen=True, slots=True)
-class EnterPhase:
-    """Move to a phase by name, and tell it something of the one left."""
-
-    phase: str
-    phases: PhaseGraph
-    carry: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +256,7 @@ Command = (
     | RecordChoice
     | SendSignal
     | EnterPhase
+    | SwitchProfile
     | CancelTurn
     | CloseSession
     | MoveBlueprint
@@ -280,6 +269,7 @@ Command = (
     | SnapshotPrompts
     | FixContext
     | SnapshotTools
+    | RequestSchemas
     | StartTool
     | ReturnTool
     | AnswerCall

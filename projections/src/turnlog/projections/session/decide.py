@@ -19,6 +19,7 @@ from turnlog.projections.session import (
     moving,
     phasing,
     resolving,
+    switching,
     tooling,
     working,
 )
@@ -44,10 +45,12 @@ from turnlog.projections.session.commands import (
     SendSignal,
     SnapshotPrompts,
     SubmitTurn,
+    SwitchProfile,
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_commands import (
     AnswerCall,
+    RequestSchemas,
     ReturnTool,
     SnapshotTools,
     StartTool,
@@ -72,6 +75,8 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return phasing.signal(state, command)
         case EnterPhase():
             return apart.enter(state, command)
+        case SwitchProfile():
+            return switching.switch(state, command)
         case CancelTurn():
             return calling.cancel(state, command)
         case CloseSession():
@@ -92,6 +97,8 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return working.snapshot(state, command)
         case SnapshotTools():
             return tooling.snapshot_tools(state, command)
+        case RequestSchemas():
+            return tooling.request_schemas(state)
         case StartTool():
             return tooling.start(state, command)
         case ReturnTool():

@@ -17,12 +17,24 @@ from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
+from turnlog.events.session import (
+    BlueprintMoved,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.tool import (
+    SchemasRequested,
+    ToolCalled,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
+    TurnDisplayed,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -30,7 +42,7 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.session.progress import Progress, advanced
+from turnlog.projections.session.progress import Progress, advanced, returns
 from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.standing import said, stands
 from turnlog.projections.session.state import (
@@ -49,6 +61,7 @@ from turnlog.projections.session.state import (
     TurnRef,
     WaitingTurn,
 )
+from turnlog.projections.session.telling import told_anew
 from turnlog.projections.session.turns import kept, with_turn
 
 NOTE_RULE: Final = "when reply_redacted"
@@ -108,6 +121,7 @@ def _moved(state: SessionState, recorded: Recorded, event: BlueprintMoved) -> Se
         warnings=event.warnings,
         prompts={},
         tools={},
+        telling={},
     )
 
 
@@ -125,17 +139,23 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
         case CallCompleted() as event:
             return _advanced(state, recorded, event)
         case TurnCompleted() as event:
-            return _settled(state, event.turn, "completed", said(recorded, "text", event.text))
-        case SessionOpened() | Unknown():
+            reply, work = said(recorded, "text", event.text), said(recorded, "work", event.work)
+            return _settled(state, event.turn, "completed", reply, work)
+        case SessionOpened() | TurnDisplayed() | Unknown():
             return state
         case SessionClosed():
             return replace(state, closed=True)
         case PlanMade() | StepPlanned() | ToolCalled() | ToolStarted() | ToolReturned() as event:
             return _advanced(state, recorded, event)
         case ToolsSnapshotted() as event:
-            return replace(state, tools={**state.tools, event.profile: event})
+            pinned = replace(state, tools={**state.tools, event.profile: event})
+            return told_anew(pinned, "first_turn", [event.profile])
+        case SchemasRequested(profile=profile):
+            return told_anew(state, "asked", [profile])
         case BlueprintMoved() as event:
             return _moved(state, recorded, event)
+        case ProfileSwitched(profile=profile, model=model):
+            return replace(state, profile=profile, model=model)
         case PromptsSnapshotted(provider=provider, layers=layers):
             return replace(state, prompts={**state.prompts, provider: layers})
         case TurnQueued() as event:
@@ -215,7 +235,11 @@ def _released(state: SessionState, recorded: Recorded, turn: int) -> SessionStat
 
 
 def _settled(
-    state: SessionState, turn: int, status: Settled, reply: Said | None = None
+    state: SessionState,
+    turn: int,
+    status: Settled,
+    reply: Said | None = None,
+    work: Said | None = None,
 ) -> SessionState:
     open_or_waiting = (state.open, *state.waiting)
     text = next((each.text for each in open_or_waiting if each and each.turn == turn), None)
@@ -226,8 +250,9 @@ def _settled(
         waiting=tuple(waiting for waiting in state.waiting if waiting.turn != turn),
         completed=state.completed + done,
         exchanges=state.exchanges + done,
+        returns=returns(turn, state.open, state.phase) if done else state.returns,
     )
-    return kept(counted, TurnRef(turn, status, text, reply, phase=state.phase))
+    return kept(counted, TurnRef(turn, status, text, reply, phase=state.phase, work=work))
 
 
 def _claimed(state: SessionState, event: AttemptStarted) -> SessionState:

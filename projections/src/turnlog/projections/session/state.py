@@ -20,6 +20,7 @@ from turnlog.events.session import BlueprintRef, Origin
 from turnlog.events.tool import ToolsSnapshotted
 from turnlog.projections.session.places import Brought as Brought  # noqa: PLC0414 re-exported
 from turnlog.projections.session.places import Said as Said  # noqa: PLC0414 re-exported
+from turnlog.projections.session.telling import Telling
 
 FOLD_VERSION: Final = 7
 """Raised whenever the fold gives another state for the same events; old snapshots are then void."""
@@ -27,6 +28,8 @@ MOST_RECENT: Final = 512
 """Turns kept one by one at the most, and shown by any view but one of the whole history."""
 UNBOUNDED: Final = -1
 """The reach of a state that keeps every turn, folded for a call that needs all of them."""
+MOST_RETURNS: Final = 16
+"""Results of tools that the turn behind the one they were for may be told of."""
 REMEMBERED_COMMANDS: Final = 64
 """Idempotency keys kept in the state; older ones are looked up in the read model."""
 
@@ -46,6 +49,8 @@ class TurnRef:
     redacted: bool = False
     phase: str | None = None
     """The phase the session was in."""
+    work: Said | None = None
+    """How it was worked out, where that took more than a call; none of a withheld reply."""
 
     @property
     def characters(self) -> int:
@@ -119,6 +124,28 @@ class PlannedStep:
     goal: Said
     tools: tuple[str, ...]
     """The tools it may take; any that is offered, where none is named."""
+    given: int | None = None
+    """Sequence of the return of the turn before that it is done by already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """What the tools of the latest completed turn gave."""
+
+    turn: int
+    phase: str | None
+    results: tuple[Given, ...]
+    """Oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one tool gave."""
+
+    said: Said
+    """Where what the turn itself was told of it stands."""
+    summary: Said
+    """Where what later turns are told of it stands."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +163,8 @@ class ToolUse:
     returned: bool = False
     said: Said | None = None
     """Where what prompts say of it stands."""
+    given: Given | None = None
+    """The same where it was answered, for later turns."""
 
 
 @dataclass(frozen=True)
@@ -215,11 +244,14 @@ class SessionState:
     """The event that opened it."""
     blueprint: BlueprintRef
     profile: str
+    """What its next turn runs by."""
     attributes: dict[str, JsonValue]
     reach: int
     """Characters of history the widest window holds; 0 is without end."""
     cartridge: Digest | None = None
     """The data of its task."""
+    model: str | None = None
+    """What was asked for in place of the profile's own model."""
     phase: str | None = None
     """Where it stands in its state machine, if it has one."""
     exchanges: int = 0
@@ -239,6 +271,8 @@ class SessionState:
     """Provider to layer to file, once they are pinned."""
     tools: dict[str, ToolsSnapshotted] = field(default_factory=dict[str, ToolsSnapshotted])
     """Profile to tools, once they are pinned."""
+    telling: dict[str, Telling] = field(default_factory=dict[str, Telling])
+    """Profile to how long its tools are told in full."""
     turns: tuple[TurnRef, ...] = ()
     """Recent settled turns, oldest first."""
     earlier: tuple[Run, ...] = ()
@@ -251,6 +285,8 @@ class SessionState:
     """Kind of call to where the latest prompt of that kind lies in the stream."""
     completed: int = 0
     """Turns that got a reply."""
+    returns: Returns | None = None
+    """What tools gave in the latest turn that was completed; none where they gave nothing."""
     commands: tuple[Memo, ...] = ()
     """The latest commands that carried a key, oldest first."""
     forgotten_commands: int = 0

@@ -76,6 +76,7 @@ def fix(state: SessionState, command: FixContext) -> Events:
             parameters=command.parameters,
             manifest=command.manifest,
             supersedes=command.supersedes,
+            profile=state.profile,
         ),
     )
 

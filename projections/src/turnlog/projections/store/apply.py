@@ -18,12 +18,24 @@ from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
+from turnlog.events.session import (
+    BlueprintMoved,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.tool import (
+    SchemasRequested,
+    ToolCalled,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
+    TurnDisplayed,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -86,6 +98,8 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
         case BlueprintMoved() as event:
             yield _session(recorded, **_made_from(recorded, event))
             yield from _attributes(recorded, event)
+        case ProfileSwitched(profile=profile):
+            yield _session(recorded, profile=profile)
         case PromptsSnapshotted() as event:
             yield from _pinned(recorded, event)
         case TurnReleased(turn=turn):
@@ -102,11 +116,11 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
             yield from _redacted(recorded, event)
         case PhaseEntered() as event:
             yield _entered(recorded, event)
-        case ToolsSnapshotted() | PlanMade() | StepPlanned():
+        case ToolsSnapshotted() | SchemasRequested() | PlanMade() | StepPlanned():
             return
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | Unknown():
             return
-        case TurnResolved() | ReferenceUpdated():
+        case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return
         case _ as never:
             assert_never(never)

@@ -14,12 +14,24 @@ from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
-from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
+from turnlog.events.session import (
+    BlueprintMoved,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.tool import (
+    SchemasRequested,
+    ToolCalled,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
     TurnCompleted,
+    TurnDisplayed,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -37,12 +49,16 @@ def sentence(event: Event) -> str:
             return _opened(opened)
         case BlueprintMoved() as moved:
             return _moved(moved)
+        case ProfileSwitched() as switched:
+            return _switched(switched)
         case SessionClosed(reason=reason):
             return reason
         case PromptsSnapshotted() as pinned:
             return f"for {pinned.provider}: {_files(pinned)}"
         case ToolsSnapshotted() as pinned:
             return f"for profile {pinned.profile}: {', '.join(pinned.tools) or 'no tool'}"
+        case SchemasRequested(profile=profile):
+            return f"for profile {profile}"
         case PlanMade(turn=turn, steps=steps):
             return f"turn {turn} in {counted(steps, 'step')}"
         case StepPlanned(turn=turn, step=step, goal=goal):
@@ -51,6 +67,9 @@ def sentence(event: Event) -> str:
             return f"turn {turn} {quoted(text)}"
         case TurnReleased(turn=turn) | TurnExcluded(turn=turn) | TurnRestored(turn=turn):
             return f"turn {turn}"
+        case TurnDisplayed(turn=turn, text=text, reply=reply):
+            said = " and ".join(filter(None, (text and "what was said", reply and "the reply")))
+            return f"turn {turn} · a form to look at of {said}"
         case TurnCompleted(turn=turn, text=text, fallback=fallback):
             why = f" · no model's: {fallback.code}" if fallback else ""
             return f"turn {turn} {quoted(text)}{why}"
@@ -115,6 +134,14 @@ def _moved(moved: BlueprintMoved) -> str:
     way = f"{new.name} v{old.version} → v{new.version} · {short(new.digest)}"
     released = f" · prompts of {', '.join(moved.released)} pinned anew" if moved.released else ""
     return f"{way}{released}"
+
+
+def _switched(switched: ProfileSwitched) -> str:
+    way = switched.profile
+    if switched.before != switched.profile:
+        way = f"{switched.before} → {switched.profile}"
+    model = f" · model {switched.model}" if switched.model else ""
+    return f"{way}{model} · {switched.reason}"
 
 
 def _files(pinned: PromptsSnapshotted) -> str:

@@ -1,0 +1,38 @@
+"""The rule of switching: by which profile and which model a session goes on.
+
+It is done between turns, so that a turn is answered by one profile from its first call to its last.
+A phase that names a profile brings it along; whoever asked for a model then has it no longer.
+"""
+
+from __future__ import annotations
+
+from turnlog.events.errors import Refused
+from turnlog.events.session import ProfileSwitched
+from turnlog.projections.session.attempts import Events
+from turnlog.projections.session.phase_commands import SwitchProfile
+from turnlog.projections.session.state import SessionState
+
+
+def switch(state: SessionState, command: SwitchProfile) -> Events:
+    """Switch to what a caller asks for; nothing where the session runs by that already."""
+    if state.closed:
+        raise Refused("session-closed", "the session is closed", fix="open another session")
+    if command.profile not in command.profiles:
+        detail = f"there is no profile {command.profile[:80]!r}"
+        raise Refused("unknown-profile", detail, field="profile")
+    if (state.profile, state.model) == (command.profile, command.model):
+        return ()
+    if state.open is not None:
+        raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
+    return (
+        ProfileSwitched(
+            profile=command.profile, before=state.profile, reason="asked", model=command.model
+        ),
+    )
+
+
+def led(state: SessionState, profile: str | None) -> Events:
+    """Switch to the profile that a phase names, where it names another one."""
+    if profile is None or profile == state.profile:
+        return ()
+    return (ProfileSwitched(profile=profile, before=state.profile, reason="phase"),)
