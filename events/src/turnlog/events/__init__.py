@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     )
     from turnlog.events.kinds import NAMES, Event, KnownEvent, Unknown, name_of
     from turnlog.events.manifest import Manifest, Part
+    from turnlog.events.memory import (
+        HistorySummarised,
+        MemoryPurged,
+        SummaryBegun,
+        SummaryFailed,
+        SummaryUndone,
+    )
     from turnlog.events.phase import PhaseEntered
     from turnlog.events.plan import PlanMade, StepPlanned
     from turnlog.events.prompt import PromptsSnapshotted

@@ -13,6 +13,13 @@ from typing import Final, get_args
 from pydantic import JsonValue
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.memory import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+)
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
@@ -84,6 +91,11 @@ KnownEvent = (
     | ReplyRedacted
     | PhaseEntered
     | ReferenceUpdated
+    | SummaryBegun
+    | HistorySummarised
+    | SummaryFailed
+    | SummaryUndone
+    | MemoryPurged
 )
 """What this release writes and understands."""
 

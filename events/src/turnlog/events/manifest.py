@@ -21,6 +21,10 @@ Treatment = Literal["kept", "trimmed", "compressed", "dropped", "condensed", "su
 """What was done to a part. `dropped` was cut to fit, `absent` had nothing to say."""
 
 
+Condensed = Literal["repeats-1", "duplicates-1"]
+"""A rule that turns are told in short by; what it makes of the same texts never changes."""
+
+
 class FromBlob(Fact):
     """The text is a blob of the library."""
 
@@ -82,6 +86,12 @@ class FromTurns(Fact):
     """First turn of the run."""
     last: int
     """Last turn of the run."""
+    work: bool = False
+    """Whether each answer has in front of it how the turn was worked out."""
+    condensed: Condensed | None = None
+    """The rule by which less is said than was; none where they stand word for word."""
+    again: tuple[int, ...] = ()
+    """Under `duplicates`: the paragraphs of the turn that are said again later, from 0."""
 
 
 class FromResolved(Fact):
@@ -191,9 +201,11 @@ class StepTaken(Fact):
     on: str
     """The layer or the history it was taken on."""
     section: str | None = None
-    """The section whose limit asked for it; none where it was the whole prompt's."""
+    """The section whose limit asked for it; none where it was another's."""
+    component: str | None = None
+    """The component whose limit asked for it; none where it was a section's or the whole's."""
     before: int
-    """Tokens of the section, or of the prompt, before."""
+    """Tokens of the section, the component or the prompt before."""
     after: int
     """The same after."""
 

@@ -39,3 +39,6 @@ class StepPlanned(Fact):
     """What it is for, in the model's words."""
     tools: tuple[str, ...] = ()
     """The tools it may take; any that is offered, where none is named."""
+    given: int | None = None
+    """Sequence of the tool's return that it is done by already, of the turn before; no call is made
+    for it then."""

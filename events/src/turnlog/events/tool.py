@@ -42,7 +42,21 @@ class ToolsSnapshotted(Fact):
     names: Digest
     """Blob of the text that only names them."""
     left_out: dict[str, str] = {}
-    """Tools that servers have and that are not offered, each with the reason."""
+    """Tools and prompts that servers have and that are not offered, each with the reason."""
+    prompts: tuple[str, ...] = ()
+    """The prompts that servers have, by the name a model knows each by."""
+    prompts_text: Digest | None = None
+    """Blob of the text that tells of them; none where there are none."""
+
+
+class SchemasRequested(Fact):
+    """Tools are to be told in full again: from the next call on, until a turn is completed."""
+
+    type: ClassVar[str] = "turnlog.schemas-requested.v1"
+    leaf: ClassVar[str] = "prompt"
+
+    profile: str
+    """The profile whose tools they are."""
 
 
 class ToolCalled(Fact):
@@ -104,6 +118,8 @@ class ToolReturned(Fact):
     """Why it was refused, failed or was lost."""
     text: Content | None = None
     """What prompts say of it: what was called, and what it gave, as one text."""
+    summary: Content | None = None
+    """What later turns are told of it, where that is less."""
     result: Digest | None = None
     """Blob of the whole result."""
     characters: int = 0

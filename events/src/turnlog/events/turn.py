@@ -123,6 +123,8 @@ class TurnCompleted(Fact):
     """Why a resolver's answer stands for the model's."""
     exchange: Exchange | None = None
     """Its place in the session's state machine, where there is one."""
+    work: Content | None = None
+    """What was planned and what tools gave, as the plans of later turns may be told."""
 
 
 class TurnFailed(Fact):
@@ -161,6 +163,20 @@ class TurnExcluded(Fact):
 
     turn: int
     """The turn."""
+
+
+class TurnDisplayed(Fact):
+    """A turn has a form to be looked at, beside its plain text; no window ever holds it."""
+
+    type: ClassVar[str] = "turnlog.turn-displayed.v1"
+    leaf: ClassVar[str] = "turn"
+
+    turn: int
+    """The turn."""
+    text: Content | None = None
+    """How what was said is shown; none leaves it as it was."""
+    reply: Content | None = None
+    """How the reply is shown; none leaves it as it was."""
 
 
 class TurnRestored(Fact):

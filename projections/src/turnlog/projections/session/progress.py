@@ -7,6 +7,7 @@ once a turn is settled nothing but its texts matters to a window.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from turnlog.events.call import CallCompleted
@@ -15,7 +16,15 @@ from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
 from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.standing import said, stands
-from turnlog.projections.session.state import OpenTurn, PlannedStep, ToolUse
+from turnlog.projections.session.state import (
+    MOST_RETURNS,
+    Given,
+    OpenTurn,
+    PlannedStep,
+    Returns,
+    Said,
+    ToolUse,
+)
 
 Progress = CallCompleted | PlanMade | StepPlanned | ToolCalled | ToolStarted | ToolReturned
 """What moves a turn on without settling it."""
@@ -32,8 +41,8 @@ def advanced(opened: OpenTurn, recorded: Recorded, event: Progress) -> OpenTurn:
             return replace(opened, answered=calls, begun=attempt, context=None, acted=acted)
         case PlanMade():
             return replace(opened, plan=())
-        case StepPlanned(goal=goal, tools=tools):
-            step = PlannedStep(stands(recorded, "goal", goal), tools)
+        case StepPlanned(goal=goal, tools=tools, given=given):
+            step = PlannedStep(stands(recorded, "goal", goal), tools, given)
             return replace(opened, plan=(*(opened.plan or ()), step))
         case ToolCalled(call=call, id=id, tool=tool):
             use = ToolUse(call, id, tool, recorded.stream_sequence)
@@ -42,7 +51,9 @@ def advanced(opened: OpenTurn, recorded: Recorded, event: Progress) -> OpenTurn:
             return _used(opened, event, lambda use: replace(use, started=attempt))
         case ToolReturned(text=text):
             back = said(recorded, "text", text)
-            return _used(opened, event, lambda use: replace(use, returned=True, said=back))
+            later = _given(recorded, event, back)
+            change = partial(replace, returned=True, said=back, given=later)
+            return _used(opened, event, change)
         case _ as never:
             assert_never(never)
 
@@ -53,6 +64,19 @@ def _used(
     named = (event.call, event.id)
     tools = (change(use) if (use.call, use.id) == named else use for use in opened.tools)
     return replace(opened, tools=tuple(tools))
+
+
+def _given(recorded: Recorded, event: ToolReturned, back: Said | None) -> Given | None:
+    """Say what later turns may be told; of what was not answered they are told nothing."""
+    if back is None or event.outcome != "answered":
+        return None
+    return Given(back, said(recorded, "summary", event.summary) or back)
+
+
+def returns(turn: int, opened: OpenTurn | None, phase: str | None) -> Returns | None:
+    """Give what the tools of a turn gave, as the turn is completed."""
+    given = [use.given for use in opened.tools if use.given] if opened else []
+    return Returns(turn, phase, tuple(given[-MOST_RETURNS:])) if given else None
 
 
 def pending(opened: OpenTurn) -> tuple[ToolUse, ...]:

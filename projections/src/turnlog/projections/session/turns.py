@@ -86,7 +86,8 @@ def with_turn(
     excluded = found.excluded if excluded is None else excluded
     redacted = found.redacted if redacted is None else redacted
     if isinstance(found, TurnRef):
-        marked = replace(found, excluded=excluded, redacted=redacted, reply=reply or found.reply)
+        reply, work = reply or found.reply, None if redacted else found.work
+        marked = replace(found, excluded=excluded, redacted=redacted, reply=reply, work=work)
         turns = tuple(marked if ref.turn == turn else ref for ref in state.turns)
         return replace(state, turns=turns)
     pieces = (

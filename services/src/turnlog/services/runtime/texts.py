@@ -21,7 +21,7 @@ from turnlog.events.log.ports import Blobs, Log
 from turnlog.projections.session.state import Said
 from turnlog.projections.window.call import Earlier, Needs, Texts
 
-_TEXTS: Final = ("text", "replacement", "results", "answer", "goal", "carried")
+_TEXTS: Final = ("text", "replacement", "results", "answer", "goal", "carried", "summary", "work")
 """Fields of events that prompts refer to."""
 
 Key = TypeVar("Key", bound=Hashable)
