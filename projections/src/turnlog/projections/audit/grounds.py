@@ -34,6 +34,7 @@ from turnlog.events.turn import ChoiceRecorded
 from turnlog.projections.audit.fates import Fate, noting
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.session.evolve import NOTE_RULE
+from turnlog.projections.session.tooling import texts_of
 from turnlog.projections.window.call import provider_of
 from turnlog.projections.window.segments import HIDDEN
 
@@ -73,8 +74,8 @@ def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
     match recorded.event:
         case PromptsSnapshotted(layers=layers):
             return layer in layers and layers[layer].digest == digest
-        case ToolsSnapshotted(tools=tools, full=full, names=names):
-            return digest in {full, names, *(pin.digest for pin in tools.values())}
+        case ToolsSnapshotted() as pinned:
+            return digest in texts_of(pinned)
         case _:
             return False
 

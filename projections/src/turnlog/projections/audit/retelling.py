@@ -25,6 +25,7 @@ from turnlog.events.tool import ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import TurnQueued, TurnSubmitted
 from turnlog.projections.session.evolve import evolve, fold, fold_whole
 from turnlog.projections.session.state import Said, SessionState
+from turnlog.projections.session.tooling import texts_of
 from turnlog.projections.window.assemble import needs, segments_wanted
 from turnlog.projections.window.call import Call, Earlier, Needs, Texts, provider_of
 from turnlog.projections.window.material import Material
@@ -72,8 +73,8 @@ def blobs_in(recorded: Recorded) -> Iterable[Digest]:
             return Pins(made.blueprint.digest, made.cartridge, made.memory).digests
         case PromptsSnapshotted(layers=layers):
             return (file.digest for file in layers.values())
-        case ToolsSnapshotted(tools=tools, full=full, names=names):
-            return (*(pin.digest for pin in tools.values()), full, names)
+        case ToolsSnapshotted() as pinned:
+            return texts_of(pinned)
         case ToolReturned(result=result):
             return (result,) if result else ()
         case ContextAssembled(manifest=manifest):

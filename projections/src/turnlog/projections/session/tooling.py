@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turnlog.events.content import Plain
+from turnlog.events.content import Digest, Plain
+from turnlog.events.errors import Refused
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
+from turnlog.events.tool import (
+    SchemasRequested,
+    ToolCalled,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
 from turnlog.projections.session.attempts import Events, current
+from turnlog.projections.session.phasing import still_open
 from turnlog.projections.session.progress import pending
 from turnlog.projections.session.state import OpenTurn, SessionState, ToolUse
+from turnlog.projections.session.telling import in_full
 from turnlog.projections.session.turn_commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.tools.distilling import told
 
@@ -25,6 +34,21 @@ def snapshot_tools(state: SessionState, command: SnapshotTools) -> Events:
     if current(state, command.attempt) is None or taken.profile in state.tools:
         return ()
     return (taken,)
+
+
+def request_schemas(state: SessionState) -> Events:
+    """Have tools told in full again; nothing where the next call tells of them in full anyway."""
+    still_open(state)
+    if state.profile not in state.tools:
+        what = f"profile {state.profile} has been told of no tools yet"
+        raise Refused("no-tools", what, fix="its first turn is told of them in full")
+    return () if in_full(state) else (SchemasRequested(profile=state.profile),)
+
+
+def texts_of(pinned: ToolsSnapshotted) -> tuple[Digest, ...]:
+    """Name the blobs of everything that prompts can say of a profile's tools."""
+    texts = (pinned.full, pinned.names, pinned.prompts_text)
+    return (*(pin.digest for pin in pinned.tools.values()), *filter(None, texts))
 
 
 def start(state: SessionState, command: StartTool) -> Events:

@@ -1,4 +1,4 @@
-"""Commands of a turn that goes on: an answer that is not the reply, and the tools it asked for."""
+"""Commands of a turn that goes on: an answer that is not the reply, and of tools."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ class SnapshotTools:
 
     attempt: Attempt
     pinned: ToolsSnapshotted
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSchemas:
+    """Have the tools of the session's profile told in full again."""
 
 
 @dataclass(frozen=True, slots=True)
