@@ -22,6 +22,7 @@ from turnlog.projections.blueprint.layer import (
     FileLayer,
     InputLayer,
     Layer,
+    PromptsLayer,
     ResolvedLayer,
     SegmentsLayer,
     SourceLayer,
@@ -134,7 +135,7 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
             yield from _unknown((*path, "input"), "input", name, blueprint.inputs)
         case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
             return
-        case ToolsLayer() | StepLayer() | CarryLayer():
+        case ToolsLayer() | PromptsLayer() | StepLayer() | CarryLayer():
             return
         case _ as never:
             assert_never(never)
@@ -202,10 +203,18 @@ def _names(call: CallSpec) -> Iterator[tuple[Path, Name]]:
 
 
 def _histories(blueprint: Blueprint) -> Remarks:
-    for name, view in blueprint.history.items():
-        if view.all and view.max_turns is not None:
-            what = f"`{name}` is the whole history, so it has no `max_turns`"
-            yield Remark(("history", name, "max_turns"), what, "leave out one of the two")
+    for name, written in blueprint.history.items():
+        path = ("history", name)
+        if written.like is not None:
+            others = [each for each, view in blueprint.history.items() if view.like is None]
+            yield from _unknown((*path, "like"), "view of its own", written.like, others)
+            if written.like not in others:
+                continue
+        view = blueprint.view(name)
+        for word in ("max_turns", "last_messages"):
+            if view.all and getattr(view, word) is not None:
+                what = f"`{name}` is the whole history, so it has no `{word}`"
+                yield Remark((*path, word), what, "leave out one of the two")
 
 
 def _profiles(blueprint: Blueprint) -> Remarks:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from turnlog.events.forms import form_by
+from turnlog.projections.blueprint.components import SYSTEM_PROMPT
 from turnlog.projections.blueprint.strict import Name, Strict
 
 
@@ -44,7 +45,7 @@ Found = Literal["intent", "entity", "identifiers", "results"]
 
 
 class _Layer(Strict):
-    component: Name = "system_prompt"
+    component: Name = SYSTEM_PROMPT
     """What the layer's tokens are counted under."""
     keep: Literal["always"] | None = None
     """Whether it may never be left out of a call that lists it."""
@@ -157,6 +158,13 @@ class ToolsLayer(_Layer):
     """When they are told in full; otherwise they are only named."""
 
 
+class PromptsLayer(_Layer):
+    """What prompts the servers of tools have, told as a text."""
+
+    prompts: Literal["all"]
+    """Which ones."""
+
+
 class StepLayer(_Layer):
     """What the plan says of the step that is taken, or what the turn's tools gave so far."""
 
@@ -182,17 +190,18 @@ Layer = Annotated[
     | Annotated[ResolvedLayer, Tag("(resolved)")]
     | Annotated[SourceLayer, Tag("(source)")]
     | Annotated[ToolsLayer, Tag("(tools)")]
+    | Annotated[PromptsLayer, Tag("(prompts)")]
     | Annotated[StepLayer, Tag("(step)")]
     | Annotated[CarryLayer, Tag("(carry)")],
     Discriminator(
         form_by(
             *("segments", "file", "text", "attribute", "input", "fields", "each", "resolved"),
-            *("source", "tools", "step", "carry"),
+            *("source", "tools", "prompts", "step", "carry"),
         ),
         custom_error_type="layer_source",
         custom_error_message=(
             "a layer needs one of: `segments`, `file`, `text`, `attribute`, `input`, `fields`, "
-            "`each`, `resolved`, `source`, `tools`, `step`, `carry`"
+            "`each`, `resolved`, `source`, `tools`, `prompts`, `step`, `carry`"
         ),
     ),
 ]

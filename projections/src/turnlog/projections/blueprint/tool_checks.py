@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnlog.projections.blueprint.faults import Path, Remark
-from turnlog.projections.blueprint.layer import StepLayer, ToolsLayer
+from turnlog.projections.blueprint.layer import PromptsLayer, StepLayer, ToolsLayer
 from turnlog.projections.blueprint.schema import Blueprint
 
 Remarks = Iterator[Remark]
@@ -27,6 +27,8 @@ def _meaning_tools(blueprint: Blueprint) -> Iterator[Path]:
     for name, layer in blueprint.layers.items():
         if isinstance(layer, ToolsLayer):
             yield ("layers", name, "tools")
+        elif isinstance(layer, PromptsLayer):
+            yield ("layers", name, "prompts")
     for name, call in blueprint.calls.items():
         if {"all", "for_step"} & set(call.tools):
             yield ("calls", name, "tools")

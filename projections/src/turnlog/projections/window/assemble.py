@@ -13,7 +13,7 @@ from typing import Final, Literal, assert_never
 from turnlog.events.manifest import Manifest, Part, Prefix
 from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
 from turnlog.projections.blueprint.form import JOINED, Form
-from turnlog.projections.blueprint.layer import CarryLayer, StepLayer, ToolsLayer
+from turnlog.projections.blueprint.layer import CarryLayer, PromptsLayer, StepLayer, ToolsLayer
 from turnlog.projections.blueprint.schema import (
     Blueprint,
     History,
@@ -36,7 +36,8 @@ from turnlog.projections.window.prefix import common_prefix
 from turnlog.projections.window.rendering import rendered
 from turnlog.projections.window.request import Request
 from turnlog.projections.window.segments import omissions, wanted
-from turnlog.projections.window.stepping import told_of, tools_text
+from turnlog.projections.window.stepping import told_of
+from turnlog.projections.window.telling import texts_told
 from turnlog.projections.window.tools import offered_tools, pinned_tools
 from turnlog.projections.window.visibility import sight
 
@@ -56,9 +57,7 @@ def needs(material: Material, state: SessionState, call: Call) -> Needs:
     budget = _budget(blueprint, call)
     tokens = allowed(budget.tokens, call.inputs) if budget else 0
     views = [
-        blueprint.history[slot.history]
-        for slot in spec.messages
-        if isinstance(slot, HistoryMessages)
+        blueprint.view(slot.history) for slot in spec.messages if isinstance(slot, HistoryMessages)
     ]
     recalls = [_recall(material, state, call, view) for view in views]
     told = list(zip(views, recalls, strict=True))
@@ -106,9 +105,14 @@ def _blobs(material: Material, state: SessionState, call: Call) -> tuple[str, ..
     listed = blueprint.calls[call.kind].layers
     pinned = (files[name].digest for name in listed if name in files)
     layers = ((name, blueprint.layers.get(name)) for name in listed)
-    tools = (tools_text(layer, state) for _, layer in layers if isinstance(layer, ToolsLayer))
+    told = (
+        source.digest
+        for _, layer in layers
+        if isinstance(layer, ToolsLayer | PromptsLayer)
+        for source in texts_told(layer, state)
+    )
     offered = (pin.digest for _, pin in pinned_tools(material, state, call.kind))
-    return (*pinned, *(each.digest for each in tools if each), *offered)
+    return (*pinned, *told, *offered)
 
 
 def assemble(material: Material, state: SessionState, call: Call, texts: Texts) -> Assembled:
@@ -183,7 +187,7 @@ def _form(blueprint: Blueprint, name: str | None) -> Form:
 
 def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
     material, state = sources.material, sources.state
-    view = material.blueprint.history[name]
+    view = material.blueprint.view(name)
     recall = _recall(material, state, sources.call, view)
     refs, left_out = chosen(view, state, sight(material, state), recall)
     return HistorySlot(name, tuple(exchanges_of(refs, sources.texts.said, counting)), left_out)

@@ -17,6 +17,7 @@ from turnlog.projections.blueprint.layer import (
     FileLayer,
     InputLayer,
     Layer,
+    PromptsLayer,
     ResolvedLayer,
     SegmentsLayer,
     SourceLayer,
@@ -32,7 +33,8 @@ from turnlog.projections.window.material import Material, listed
 from turnlog.projections.window.pieces import Block, Piece, stood
 from turnlog.projections.window.resolved import resolved_text
 from turnlog.projections.window.segments import segment_pieces
-from turnlog.projections.window.stepping import told_of, tools_text
+from turnlog.projections.window.stepping import told_of
+from turnlog.projections.window.telling import told
 from turnlog.projections.window.visibility import sight
 
 INPUT: Final = "input"
@@ -74,6 +76,8 @@ def _pieces(sources: Sources, layer: Layer, name: str, form: Form) -> tuple[Piec
     if isinstance(layer, StepLayer):
         said = [_told(each, sources, name, form) for each in told_of(layer, state)]
         return tuple(_under(rule, piece) for piece in said) or (Piece(None, "", rule=NOTHING),)
+    if isinstance(layer, ToolsLayer | PromptsLayer):
+        return told(layer, state, sources.texts.blobs, form) or (Piece(None, "", rule=NOTHING),)
     source, text = _sourced(layer, name, sources)
     return (_under(rule, _piece(source, text, form)),)
 
@@ -134,11 +138,7 @@ def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, 
             return _written(text, ("session.choices",))
         case ResolvedLayer():
             return _resolved(layer, name, state, sources.texts)
-        case ToolsLayer():
-            pinned = tools_text(layer, state)
-            text = _fetched(sources.texts.blobs, pinned.digest, name) if pinned else ""
-            return pinned, text
-        case SegmentsLayer() | StepLayer():
+        case SegmentsLayer() | StepLayer() | ToolsLayer() | PromptsLayer():
             raise TypeError(name)
         case _ as never:
             assert_never(never)

@@ -1,11 +1,10 @@
-"""What a turn under way says of itself: its step, what its tools gave, and what tools there are."""
+"""What a turn under way says of itself: its step, and what its tools gave."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from turnlog.events.manifest import FromBlob
-from turnlog.projections.blueprint.layer import StepLayer, ToolsLayer
+from turnlog.projections.blueprint.layer import StepLayer
 from turnlog.projections.session.programs import step_of
 from turnlog.projections.session.state import Said, SessionState
 
@@ -21,13 +20,3 @@ def told_of(layer: StepLayer, state: SessionState) -> tuple[Said, ...]:
             return tuple(use.said for use in opened.tools if use.said) if opened else ()
         case _ as never:
             assert_never(never)
-
-
-def tools_text(layer: ToolsLayer, state: SessionState) -> FromBlob | None:
-    """Say which text tells of the tools; none before they are known."""
-    taken = state.tools.get(state.profile)
-    if taken is None:
-        return None
-    if layer.full == "always" or state.completed == 0:
-        return FromBlob(digest=taken.full, path=f"tools of {taken.profile}, in full")
-    return FromBlob(digest=taken.names, path=f"tools of {taken.profile}, by name")
