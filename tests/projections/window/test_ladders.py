@@ -100,7 +100,7 @@ def test_a_section_that_no_step_makes_short_enough_is_refused_by_its_name() -> N
     tale = replace(TALE, blueprint=blueprint, inputs={**INPUTS, "npc_token_budget": 3})
     with pytest.raises(OverBudget) as refused:
         tale.told()
-    assert refused.value.section == "npc"
+    assert refused.value.of.section == "npc"
     assert [size.layer for size in refused.value.sizes] == ["npc"]
 
 

@@ -22,6 +22,7 @@ from turnlog.projections.audit.reasons import Because, Found, grouped, named
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tombstones import LIMITS
 from turnlog.projections.window.call import provider_of
+from turnlog.projections.window.overflow import WHOLE, Bounds, bounds_of
 
 
 def because(pair: Pair, compared: Compared) -> tuple[Because, ...]:
@@ -42,7 +43,7 @@ def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
         elif rule == "expired" and face.side.state.memory == face.opposite.state.memory:
             yield "time", face.side.recorded
         elif mine.step and not (face.other and face.other.step):
-            yield from _room(mine.step.section, face, compared)
+            yield from _room(bounds_of(mine.step), face, compared)
         elif face.other and mine.stands and face.other.stands:
             yield from _edited(mine.part.source, face.other.part.source, face)
 
@@ -104,22 +105,23 @@ def _later(turn: int, face: Facing) -> Iterator[Recorded]:
         yield from (told,) if told else ()
 
 
-def _room(section: str | None, face: Facing, compared: Compared) -> tuple[Found, ...]:
+def _room(of: Bounds, face: Facing, compared: Compared) -> tuple[Found, ...]:
     """Give what made a prompt too long on this side that was not so on the other."""
     # Hundreds of turns may have found no room, all for the same reason
-    asked = (compared.word(face.side), section)
+    asked = (compared.word(face.side), of)
     if asked not in compared.rooms:
-        compared.rooms[asked] = tuple(_taking(section, face, compared))
+        compared.rooms[asked] = tuple(_taking(of, face, compared))
     return compared.rooms[asked]
 
 
-def _taking(section: str | None, face: Facing, compared: Compared) -> Iterator[Found]:
+def _taking(of: Bounds, face: Facing, compared: Compared) -> Iterator[Found]:
     tight, loose = face.side.manifest.budget, face.opposite.manifest.budget
     less = tight is not None and (loose is None or tight < loose)
-    if less if section is None else _figures(face.side) != _figures(face.opposite):
+    if less if of == WHOLE else _figures(face.side) != _figures(face.opposite):
         yield from _budget(face)
     for pair in compared.pairs:
-        if section is None or pair.entry.part.layer == section:
+        part = pair.entry.part
+        if of.holds(part.layer, part.component):
             now, then = compared.faces(pair)
             here, there = (now, then) if face.side is compared.right else (then, now)
             if _longer(here.mine, there.mine):

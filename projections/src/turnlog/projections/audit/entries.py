@@ -21,6 +21,7 @@ from turnlog.events.manifest import (
 )
 from turnlog.projections.audit.fates import Fate
 from turnlog.projections.audit.sides import Side
+from turnlog.projections.window.overflow import WHOLE, bounds_of
 
 Key = tuple[str, ...]
 Unit = tuple[object, ...]
@@ -131,7 +132,7 @@ def _said(part: Part) -> Unit:
 
 
 def _step(part: Part, target: str, side: Side) -> StepTaken | None:
-    """Find the step that a part's rule names; one on the whole prompt before one of a section."""
+    """Find the step that a part's rule names; one on the whole prompt before others."""
     word = (part.rule or "").partition(" ")[0]
     taken = [each for each in side.manifest.steps if (each.step, each.on) == (word, target)]
-    return min(taken, key=lambda each: each.section is not None, default=None)
+    return min(taken, key=lambda each: bounds_of(each) != WHOLE, default=None)

@@ -38,6 +38,7 @@ from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tombstones import LIMITS, pushing, taken_out
 from turnlog.projections.session.state import Said
 from turnlog.projections.window.layers import NOTHING
+from turnlog.projections.window.overflow import Bounds
 from turnlog.projections.window.segments import HIDDEN
 
 
@@ -58,10 +59,10 @@ class Compared:
     left: Side
     right: Side
     pairs: Sequence[Pair]
-    rooms: dict[tuple[str, str | None], tuple[Found, ...]] = field(
-        default_factory=dict[tuple[str, str | None], tuple[Found, ...]]
+    rooms: dict[tuple[str, Bounds], tuple[Found, ...]] = field(
+        default_factory=dict[tuple[str, Bounds], tuple[Found, ...]]
     )
-    """What took the room, by `left` or `right` and section, once that was asked."""
+    """What took the room, by `left` or `right` and what was limited, once that was asked."""
     pushes: dict[tuple[str, str], Mapping[int, Recorded]] = field(
         default_factory=dict[tuple[str, str], Mapping[int, Recorded]]
     )

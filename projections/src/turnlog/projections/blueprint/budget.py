@@ -76,6 +76,17 @@ class Section(Strict):
     """The steps, taken on this layer alone."""
 
 
+class Component(Strict):
+    """All that is counted under one name, with a limit of its own."""
+
+    tokens: Limit
+    """Tokens it may have, with all that stands around its texts."""
+    fixed: bool = False
+    """Whether it is never cut: what is too long is refused then."""
+    ladder: Ladder = ()
+    """The steps, taken on what is counted under it."""
+
+
 class Budget(Strict):
     """How much a call may hold, who counts it, and what goes first."""
 
@@ -85,14 +96,19 @@ class Budget(Strict):
     """Who counts."""
     sections: dict[Name, Section] = {}
     """Layers with limits of their own."""
+    components: dict[Name, Component] = {}
+    """Components with limits of their own, seen to once the sections fit."""
     ladder: Ladder = ()
     """The steps, each repeated until it is exhausted before the next is taken."""
 
     @property
     def steps(self) -> Ladder:
         """The steps of all its ladders."""
-        of_sections = (step for section in self.sections.values() for step in section.ladder)
-        return (*of_sections, *self.ladder)
+        limited: tuple[Section | Component, ...] = (
+            *self.sections.values(),
+            *self.components.values(),
+        )
+        return (*(step for each in limited for step in each.ladder), *self.ladder)
 
 
 def allowed(limit: Limit, inputs: Mapping[str, JsonValue]) -> int:

@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnlog.projections.blueprint.budget import Budget, ByInput, CharactersPerToken, Limit
+from turnlog.projections.blueprint.component_checks import component_remarks
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
 from turnlog.projections.blueprint.ladder import (
     Compress,
+    CondenseTools,
     DropLowest,
-    DropOldestPairs,
     Ladder,
     LowerTier,
+    OfHistory,
     Replace,
     Step,
     Trim,
 )
-from turnlog.projections.blueprint.layer import SegmentsLayer, TextLayer
+from turnlog.projections.blueprint.layer import SegmentsLayer, TextLayer, ToolsLayer
 from turnlog.projections.blueprint.schema import Blueprint, CallSpec, HistoryMessages
 from turnlog.projections.blueprint.slots import filled_slots
 from turnlog.projections.blueprint.strict import Name
@@ -40,6 +42,7 @@ def budget_remarks(blueprint: Blueprint) -> Remarks:
         users = [call for call in blueprint.calls.values() if call.budget == name]
         yield from _limit(blueprint, (*path, "tokens"), budget.tokens)
         yield from _sections(blueprint, path, budget, users)
+        yield from _components(blueprint, path, budget, users)
         yield from _ladder(blueprint, path, budget.ladder, users)
     for name, call in blueprint.calls.items():
         yield from _too_small(blueprint, ("calls", name, "budget"), call)
@@ -71,39 +74,55 @@ def _sections(blueprint: Blueprint, path: Path, budget: Budget, users: list[Call
                 yield Remark(at, what, f"name `{layer}`, or put it on the ladder of the whole")
 
 
+def _components(blueprint: Blueprint, path: Path, budget: Budget, users: list[CallSpec]) -> Remarks:
+    for name, component in budget.components.items():
+        here = (*path, "components", name)
+        yield from _limit(blueprint, (*here, "tokens"), component.tokens)
+        yield from _ladder(blueprint, here, component.ladder, users)
+    yield from component_remarks(blueprint, path, budget)
+
+
 def _ladder(blueprint: Blueprint, path: Path, ladder: Ladder, users: list[CallSpec]) -> Remarks:
     for rung, step in enumerate(ladder):
         at = (*path, "ladder", rung, step.word)
-        if isinstance(step.rung, DropOldestPairs):
-            yield from _view(blueprint, (*at, "history"), path, step.target, users)
-        else:
-            yield from _layer(blueprint, at, step, users)
+        if isinstance(step.rung, OfHistory):
+            for view in sorted(_views(users)) if step.target is None else (step.target,):
+                yield from _view(blueprint, (*at, "history"), path, view, users)
+        elif step.target is not None:
+            yield from _layer(blueprint, at, step, step.target, users)
+
+
+def _views(users: list[CallSpec]) -> set[Name]:
+    slots = (slot for call in users for slot in call.messages)
+    return {slot.history for slot in slots if isinstance(slot, HistoryMessages)}
 
 
 def _view(blueprint: Blueprint, at: Path, path: Path, view: Name, users: list[CallSpec]) -> Remarks:
-    listed = {
-        slot.history
-        for call in users
-        for slot in call.messages
-        if isinstance(slot, HistoryMessages)
-    }
+    listed = _views(users)
     if view not in blueprint.history:
         yield Remark(at, f"there is no history `{view}`", instead_of(view, blueprint.history))
     elif users and view not in listed:
         what = f"no call with budget `{path[1]}` lists the history `{view}`"
         yield Remark(at, what, instead_of(view, listed))
-    if view in blueprint.history and blueprint.history[view].all:
+    if view in blueprint.history and blueprint.view(view).all:
         yield Remark(at, f"`{view}` is `all: true`, it is never cut", "name another view")
 
 
-def _layer(blueprint: Blueprint, at: Path, step: Step, users: list[CallSpec]) -> Remarks:
-    name, rung = step.target, step.rung
+def _layer(
+    blueprint: Blueprint, at: Path, step: Step, name: Name, users: list[CallSpec]
+) -> Remarks:
+    rung = step.rung
     yield from _listed(blueprint, (*at, "layer"), name, users)
     layer = blueprint.layers.get(name)
-    if (layer and layer.keep) or (name == _INPUT and not isinstance(rung, _OF_TEXTS)):
+    leaves = isinstance(rung, CondenseTools)
+    if (layer and layer.keep and not leaves) or (
+        name == _INPUT and not isinstance(rung, _OF_TEXTS)
+    ):
         yield Remark((*at, "layer"), f"`{name}` is always kept", "name another layer")
     if isinstance(rung, _OF_SEGMENTS) and not isinstance(layer, SegmentsLayer):
         yield Remark((*at, "layer"), f"`{name}` has no segments", "name a layer that has")
+    if leaves and not isinstance(layer, ToolsLayer):
+        yield Remark((*at, "layer"), f"`{name}` tells of no tools", "name a layer that does")
     if isinstance(rung, _OF_TEXTS) and isinstance(layer, SegmentsLayer):
         what = f"`{name}` is made of segments, which are whole or not there"
         yield Remark((*at, "layer"), what, "use lower_tier, drop_lowest, replace or drop")

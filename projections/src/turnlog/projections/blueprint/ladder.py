@@ -80,11 +80,35 @@ class Drop(Strict):
     """Which one."""
 
 
+class CondenseTools(Strict):
+    """Names the tools that a layer tells of in full."""
+
+    layer: Name | None = None
+    """Which layer of tools; each, where nothing is said."""
+
+
 class DropOldestPairs(Strict):
     """Leaves out the oldest turn of a history, question and answer together."""
 
-    history: Name
-    """Of which view."""
+    history: Name | None = None
+    """Of which view; of each that a call lists, where nothing is said."""
+
+
+class CondenseRepeats(Strict):
+    """Tells of turns that are alike in one message."""
+
+    history: Name | None = None
+    """Of which view; of each that a call lists, where nothing is said."""
+
+
+class Summarise(Strict):
+    """Has a model sum up the older turns before the next turn is answered.
+
+    It makes no prompt shorter that is made now.
+    """
+
+    history: Name | None = None
+    """Of which view; of each that a call lists, where nothing is said."""
 
 
 class Registered(Strict):
@@ -98,7 +122,11 @@ class Registered(Strict):
     """What it is told."""
 
 
-Rung = Trim | Compress | LowerTier | DropLowest | Replace | Drop | DropOldestPairs | Registered
+OfHistory = DropOldestPairs | CondenseRepeats | Summarise
+"""Steps that are taken on a view of the turns."""
+OfLayer = Trim | Compress | LowerTier | DropLowest | Replace | Drop | CondenseTools | Registered
+"""Steps that are taken on a layer."""
+Rung = OfHistory | OfLayer
 
 
 class Step(Strict):
@@ -116,6 +144,12 @@ class Step(Strict):
     """Put something shorter in its place."""
     drop: Drop | None = None
     """Leave out a layer."""
+    condense_tools: CondenseTools | None = None
+    """Name tools instead of telling of them in full."""
+    condense_repeats: CondenseRepeats | None = None
+    """Tell of turns that are alike in one message."""
+    summarise: Summarise | None = None
+    """Have older turns summed up."""
     drop_oldest_pairs: DropOldestPairs | None = None
     """Leave out the oldest turn."""
     registered: Registered | None = None
@@ -140,10 +174,10 @@ class Step(Strict):
         return rung
 
     @property
-    def target(self) -> Name:
-        """The layer or the view it is taken on."""
+    def target(self) -> Name | None:
+        """The layer or the view it is taken on; none where it names none."""
         rung = self.rung
-        return rung.history if isinstance(rung, DropOldestPairs) else rung.layer
+        return rung.history if isinstance(rung, OfHistory) else rung.layer
 
 
 Ladder = tuple[Step, ...]

@@ -177,6 +177,8 @@ class CarryLayer(_Layer):
 
     carry: Literal["phase"]
     """It stands for as long as the session is in the phase it was carried to."""
+    text: str = "Summary from {from} phase: {summary}"
+    """Its words, which the record of the move holds: the phase left, and what is told of it."""
 
 
 Layer = Annotated[

@@ -15,12 +15,13 @@ from pydantic import JsonValue
 
 from turnlog.events.manifest import StepTaken
 from turnlog.projections.blueprint.budget import Budget, allowed
+from turnlog.projections.blueprint.components import HISTORY, TOOLS_CONTEXT
 from turnlog.projections.blueprint.ladder import Ladder
 from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.overflow import OverBudget, sizes_of
+from turnlog.projections.window.overflow import WHOLE, Bounds, OverBudget, sizes_of
 from turnlog.projections.window.pieces import TakeStep
-from turnlog.projections.window.plan import HistorySlot, LayerSlot, Plan, message
-from turnlog.projections.window.steps import taken
+from turnlog.projections.window.plan import HistorySlot, LayerSlot, Plan, message, stretches
+from turnlog.projections.window.steps import aims, taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Climb:
     ladder: Ladder
     measure: Measure
     limit: int
-    section: str | None = None
+    of: Bounds = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Fitting:
 
 
 def fitted(plan: Plan, fitting: Fitting) -> tuple[Plan, tuple[StepTaken, ...]]:
-    """Cut a plan down: first its sections, then the whole; says what was done.
+    """Cut a plan down: sections, then components, then the whole; says what was done.
 
     Raises `OverBudget` when that cannot be.
     """
@@ -75,47 +76,59 @@ def fitted(plan: Plan, fitting: Fitting) -> tuple[Plan, tuple[StepTaken, ...]]:
 
 
 def _climbs(fitting: Fitting) -> list[Climb]:
-    budget = fitting.budget
+    budget, counting, beside = fitting.budget, fitting.counting, fitting.beside
     sections = [
         Climb(
             section.ladder,
-            partial(section_size, layer=layer, counting=fitting.counting),
+            partial(section_size, layer=layer, counting=counting),
             allowed(section.tokens, fitting.inputs),
-            layer,
+            Bounds(section=layer),
         )
         for layer, section in budget.sections.items()
     ]
-    whole = Climb(
-        budget.ladder,
-        partial(plan_size, counting=fitting.counting, beside=fitting.beside),
-        fitting.limit,
-    )
-    return [*sections, whole]
+    components = [
+        Climb(
+            component.ladder,
+            partial(component_size, component=name, counting=counting, beside=beside),
+            allowed(component.tokens, fitting.inputs),
+            Bounds(component=name),
+        )
+        for name, component in budget.components.items()
+    ]
+    whole = partial(plan_size, counting=counting, beside=beside)
+    return [*sections, *components, Climb(budget.ladder, whole, fitting.limit)]
 
 
 def _climbed(plan: Plan, climb: Climb, fitting: Fitting) -> tuple[Plan, list[StepTaken]]:
     size = climb.measure(plan)
     steps: list[StepTaken] = []
-    for step in climb.ladder:
-        before = size
-        while size.tokens > climb.limit:
-            shorter = taken(plan, step.rung, size.tokens - climb.limit, fitting.registered)
-            less = climb.measure(shorter)
-            # A step that does not shorten is exhausted; this is also why climbing ends
-            if less.characters >= size.characters:
-                break
-            plan, size = shorter, less
-        if size != before:
-            steps.append(_noted(step.word, step.target, climb, before, size))
+    for step in climb.ladder if size.tokens > climb.limit else ():
+        for on in aims(plan, step.rung):
+            before = size
+            while size.tokens > climb.limit:
+                over = size.tokens - climb.limit
+                shorter = taken(plan, step.rung, on, over, fitting.registered)
+                less = climb.measure(shorter)
+                # A step that does not shorten is exhausted; this is also why climbing ends
+                if less.characters >= size.characters:
+                    break
+                plan, size = shorter, less
+            if size != before:
+                steps.append(_noted(step.word, on, climb, before, size))
     if size.tokens > climb.limit:
-        sizes = sizes_of(plan, climb.section, fitting.counting, fitting.beside)
-        raise OverBudget(size.tokens, climb.limit, sizes, climb.section)
+        sizes = sizes_of(plan, climb.of, fitting.counting, fitting.beside)
+        raise OverBudget(size.tokens, climb.limit, sizes, climb.of)
     return plan, steps
 
 
-def _noted(word: str, target: str, climb: Climb, before: Size, after: Size) -> StepTaken:
+def _noted(word: str, on: str, climb: Climb, before: Size, after: Size) -> StepTaken:
     return StepTaken(
-        step=word, on=target, section=climb.section, before=before.tokens, after=after.tokens
+        step=word,
+        on=on,
+        section=climb.of.section,
+        component=climb.of.component,
+        before=before.tokens,
+        after=after.tokens,
     )
 
 
@@ -138,3 +151,20 @@ def section_size(plan: Plan, layer: str, counting: Counting) -> Size:
     blocks = (block for slot in plan if isinstance(slot, LayerSlot) for block in slot.blocks)
     text = "".join([block.content for block in blocks if block.layer == layer])
     return Size(counting.count(text), len(text))
+
+
+def component_size(plan: Plan, component: str, counting: Counting, beside: int = 0) -> Size:
+    """Measure all that is counted under one component, with what stands around its texts.
+
+    Each text is counted alone, so that cutting one component makes no other one longer.
+    """
+    tokens, characters = beside if component == TOOLS_CONTEXT else 0, 0
+    for slot in plan:
+        if isinstance(slot, LayerSlot):
+            texts = [each.text for each in stretches(slot) if each.block.component == component]
+            tokens += sum(map(counting.count, texts))
+            characters += sum(map(len, texts))
+        elif component == HISTORY:
+            tokens += sum([exchange.tokens for exchange in slot.exchanges])
+            characters += sum([exchange.said.characters for exchange in slot.exchanges])
+    return Size(tokens, characters)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from turnlog.events.errors import Refused
+from turnlog.events.manifest import StepTaken
+from turnlog.projections.blueprint.components import HISTORY, TOOLS_CONTEXT
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.plan import HistorySlot, Plan
 
@@ -23,22 +26,50 @@ class LayerSize:
         return f"{self.layer} {self.tokens}{' (always kept)' if self.always else ''}"
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a limit is about: one layer, one component, or where it names neither, everything."""
+
+    section: str | None = None
+    component: str | None = None
+
+    def holds(self, layer: str, component: str) -> bool:
+        """Tell whether a layer counts towards it."""
+        return self.section in {None, layer} and self.component in {None, component}
+
+    def __str__(self) -> str:
+        if self.section:
+            return f" of section {self.section}"
+        return f" of component {self.component}" if self.component else ""
+
+
+WHOLE: Final = Bounds()
+"""The limit of the whole prompt."""
+
+
+def bounds_of(step: StepTaken) -> Bounds:
+    """Say what the limit was about that asked for a step."""
+    return Bounds(step.section, step.component)
+
+
 class OverBudget(Refused):
-    """A prompt, or a section of it, that no step makes short enough."""
+    """A prompt, or a section or component of it, that no step makes short enough."""
 
     def __init__(
-        self, tokens: int, limit: int, sizes: Iterable[LayerSize], section: str | None = None
+        self, tokens: int, limit: int, sizes: Iterable[LayerSize], of: Bounds = WHOLE
     ) -> None:
         self.tokens = tokens
         self.limit = limit
         self.sizes = tuple(sizes)
-        self.section = section
-        what = f"{tokens} tokens of section {section}" if section else f"{tokens} tokens"
+        self.of = of
         told = ", ".join(str(size) for size in self.sizes)
         more = tokens - limit
-        fix = f"shorten the input or raise the budget by {more} tokens"
+        raised = f"the limit of {of.component}" if of.component else "the budget"
         super().__init__(
-            "over-budget", f"{what} do not fit {limit}: {told}", field="budget", fix=fix
+            "over-budget",
+            f"{tokens} tokens{of} do not fit {limit}: {told}",
+            field="budget",
+            fix=f"shorten the input or raise {raised} by {more} tokens",
         )
 
     @property
@@ -47,18 +78,16 @@ class OverBudget(Refused):
         return tuple(size for size in self.sizes if size.always)
 
 
-def sizes_of(
-    plan: Plan, section: str | None, counting: Counting, beside: int
-) -> Iterator[LayerSize]:
-    """Give the size of everything that still stands, or of one section."""
+def sizes_of(plan: Plan, of: Bounds, counting: Counting, beside: int) -> Iterator[LayerSize]:
+    """Give the size of everything that still stands within these bounds."""
     for slot in plan:
         if isinstance(slot, HistorySlot):
             said = sum(exchange.tokens for exchange in slot.exchanges)
-            if said and section is None:
+            if said and of.holds(HISTORY, HISTORY):
                 yield LayerSize("history", said)
             continue
         for block in slot.blocks:
-            if block.standing and section in {None, block.layer}:
+            if block.standing and of.holds(block.layer, block.component):
                 yield LayerSize(block.layer, counting.count(block.content), block.keep)
-    if beside and section is None:
+    if beside and of.holds("tools", TOOLS_CONTEXT):
         yield LayerSize("tools", beside)

@@ -81,3 +81,11 @@ def _on(slot: Slot, layer: str, change: Callable[[Block], Block]) -> Slot:
         return slot
     blocks = (change(block) if block.layer == layer else block for block in slot.blocks)
     return LayerSlot(slot.role, slot.form, tuple(blocks))
+
+
+def on_view(plan: Plan, view: str, change: Callable[[HistorySlot], HistorySlot]) -> Plan:
+    """Change what stands of a history view."""
+    return tuple(
+        change(slot) if isinstance(slot, HistorySlot) and slot.view == view else slot
+        for slot in plan
+    )

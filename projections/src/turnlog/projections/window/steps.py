@@ -13,47 +13,60 @@ from typing import assert_never
 
 from turnlog.projections.blueprint.ladder import (
     Compress,
+    CondenseRepeats,
+    CondenseTools,
     Drop,
     DropLowest,
     DropOldestPairs,
     LowerTier,
+    OfHistory,
     Registered,
     Replace,
     Rung,
+    Summarise,
     Trim,
 )
 from turnlog.projections.window.cuts import compressed, dropped, trimmed
 from turnlog.projections.window.history import LeftOut, merged
 from turnlog.projections.window.pieces import TakeStep
-from turnlog.projections.window.plan import HistorySlot, Plan, on_block
+from turnlog.projections.window.plan import HistorySlot, Plan, on_block, on_view
 from turnlog.projections.window.tiers import lowered, replaced, without_lowest
 
 
-def taken(plan: Plan, rung: Rung, over: int, registered: Mapping[str, TakeStep]) -> Plan:
-    """Take a step once."""
+def aims(plan: Plan, rung: Rung) -> tuple[str, ...]:
+    """Name what a step is taken on: what it names, else each of its kind that the prompt has."""
+    if isinstance(rung, OfHistory):
+        views = [slot.view for slot in plan if isinstance(slot, HistorySlot)]
+        return tuple(views) if rung.history is None else (rung.history,)
+    return () if rung.layer is None else (rung.layer,)
+
+
+def taken(plan: Plan, rung: Rung, on: str, over: int, registered: Mapping[str, TakeStep]) -> Plan:
+    """Take a step once, on a layer or a view."""
     match rung:
         case Trim():
-            return on_block(plan, rung.layer, partial(trimmed, step=rung))
+            return on_block(plan, on, partial(trimmed, step=rung))
         case Compress():
-            return on_block(plan, rung.layer, partial(compressed, step=rung))
+            return on_block(plan, on, partial(compressed, step=rung))
         case LowerTier():
-            return on_block(plan, rung.layer, partial(lowered, step=rung))
+            return on_block(plan, on, partial(lowered, step=rung))
         case DropLowest():
-            return on_block(plan, rung.layer, partial(without_lowest, step=rung))
+            return on_block(plan, on, partial(without_lowest, step=rung))
         case Replace():
-            return on_block(plan, rung.layer, partial(replaced, step=rung))
+            return on_block(plan, on, partial(replaced, step=rung))
         case Drop():
-            return on_block(plan, rung.layer, partial(dropped, step=rung))
-        case DropOldestPairs(history=view):
-            return tuple(
-                _without_oldest(slot, over)
-                if isinstance(slot, HistorySlot) and slot.view == view
-                else slot
-                for slot in plan
-            )
+            return on_block(plan, on, partial(dropped, step=rung))
         case Registered(name=name, with_=told):
             step = registered[name]
-            return on_block(plan, rung.layer, lambda block: step(block, told))
+            return on_block(plan, on, lambda block: step(block, told))
+        case CondenseTools():
+            return plan
+        case DropOldestPairs():
+            return on_view(plan, on, partial(_without_oldest, over=over))
+        case CondenseRepeats():
+            return plan
+        case Summarise():
+            return plan
         case _ as never:
             assert_never(never)
 

@@ -86,7 +86,8 @@ def _misfit(refused: Refused) -> MisfitView:
     over = {
         "over": refused.tokens - refused.limit,
         "limit": refused.limit,
-        "section": refused.section,
+        "section": refused.of.section,
+        "component": refused.of.component,
         "kept": kept,
     }
     return said.model_copy(update=over)

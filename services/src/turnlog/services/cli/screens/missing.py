@@ -39,7 +39,8 @@ def steps(why: Why) -> Table:
     """List the steps that were taken so that a prompt fits, with what each saved."""
     table = Table.grid(padding=(0, 2))
     for step in why.steps:
-        limit = f"within {step.section}" if step.section else f"of {why.budget:,}"
+        within = step.section or step.component
+        limit = f"within {within}" if within else f"of {why.budget:,}"
         table.add_row(
             Text(step.step, WARY),
             Text(step.on, "bold"),

@@ -203,7 +203,9 @@ class MisfitView(Answer):
     limit: int | None = None
     """What that allows."""
     section: str | None = None
-    """The layer whose own limit it is; null where it is the whole prompt's."""
+    """The layer whose own limit it is; null where it is another's."""
+    component: str | None = None
+    """The component whose own limit it is; null where it is another's."""
     kept: tuple[LayerSizeView, ...] = ()
     """The layers that are always kept, and do not fit."""
 

@@ -1,0 +1,60 @@
+"""Checks of components: that each is one there is, and that what is fixed is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from turnlog.projections.blueprint.budget import Budget
+from turnlog.projections.blueprint.components import COMPONENTS, HISTORY, QUERY
+from turnlog.projections.blueprint.faults import Path, Remark, instead_of
+from turnlog.projections.blueprint.ladder import Ladder, OfHistory, Step
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.strict import Name
+
+Remarks = Iterator[Remark]
+
+
+def component_remarks(blueprint: Blueprint, path: Path, budget: Budget) -> Remarks:
+    """Check the components of a budget, and its other steps against those that are fixed."""
+    under = {"input": QUERY, **{name: each.component for name, each in blueprint.layers.items()}}
+    known = (*COMPONENTS, *under.values())
+    for name, component in budget.components.items():
+        here = (*path, "components", name)
+        if name not in known:
+            what = f"nothing is counted under `{name}`"
+            yield Remark(here, what, instead_of(name, dict.fromkeys(known)))
+        if component.fixed and component.ladder:
+            what = f"`{name}` is fixed, so that nothing of it is ever cut"
+            yield Remark((*here, "ladder"), what, "leave out one of the two")
+        yield from _elsewhere(here, name, component.ladder, under)
+    if budget.components:
+        yield from _cutting(path, budget, under)
+
+
+def _elsewhere(here: Path, name: Name, ladder: Ladder, under: Mapping[str, str]) -> Remarks:
+    """Find steps that cannot make room in their component."""
+    for rung, step in enumerate(ladder):
+        if _on(step, under) not in {name, None}:
+            what = f"it cannot make room in component `{name}`"
+            fix = f"name what is counted under `{name}`, or put it on the ladder of the whole"
+            yield Remark((*here, "ladder", rung, step.word), what, fix)
+
+
+def _cutting(path: Path, budget: Budget, under: Mapping[str, str]) -> Remarks:
+    """Find steps that would cut what is fixed."""
+    fixed = {name for name, each in budget.components.items() if each.fixed}
+    ladders = [(path, budget.ladder)]
+    ladders += [((*path, "sections", name), each.ladder) for name, each in budget.sections.items()]
+    for here, ladder in ladders:
+        for rung, step in enumerate(ladder):
+            if (name := _on(step, under)) in fixed:
+                at = (*here, "ladder", rung, step.word)
+                what = f"it would cut what is counted under `{name}`, which is fixed"
+                yield Remark(at, what, "leave it out, or the word `fixed`")
+
+
+def _on(step: Step, under: Mapping[str, str]) -> str | None:
+    """Say under what that is counted which a step cuts; none where that may be anything."""
+    if isinstance(step.rung, OfHistory):
+        return HISTORY
+    return under.get(step.target) if step.target else None
