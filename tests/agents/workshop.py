@@ -59,6 +59,7 @@ def agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
             },
             "history": {"recent": {}},
             "tools": {"servers": {"shop": {"command": ["shop"], "idempotent": ["look"]}}},
+            "policies": {"retries": {"base_seconds": 0}},
             "profiles": {
                 "agent": {
                     "default": True,

@@ -85,6 +85,11 @@ class OpenAIServer:
         """Each of the next requests meets the next of these; after them comes `otherwise`."""
         self._queue.extend(behaviours)
 
+    def forget(self) -> None:
+        """Begin anew: nothing was asked, and nothing is to be met."""
+        self.exchanges.clear()
+        self._queue.clear()
+
     async def exchange(self, number: int) -> Exchange:
         """The request of that number, counted from 1, once it is there."""
         async with self._arrived:

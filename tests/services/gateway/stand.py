@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,7 @@ from turnlog.services.runtime.clock import new_id, now
 from turnlog.services.runtime.durability import Durability
 from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import SHIPPED, Library
+from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.runtime.segments import Segments
 from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings
@@ -44,6 +45,7 @@ from turnlog.services.worker.answering import Answering
 from turnlog.services.worker.context import Contexts
 from turnlog.services.worker.ending import Endings
 from turnlog.services.worker.heartbeat import Heart
+from turnlog.services.worker.model.exchange import Model
 
 SILENT = tracing("test", None)
 FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
@@ -184,7 +186,13 @@ class Stand:
 
 @asynccontextmanager
 async def standing(
-    held: Holding, tenant: str, folder: Path, *, working: bool = True, traces: Tracing = SILENT
+    held: Holding,
+    tenant: str,
+    folder: Path,
+    *,
+    working: bool = True,
+    traces: Tracing = SILENT,
+    blueprints: tuple[Path, ...] = (),
 ) -> AsyncGenerator[Stand]:
     """Run a gateway, a projector and a worker on a log."""
     bell, model = Bell(), PuppetModel()
@@ -193,13 +201,16 @@ async def standing(
     projector = build_projector(
         ProjectorSettings(tenant=tenant), log=held.log, store=store, bell=bell, tracing=SILENT
     )
-    settings = GatewaySettings(tenant=tenant, http="127.0.0.1:0", model=MODEL, grace=2)
+    settings = GatewaySettings(
+        tenant=tenant, http="127.0.0.1:0", model=MODEL, grace=2, blueprints=blueprints
+    )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         library = LibraryProjector(held.library, held.blobs, store, tenant, bell)
         running = [asyncio.create_task(projector.run()), asyncio.create_task(library.run())]
         if working:
-            running.append(asyncio.create_task(answering(held, store, tenant, model)))
+            worker = worker_on(held, store, model, model.prices)
+            running.append(asyncio.create_task(answering(held, tenant, worker)))
         stack.push_async_callback(ended, *running)
         yield await stack.enter_async_context(fronted(held, store, bell, settings, model, traces))
 
@@ -230,25 +241,36 @@ async def ended(*tasks: asyncio.Task[None]) -> None:
         _, left = await asyncio.wait(left, timeout=5)
 
 
-async def answering(held: Holding, store: Store, tenant: str, model: PuppetModel) -> None:
-    """Answer turns as they come, each beside the others, as a worker does."""
+def worker_on(
+    held: Holding,
+    store: Store,
+    model: Model,
+    prices: Callable[[], Awaitable[PriceTable]],
+    *,
+    named: str = MODEL,
+    blueprints: tuple[Path, ...] = (),
+) -> Answering:
+    """Put a worker together, as its process does."""
     sessions = sessions_on(held, store, "/turnlog/worker")
-    blueprints = BlueprintStore(held.blobs)
-    library = Library((*FOLDERS, SHIPPED))
-    worker = Answering(
+    kinds = BlueprintStore(held.blobs)
+    library = Library((*blueprints, *FOLDERS, SHIPPED))
+    gathering = gathering_on(held, sessions, "worker")
+    return Answering(
         name="w1",
         sessions=sessions,
-        blueprints=blueprints,
-        contexts=Contexts(
-            sessions, blueprints, held.blobs, library, gathering_on(held, sessions, "worker"), MODEL
-        ),
+        blueprints=kinds,
+        contexts=Contexts(sessions, kinds, held.blobs, library, gathering, named),
         tokens=held.tokens,
         model=model,
         heart=Heart(sessions, held.tokens, 10.0),
-        endings=Endings(sessions, held.tokens, held.blobs, model.prices, lambda: 0.0),
+        endings=Endings(sessions, held.tokens, held.blobs, prices, lambda: 0.0),
         tracing=SILENT,
         ack_wait=30.0,
     )
+
+
+async def answering(held: Holding, tenant: str, worker: Answering) -> None:
+    """Answer turns as they come, each beside the others, as a worker does."""
     async with asyncio.TaskGroup() as turns, aclosing(held.log.follow(tenant, 0, live=True)) as log:
         async for bulk in log:
             for raw in bulk:
