@@ -1,0 +1,31 @@
+"""Frames of Amazon's binary event stream, as Bedrock answers in.
+
+A frame is its length, that of its headers, a checksum of both, the headers, the payload, and a
+checksum of all of it; numbers are big-endian, checksums CRC-32.
+"""
+
+import json
+import struct
+from binascii import crc32
+
+_STRING = 7
+
+
+def frame(event: str, payload: object) -> bytes:
+    """Give one event with a JSON payload."""
+    said = {":message-type": "event", ":event-type": event, ":content-type": "application/json"}
+    headers = b"".join(_header(name, value) for name, value in said.items())
+    body = json.dumps(payload).encode()
+    # Three numbers before the headers and one behind the payload, of four bytes each
+    prelude = struct.pack("!II", 16 + len(headers) + len(body), len(headers))
+    whole = prelude + _checksum(prelude) + headers + body
+    return whole + _checksum(whole)
+
+
+def _header(name: str, value: str) -> bytes:
+    named, valued = name.encode(), value.encode()
+    return struct.pack("!B", len(named)) + named + struct.pack("!BH", _STRING, len(valued)) + valued
+
+
+def _checksum(data: bytes) -> bytes:
+    return struct.pack("!I", crc32(data))

@@ -1,0 +1,296 @@
+"""U3: what litellm makes of one window for each provider, and reads out of each answer.
+
+The window has a system message before its turns and one behind them, as a note, a summary or what
+is carried from phase to phase stand in one. Where each provider is told them is written down here,
+since that is litellm's doing and may change with a release of it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.parts.event_stream import frame
+from tests.parts.openai_behaviours import Answer, Behaviour, Frames
+from tests.parts.openai_server import OpenAIServer
+from tests.services.model.asking import ask
+from turnlog.services.worker.model.exchange import Finished, ModelRequest, Usage
+from turnlog.services.worker.model.litellm_model import LitellmModel
+
+SCHEMA = {"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}
+TOOL = {
+    "type": "function",
+    "function": {"name": "clock", "description": "Tells the time.", "parameters": SCHEMA},
+}
+MESSAGES = (
+    {"role": "system", "content": "Rules."},
+    {"role": "user", "content": "One?"},
+    {"role": "assistant", "content": "Two."},
+    {"role": "system", "content": "A note."},
+    {"role": "user", "content": "Three?"},
+)
+ARGUMENTS = '{"zone": "UTC"}'
+NOTE = (
+    "Operator note (not from the user): the following was originally a mid-conversation "
+    "system-role reminder."
+)
+"""litellm's own words: some providers have no system message behind the first turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One provider, as it is reached, told and read."""
+
+    model: str
+    base: Callable[[OpenAIServer], Mapping[str, str]]
+    """What the environment says of it."""
+    body: Mapping[str, object]
+    """The part of the body that holds the window, word for word."""
+    answer: Behaviour
+    """It asks for the tool, and counts nine tokens sent and four received."""
+    cached: int = 0
+    """Of those sent."""
+
+
+def blocks(*texts: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": text} for text in texts]
+
+
+def pictureless(message: Mapping[str, str]) -> dict[str, object]:
+    pictures: list[str] = []
+    return {**message, "images": pictures}
+
+
+def parts(*texts: str) -> list[dict[str, str]]:
+    return [{"text": text} for text in texts]
+
+
+def lines(*events: Mapping[str, Any]) -> Frames:
+    return Frames(tuple(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode() for e in events))
+
+
+OPENAI = Provider(
+    "openai/heron",
+    lambda server: {"OPENAI_API_BASE": server.url, "OPENAI_API_KEY": "k"},
+    {"messages": [*MESSAGES], "tools": [TOOL]},
+    Answer(
+        (),
+        finish="tool_calls",
+        tool_calls=(("clock", ARGUMENTS),),
+        usage={"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
+    ),
+)
+ANTHROPIC = Provider(
+    "anthropic/heron",
+    lambda server: {"ANTHROPIC_API_BASE": server.root, "ANTHROPIC_API_KEY": "k"},
+    {
+        "system": blocks("Rules."),
+        "messages": [
+            {"role": "user", "content": blocks("One?")},
+            {"role": "assistant", "content": blocks("Two.")},
+            {"role": "user", "content": blocks(NOTE, "A note.", "Three?")},
+        ],
+        "tools": [
+            {
+                "name": "clock",
+                "input_schema": SCHEMA,
+                "type": "custom",
+                "description": "Tells the time.",
+            }
+        ],
+    },
+    lines(
+        {
+            "type": "message_start",
+            "message": {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "model": "heron",
+                "content": [],
+                "stop_reason": None,
+                "usage": {"input_tokens": 6, "cache_read_input_tokens": 3, "output_tokens": 1},
+            },
+        },
+        {
+            "type": "content_block_start",
+            "index": 0,
+            "content_block": {"type": "tool_use", "id": "t1", "name": "clock", "input": {}},
+        },
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": ARGUMENTS},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "tool_use"},
+            "usage": {"output_tokens": 4},
+        },
+        {"type": "message_stop"},
+    ),
+    cached=3,
+)
+GEMINI = Provider(
+    "gemini/gemini-2.5-flash",
+    lambda server: {"GEMINI_API_BASE": server.root, "GEMINI_API_KEY": "k"},
+    {
+        "system_instruction": {"parts": parts("Rules.", "A note.")},
+        "contents": [
+            {"role": "user", "parts": parts("One?")},
+            {"role": "model", "parts": parts("Two.")},
+            {"role": "user", "parts": parts("Three?")},
+        ],
+        "tools": [
+            {
+                "function_declarations": [
+                    {"name": "clock", "description": "Tells the time.", "parameters": SCHEMA}
+                ]
+            }
+        ],
+    },
+    Frames(
+        (
+            b"data: "
+            + json.dumps(
+                {
+                    "candidates": [
+                        {
+                            "content": {
+                                "role": "model",
+                                "parts": [
+                                    {"functionCall": {"name": "clock", "args": {"zone": "UTC"}}}
+                                ],
+                            },
+                            "finishReason": "STOP",
+                        }
+                    ],
+                    "usageMetadata": {
+                        "promptTokenCount": 9,
+                        "candidatesTokenCount": 4,
+                        "totalTokenCount": 13,
+                    },
+                }
+            ).encode()
+            + b"\r\n\r\n",
+        )
+    ),
+)
+BEDROCK = Provider(
+    "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    lambda server: {
+        "AWS_BEDROCK_RUNTIME_ENDPOINT": server.root,
+        "AWS_REGION_NAME": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+    },
+    {
+        "system": parts("Rules."),
+        "messages": [
+            {"role": "user", "content": parts("One?")},
+            {"role": "assistant", "content": parts("Two.")},
+            {"role": "user", "content": parts(NOTE, "A note.", "Three?")},
+        ],
+        "toolConfig": {
+            "tools": [
+                {
+                    "toolSpec": {
+                        "name": "clock",
+                        "description": "Tells the time.",
+                        "inputSchema": {"json": SCHEMA},
+                    }
+                }
+            ]
+        },
+    },
+    Frames(
+        (
+            frame("messageStart", {"role": "assistant"}),
+            frame(
+                "contentBlockStart",
+                {
+                    "contentBlockIndex": 0,
+                    "start": {"toolUse": {"toolUseId": "t1", "name": "clock"}},
+                },
+            ),
+            frame(
+                "contentBlockDelta",
+                {"contentBlockIndex": 0, "delta": {"toolUse": {"input": ARGUMENTS}}},
+            ),
+            frame("contentBlockStop", {"contentBlockIndex": 0}),
+            frame("messageStop", {"stopReason": "tool_use"}),
+            frame(
+                "metadata",
+                {
+                    "usage": {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13},
+                    "metrics": {"latencyMs": 5},
+                },
+            ),
+        )
+    ),
+)
+OLLAMA = Provider(
+    "ollama_chat/heron",
+    lambda server: {"OLLAMA_API_BASE": server.root},
+    {"messages": [pictureless(each) for each in MESSAGES], "tools": [TOOL]},
+    Frames(
+        (
+            json.dumps(
+                {
+                    "model": "heron",
+                    "message": {
+                        "role": "assistant",
+                        "content": "",
+                        "tool_calls": [
+                            {"function": {"name": "clock", "arguments": {"zone": "UTC"}}}
+                        ],
+                    },
+                    "done": True,
+                    "done_reason": "stop",
+                    "prompt_eval_count": 9,
+                    "eval_count": 4,
+                }
+            ).encode()
+            + b"\n",
+        )
+    ),
+)
+EVERY = pytest.mark.parametrize(
+    "provider",
+    [OPENAI, ANTHROPIC, GEMINI, BEDROCK, OLLAMA],
+    ids=lambda each: each.model.partition("/")[0],
+)
+
+
+async def asked(
+    provider: Provider, server: OpenAIServer, environment: pytest.MonkeyPatch
+) -> Finished:
+    for name, value in provider.base(server).items():
+        environment.setenv(name, value)
+    server.will(provider.answer)
+    request = ModelRequest(provider.model, MESSAGES, (TOOL,), {"temperature": 0.2})
+    return (await ask(LitellmModel(), request)).finished
+
+
+@EVERY
+async def test_u3_every_provider_is_told_the_window_in_its_own_form(
+    provider: Provider, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asked(provider, server, monkeypatch)
+    (exchange,) = server.exchanges
+    assert {name: exchange.body.get(name) for name in provider.body} == provider.body
+
+
+@EVERY
+async def test_u3_every_provider_asks_for_a_tool_and_says_its_usage(
+    provider: Provider, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = await asked(provider, server, monkeypatch)
+    (call,) = finished.tool_calls
+    assert (call.name, json.loads(call.arguments)) == ("clock", json.loads(ARGUMENTS))
+    assert call.id
+    assert finished.finish_reason == "tool_calls"
+    assert finished.usage == Usage(9, 4, cached_input_tokens=provider.cached)
