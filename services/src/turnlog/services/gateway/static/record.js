@@ -11,8 +11,9 @@ const PAGE = 200;
 const NAMES = [
   "session-opened", "blueprint-moved", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
   "choice-recorded", "turn-completed", "turn-failed", "turn-cancelled", "turn-excluded", "turn-restored",
-  "attempt-started", "context-assembled", "attempt-ended", "call-completed", "tool-called", "tool-returned",
-  "reply-redacted", "phase-entered", "turn-resolved", "reference-updated",
+  "attempt-started", "context-assembled", "attempt-ended", "call-completed", "tools-snapshotted", "plan-made",
+  "step-planned", "tool-called", "tool-started", "tool-returned", "reply-redacted", "phase-entered",
+  "turn-resolved", "reference-updated",
 ];
 
 export function record(session) {

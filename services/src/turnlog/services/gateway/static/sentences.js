@@ -4,7 +4,7 @@ import { counted, figure, money, oneLine, quoted, seconds, short } from "/page/w
 
 const FAMILIES = {
   session: "session", blueprint: "session", prompts: "prompt", turn: "turn", choice: "turn", attempt: "call", context: "call", call: "call",
-  tool: "tool", reply: "redaction", phase: "phase",
+  tool: "tool", tools: "tool", plan: "call", step: "call", reply: "redaction", phase: "phase",
 };
 
 export const nameOf = (type) => type.replace(/^turnlog\./, "").replace(/\.v\d+$/, "");
@@ -46,7 +46,11 @@ const SENTENCES = {
   },
   "call-completed": (data) => `call ${data.call} · ${data.finish} · ${counted(data.characters, "character")}`,
   "choice-recorded": (data) => `${data.phase}: ${data.choice}${data.label ? ` “${data.label}”` : ""}`,
+  "tools-snapshotted": (data) => `for profile ${data.profile}: ${Object.keys(data.tools).join(", ") || "no tool"}`,
+  "plan-made": (data) => `turn ${data.turn} in ${counted(data.steps, "step")}`,
+  "step-planned": (data) => `turn ${data.turn} step ${data.step} ${quoted(data.goal)}`,
   "tool-called": (data) => `call ${data.call} · ${data.tool} ${oneLine(data.arguments)}`,
+  "tool-started": (data) => `call ${data.call} · ${data.tool} · attempt ${data.attempt}`,
   "tool-returned": (data) => `call ${data.call} · ${data.tool} ${data.outcome}${data.detail ? `: ${oneLine(data.detail)}` : ""}`,
   "phase-entered": (data) => {
     const way = data.before ? `${data.before} → ${data.phase}` : data.phase;
