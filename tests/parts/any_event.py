@@ -8,6 +8,14 @@ from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, Con
 from turnlog.events.content import Erased, Plain, Sealed, digest_of
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.manifest import Counter, Manifest
+from turnlog.events.memory import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+    TurnRange,
+)
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
@@ -52,6 +60,8 @@ CONTENTS = st.one_of(
     st.just(Erased(erased=True, digest=DIGEST, characters=7)),
 )
 PHASES = st.sampled_from(["intro", "debrief"])
+VIEWS = st.sampled_from(["recent", "other"])
+RANGES = st.just((TurnRange(first=1, last=2),))
 CALLS = st.sampled_from(["1.1", "2.1", "nonsense"])
 EXCHANGES = st.builds(
     Exchange, phase=PHASES, kind=st.sampled_from(["freeform", "debrief"]), count=st.integers(0, 3)
@@ -207,6 +217,34 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     ReferenceUpdated: st.builds(
         ReferenceUpdated, turn=TURNS, identifiers=st.just({"ticker": "A"}), intent=st.none()
     ),
+    SummaryBegun: st.builds(
+        SummaryBegun,
+        turn=TURNS,
+        view=VIEWS,
+        turns=RANGES,
+        former=st.none() | TURNS,
+        characters=st.integers(0, 9),
+    ),
+    HistorySummarised: st.builds(
+        HistorySummarised,
+        turn=TURNS,
+        call=CALLS,
+        view=VIEWS,
+        summary=CONTENTS,
+        turns=RANGES,
+        former=st.none() | TURNS,
+        phases=st.just(()),
+        inputs=st.just(DIGEST),
+        model=st.just("m"),
+        cost=st.just(SPENT.cost),
+    ),
+    SummaryFailed: st.builds(
+        SummaryFailed, turn=TURNS, view=VIEWS, code=st.just("x"), detail=st.just("x")
+    ),
+    SummaryUndone: st.builds(
+        SummaryUndone, sequence=st.integers(0, 20), view=VIEWS, cause=st.just("asked")
+    ),
+    MemoryPurged: st.builds(MemoryPurged, upto=TURNS),
     ReplyRedacted: st.builds(
         ReplyRedacted,
         turn=TURNS,

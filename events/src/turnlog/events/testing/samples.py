@@ -34,6 +34,7 @@ from turnlog.events.session import (
     SessionOpened,
 )
 from turnlog.events.testing.manifests import manifest
+from turnlog.events.testing.memory_samples import memory_samples
 from turnlog.events.tool import (
     SchemasRequested,
     ToolCalled,
@@ -71,6 +72,7 @@ def samples() -> Mapping[str, KnownEvent]:
         **_of_phase(),
         **_of_tools(),
         **_of_reference(),
+        **memory_samples(),
     }
 
 

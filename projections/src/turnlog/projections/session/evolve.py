@@ -12,6 +12,13 @@ from typing import Final, assert_never
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Unknown
+from turnlog.events.memory import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+)
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
@@ -43,6 +50,7 @@ from turnlog.events.turn import (
     TurnSubmitted,
 )
 from turnlog.projections.session.progress import Progress, advanced, returns
+from turnlog.projections.session.remembrance import remembered
 from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.standing import said, stands
 from turnlog.projections.session.state import (
@@ -183,6 +191,10 @@ def _changed(state: SessionState, recorded: Recorded) -> SessionState:
             return with_turn(state, turn, excluded=True)
         case TurnRestored(turn=turn):
             return with_turn(state, turn, excluded=False)
+        case SummaryBegun() | HistorySummarised() | SummaryFailed() as event:
+            return remembered(state, recorded, event)
+        case SummaryUndone() | MemoryPurged() as event:
+            return remembered(state, recorded, event)
         case ReplyRedacted() as event:
             return _redacted(state, recorded, event)
         case _ as never:

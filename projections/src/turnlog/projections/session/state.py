@@ -20,6 +20,7 @@ from turnlog.events.session import BlueprintRef, Origin
 from turnlog.events.tool import ToolsSnapshotted
 from turnlog.projections.session.places import Brought as Brought  # noqa: PLC0414 re-exported
 from turnlog.projections.session.places import Said as Said  # noqa: PLC0414 re-exported
+from turnlog.projections.session.summaries import Summary, Summing
 from turnlog.projections.session.telling import Telling
 
 FOLD_VERSION: Final = 7
@@ -201,6 +202,10 @@ class OpenTurn:
     """Steps of it whose tactic is known."""
     tools: tuple[ToolUse, ...] = ()
     """Those it asked for so far."""
+    summing: Summing | None = None
+    """What it waits for before it goes on."""
+    summed: tuple[str, ...] = ()
+    """Views of which it had a summary made, or tried to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +298,12 @@ class SessionState:
     """How many keys are too old for `commands`."""
     memory: Digest | None = None
     """What of its turns is remembered, as it is pinned."""
+    summaries: tuple[Summary, ...] = ()
+    """Those that stand in place of older turns, oldest first."""
+    whole: dict[str, int] = field(default_factory=dict[str, int])
+    """View to the latest turn there was when somebody undid a summary of it."""
+    purged: int = 0
+    """The last turn that no window shows any more; 0 before the first purge."""
     reference: Reference | None = None
     """What the latest answered turn was about."""
     warnings: tuple[str, ...] = ()

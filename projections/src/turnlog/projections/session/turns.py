@@ -16,6 +16,7 @@ from turnlog.projections.session.state import (
     Settled,
     TurnRef,
 )
+from turnlog.projections.session.summaries import holds
 
 
 def kept(state: SessionState, settled: TurnRef) -> SessionState:
@@ -83,6 +84,8 @@ def with_turn(
     found = status_of(state, turn)
     if found is None:
         return state
+    if excluded or redacted:
+        state = _taken_back(state, turn)
     excluded = found.excluded if excluded is None else excluded
     redacted = found.redacted if redacted is None else redacted
     if isinstance(found, TurnRef):
@@ -98,3 +101,12 @@ def with_turn(
     rest = tuple(run for run in state.earlier if run is not found)
     whole = tuple(piece for piece in pieces if piece.first <= piece.last)
     return replace(state, earlier=_merged((*rest, *whole)))
+
+
+def _taken_back(state: SessionState, turn: int) -> SessionState:
+    """Note where a summary that is being made would tell of a turn that was taken back."""
+    opened = state.open
+    if opened is None or opened.summing is None or not holds(opened.summing.turns, turn):
+        return state
+    summing = replace(opened.summing, withdrawn=True)
+    return replace(state, open=replace(opened, summing=summing))

@@ -13,6 +13,13 @@ from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, Con
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Unknown
+from turnlog.events.memory import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+)
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
@@ -121,6 +128,10 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
         case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | Unknown():
             return
         case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
+            return
+        case SummaryBegun() | HistorySummarised() | SummaryFailed():
+            return
+        case SummaryUndone() | MemoryPurged():
             return
         case _ as never:
             assert_never(never)

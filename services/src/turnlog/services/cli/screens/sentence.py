@@ -9,6 +9,13 @@ from pydantic import JsonValue
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.kinds import Event, Unknown
+from turnlog.events.memory import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+)
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptsSnapshotted
@@ -39,7 +46,7 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.services.cli.screens.spelling import counted, quoted, short, spent
+from turnlog.services.cli.screens.spelling import counted, quoted, short, spelt_turns, spent
 
 
 def sentence(event: Event) -> str:
@@ -77,6 +84,16 @@ def sentence(event: Event) -> str:
             return _resolved(resolved)
         case ReferenceUpdated(turn=turn, identifiers=identifiers):
             return f"turn {turn} was about {_listed(identifiers)}"
+        case SummaryBegun(view=view, turns=turns):
+            return f"{view}: {spelt_turns(turns)} are to be summed up"
+        case HistorySummarised(view=view, turns=turns, summary=summary):
+            return f"{view}: for {spelt_turns(turns)} {quoted(summary)}"
+        case SummaryFailed(view=view, code=code, detail=detail):
+            return f"{view} {code}: {detail}"
+        case SummaryUndone() as undone:
+            return _undone(undone)
+        case MemoryPurged(upto=upto):
+            return f"no window shows turns up to {upto} any more"
         case TurnFailed(turn=turn, code=code, detail=detail):
             return f"turn {turn} {code}: {detail}"
         case TurnCancelled(turn=turn, reason=reason):
@@ -105,6 +122,11 @@ def sentence(event: Event) -> str:
             return f"not known to this release · {counted(len(data), 'field')}"
         case _ as never:
             assert_never(never)
+
+
+def _undone(undone: SummaryUndone) -> str:
+    why = "as was asked" if undone.turn is None else f"turn {undone.turn} was {undone.cause}"
+    return f"{undone.view}: that of event {undone.sequence}, {why}"
 
 
 def _resolved(resolved: TurnResolved) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, assert_never
 
 from turnlog.events.call import Cost, Timings, Usage
 from turnlog.events.content import Content, Digest, Erased, Plain, Sealed
+from turnlog.events.memory import TurnRange
 
 UNKNOWN: Final = "unknown"
 """Never zero, never a dash: that nobody knows is worth a word."""
@@ -60,6 +62,14 @@ def harmless(text: str) -> str:
 def one_line(text: str) -> str:
     """Bring a text onto one line."""
     return harmless(" ".join(text.split()))
+
+
+def spelt_turns(turns: Sequence[TurnRange]) -> str:
+    """Name turns: `turn 3`, `turns 1 to 4 and 6`."""
+    ends = [dict.fromkeys((run.first, run.last)) for run in turns]
+    runs = [" to ".join(map(str, each)) for each in ends]
+    several = "s" if len(runs) > 1 or any(len(each) > 1 for each in ends) else ""
+    return f"turn{several} {' and '.join(filter(None, (', '.join(runs[:-1]), *runs[-1:])))}"
 
 
 def quoted(content: Content | None) -> str:

@@ -1,0 +1,41 @@
+"""One event of every kind of the memory family but the oldest, with every field filled."""
+
+from __future__ import annotations
+
+from turnlog.events.call import Cost
+from turnlog.events.content import Plain, digest_of
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.memory import (
+    HistorySummarised,
+    MemoryPurged,
+    SummaryBegun,
+    SummaryFailed,
+    SummaryUndone,
+    TurnRange,
+)
+
+_TURNS = (TurnRange(first=1, last=4), TurnRange(first=6, last=9))
+
+
+def memory_samples() -> dict[str, KnownEvent]:
+    """Give them by name."""
+    return {
+        "summary-begun": SummaryBegun(turn=13, view="chat", turns=_TURNS, former=31, characters=18),
+        "history-summarised": HistorySummarised(
+            turn=13,
+            call="13.1",
+            view="chat",
+            summary=Plain(text="They spoke of “naïve” things: 漢字, 🙂."),
+            turns=_TURNS,
+            former=31,
+            phases=("focus", "ideate"),
+            inputs=digest_of("what was asked"),
+            model="openai/gpt-5-mini",
+            cost=Cost(micro_dollars=412, price="exact", table="2026-11"),
+        ),
+        "summary-failed": SummaryFailed(
+            turn=13, view="chat", code="timeout", detail="no answer in 60 s"
+        ),
+        "summary-undone": SummaryUndone(sequence=57, view="chat", cause="excluded", turn=3),
+        "memory-purged": MemoryPurged(upto=13),
+    }
