@@ -32,6 +32,7 @@ from turnlog.projections.blueprint.layer import (
     WhenAttribute,
 )
 from turnlog.projections.blueprint.parameters import PARAMETERS
+from turnlog.projections.blueprint.phase_checks import phase_remarks
 from turnlog.projections.blueprint.phases import BY_PHASE
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import (
@@ -69,7 +70,7 @@ def crosschecked(blueprint: Blueprint) -> Remarks:
         budget_remarks(blueprint),
         segment_remarks(blueprint),
         _profiles(blueprint),
-        _phases(blueprint),
+        phase_remarks(blueprint),
         _paths(blueprint),
         remarks_on_asking(blueprint),
         tool_remarks(blueprint),
@@ -226,24 +227,6 @@ def _profiles(blueprint: Blueprint) -> Remarks:
         if profile.call == BY_PHASE and blueprint.phases is None:
             path = ("profiles", name, "call")
             yield Remark(path, "there are no phases to go by", "name a call, or add `phases`")
-
-
-def _phases(blueprint: Blueprint) -> Remarks:
-    spec = blueprint.phases
-    for name, call in blueprint.calls.items():
-        if "transition_phase" in call.tools and spec is None:
-            what = "there are no phases for `transition_phase` to end"
-            yield Remark(("calls", name, "tools"), what, "leave it out, or add `phases`")
-    if spec is None:
-        return
-    if spec.from_ and blueprint.cartridge is None:
-        yield Remark(("phases", "from"), "there is no cartridge", "add `cartridge`")
-    for name, seen in spec.can_see.items() if spec.order else ():
-        yield from _unknown(("phases", "can_see", name), "phase", name, spec.order)
-        for place, each in enumerate(seen):
-            yield from _unknown(("phases", "can_see", name, place), "phase", each, spec.order)
-    for kind, made in spec.calls.items():
-        yield from _unknown(("phases", "calls", kind), "call", made, blueprint.calls)
 
 
 def _paths(blueprint: Blueprint) -> Remarks:

@@ -138,6 +138,17 @@ class History(Strict):
     """At most so many of the latest turns."""
     memory: ReaderName | None = None
     """Which block of the memory policy bounds it; without one, none does."""
+    like: Name | None = None
+    """The view whose words hold where this one says none."""
+    last_messages: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """At most so many of the latest messages, counted before anything else is left out."""
+    skip: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Texts of no interest: a turn in which nothing else was said is left out."""
+    of: Literal["work"] | None = None
+    """`work` to tell, before each answer, what was planned for it and what tools gave."""
+    condense: Literal["duplicates", "repeats"] | None = None
+    """What is told in short: paragraphs that are said again later, or one question that was asked
+    over and over with other values."""
 
 
 class Retries(Strict):
@@ -257,6 +268,15 @@ class Blueprint(Strict):
         """The profile a session starts with."""
         return next(name for name, profile in self.profiles.items() if profile.default)
 
+    def view(self, name: Name) -> History:
+        """Give a view of the turns, with what it takes from the one it is like."""
+        view = self.history[name]
+        like = self.history.get(view.like or "")
+        if like is None:
+            return view
+        own = {word: getattr(view, word) for word in view.model_fields_set}
+        return like.model_copy(update=own)
+
 
 def stored_form(blueprint: Blueprint) -> bytes:
     """Give the bytes a session pins: JSON without what the author left unsaid."""
@@ -287,4 +307,4 @@ def _width(budget: Budget) -> int:
 
 def _looks_back(blueprint: Blueprint, call: CallSpec) -> bool:
     views = (slot.history for slot in call.messages if isinstance(slot, HistoryMessages))
-    return any(not blueprint.history[view].all for view in views)
+    return any(not blueprint.view(view).all for view in views)

@@ -13,6 +13,7 @@ from sys import getsizeof
 from typing import Final
 
 from turnlog.events.content import Digest, digest_of
+from turnlog.events.manifest import Condensed
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.request import ChatMessage
 
@@ -35,12 +36,35 @@ class Spoken:
 
 
 @dataclass(frozen=True, slots=True)
+class Retelling:
+    """How turns are told that do not stand word for word."""
+
+    last: int
+    """The last of them."""
+    condensed: Condensed
+    """The rule by which they are had again."""
+    rule: str
+    """Why they are told so: a word of the view, or a step of a ladder."""
+    again: tuple[int, ...] = ()
+    """See `FromTurns.again`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
     """The same as the turn of a view, and as one counter counts it."""
 
     turn: int
     said: Spoken
     tokens: int
+    retelling: Retelling | None = None
+    """How it stands for that turn, or for several, where not word for word."""
+    saved: int = 0
+    """Tokens that it takes less for that."""
+
+    @property
+    def last(self) -> int:
+        """The last turn it stands for."""
+        return self.retelling.last if self.retelling else self.turn
 
 
 def spoken(text: str, reply: str) -> Spoken:

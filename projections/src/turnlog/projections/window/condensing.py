@@ -1,0 +1,183 @@
+"""Condensing: turns of a history told in short, each by a rule whose result never changes.
+
+A rule is given recorded texts and nothing else, and a manifest names it, so that what was said in
+short reads back from the log like anything that was said word for word. `duplicates` leaves out
+paragraphs and whole turns that are said again later; `repeats` makes one exchange of a question
+that was asked over and over, and keeps every value it was asked with and every count it led to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final, assert_never
+
+from turnlog.events.errors import Corrupt
+from turnlog.events.manifest import Condensed
+from turnlog.projections.window.counting import Counting
+from turnlog.projections.window.spoken import Exchange, Retelling, Spoken, spoken
+
+AGAIN: Final = "(said again below)"
+"""What stands for a paragraph that a later turn says again."""
+LONG: Final = 60
+"""Characters from which on a paragraph is worth leaving out."""
+FEWEST: Final = 3
+"""Exchanges in a row from which on one question counts as asked over and over."""
+BRIEF: Final = 80
+"""Characters up to which an answer without a count stands as it is."""
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_VALUE: Final = re.compile(
+    r"\"[^\"\n]+\"|“[^”\n]+”"
+    r"|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
+    rf"|\d{{1,2}} {_MONTH}(?: \d{{4}})?|\b{_MONTH} \d{{1,2}}(?:, \d{{4}})?\b"
+    r"|[$€£] ?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*%?"
+)
+"""A quoted text, a date, an amount of money or a number."""
+_COUNT: Final = re.compile(r"\d+(?:,\d{3})*")
+_LISTED: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
+
+
+def retold(condensed: Condensed, again: Sequence[int], run: Sequence[Spoken]) -> Spoken:
+    """Tell a run in short once more; raises `Corrupt` where its texts are not of that kind."""
+    match condensed:
+        case "duplicates-1":
+            return _without(run[0], again)
+        case "repeats-1":
+            told = _in_one(run)
+            if told is None:
+                raise Corrupt("repeats", "the turns do not ask one question")
+            return told
+        case _ as never:
+            assert_never(never)
+
+
+def repeats_told(
+    exchanges: Sequence[Exchange], counting: Counting, rule: str
+) -> tuple[Exchange, ...]:
+    """Make one exchange of each question that was asked over and over, where that is shorter."""
+    told: list[Exchange] = []
+    for run in _alike(exchanges):
+        said = _in_one([each.said for each in run]) if len(run) >= FEWEST else None
+        if said and said.characters < sum(each.said.characters for each in run):
+            told.append(_shorter(run, said, Retelling(run[-1].turn, "repeats-1", rule), counting))
+        else:
+            told += run
+    return tuple(told)
+
+
+def duplicates_told(
+    exchanges: Sequence[Exchange], counting: Counting, rule: str
+) -> tuple[tuple[Exchange, ...], tuple[int, ...]]:
+    """Leave out what is said again later; gives also the turns of which nothing is left."""
+    told: list[Exchange] = []
+    gone: list[int] = []
+    whole, later = set[Spoken](), set[str]()
+    for exchange in reversed(exchanges):
+        said = exchange.said
+        paragraphs = [each for text in said.messages for each in _paragraphs(text.content)]
+        places = tuple(at for at, each in enumerate(paragraphs) if each in later)
+        if said in whole:
+            gone.append(exchange.turn)
+        elif places:
+            retelling = Retelling(exchange.turn, "duplicates-1", rule, places)
+            told.append(_shorter([exchange], _without(said, places), retelling, counting))
+        else:
+            told.append(exchange)
+        whole.add(said)
+        later |= {each for each in paragraphs if len(each) >= LONG}
+    return tuple(reversed(told)), tuple(reversed(gone))
+
+
+def _shorter(
+    run: Sequence[Exchange], said: Spoken, retelling: Retelling, counting: Counting
+) -> Exchange:
+    tokens = sum(counting.count(each.content) for each in said.messages)
+    return Exchange(run[0].turn, said, tokens, retelling, sum(each.tokens for each in run) - tokens)
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Take a text apart into lists and what stands between; joined by line ends it is whole."""
+    lines = groupby(text.split("\n"), key=_kind)
+    return ["\n".join(those) for _, those in lines]
+
+
+def _kind(line: str) -> str:
+    if not line.strip():
+        return "blank"
+    return "list" if _LISTED.match(line) else "prose"
+
+
+def _without(said: Spoken, places: Sequence[int]) -> Spoken:
+    """Put a word in the place of the paragraphs that are said again; none stands twice in a row."""
+    texts = {"user": "", "assistant": ""}
+    begins = 0
+    for message in said.messages:
+        paragraphs = _paragraphs(message.content)
+        numbered = enumerate(paragraphs, begins)
+        stand = [AGAIN if at in places else each for at, each in numbered]
+        texts[message.role] = "\n".join([each for each, _ in groupby(stand)])
+        begins += len(paragraphs)
+    return spoken(texts["user"], texts["assistant"])
+
+
+def _alike(exchanges: Sequence[Exchange]) -> Iterator[list[Exchange]]:
+    """Give runs of neighbours that ask one question, and everything else one by one."""
+    run: list[Exchange] = []
+    for exchange in exchanges:
+        if run and not _follows(run[-1], exchange):
+            yield run
+            run = []
+        run.append(exchange)
+    if run:
+        yield run
+
+
+def _follows(before: Exchange, after: Exchange) -> bool:
+    if before.turn + 1 != after.turn or before.retelling or after.retelling:
+        return False
+    one, other = _question(before.said), _question(after.said)
+    return one is not None and one == other
+
+
+def _question(said: Spoken) -> str | None:
+    """Give what is asked, whatever the values; none where that, or its result, cannot be told."""
+    if len(said.messages) < 2:  # noqa: PLR2004 a question and its answer
+        return None
+    asked, answered = (message.content for message in said.messages)
+    pattern = " ".join(_VALUE.sub("…", asked).split()).casefold()
+    words = sum(any(map(str.isalpha, word)) for word in pattern.split())
+    return pattern if words > 1 and _result(asked, answered) else None
+
+
+def _in_one(run: Sequence[Spoken]) -> Spoken | None:
+    """Make one exchange of several; none where they do not ask one question."""
+    questions = {_question(said) for said in run}
+    if None in questions or len(questions) > 1:
+        return None
+    pairs = [tuple(message.content for message in said.messages) for said in run]
+    values = [", ".join(_VALUE.findall(asked)) for asked, _ in pairs]
+    in_turn = f", in turn with: {'; '.join(values)}" if any(values) else ""
+    question = f"{_VALUE.sub('…', pairs[0][0])} ({len(pairs)} times{in_turn})"
+    results = "; ".join(_result(asked, answered) or "" for asked, answered in pairs)
+    return spoken(question, f"In turn: {results}")
+
+
+def _result(asked: str, answered: str) -> str | None:
+    """Give what an answer counts, or the answer where it is brief; none where it is neither."""
+    lines = answered.split("\n")
+    prose = "\n".join(line for line in lines if not _LISTED.match(line))
+    known = set(_VALUE.findall(asked))
+    if counted := next(_counts(prose, known), None):
+        return counted
+    if listed := sum(bool(_LISTED.match(line)) for line in lines):
+        return f"{listed} items"
+    return " ".join(answered.split()) if len(answered) <= BRIEF else None
+
+
+def _counts(prose: str, known: Iterable[str]) -> Iterator[str]:
+    """Give the counts of a text with the word behind each, but for what the question said."""
+    for value in _VALUE.finditer(prose):
+        if value[0] not in known and _COUNT.fullmatch(value[0]):
+            word = re.match(r" [^\W\d_]+", prose[value.end() :])
+            yield value[0] + (word[0] if word else "")
