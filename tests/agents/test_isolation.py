@@ -42,7 +42,7 @@ def apart(characters: int = 100_000) -> Workshop:
     calls = plain["calls"]
     for call in calls.values():
         call["messages"][0]["system"].append("carried")
-    phases = {"order": ORDER, "can_see": CAN_SEE, "carry": "forward"}
+    phases = {"order": ORDER, "can_see": CAN_SEE, "carry": {"forward": "summary"}}
     calls["plan"]["budget"] = calls["synthesise"]["budget"] = "window"
     ladder = [{"drop_oldest_pairs": {"history": "recent"}}]
     window = {"tokens": characters, "counter": {"chars_per_token": 1}, "ladder": ladder}

@@ -178,7 +178,12 @@ def test_prompts_are_pinned_once_a_provider() -> None:
 def test_a_prompt_is_fixed_with_its_manifest() -> None:
     CLAIMED.when(FixContext(FIRST, "m", {"temperature": 0}, MANIFEST)).then(
         ContextAssembled(
-            turn=1, call="1.1", model="m", parameters={"temperature": 0}, manifest=MANIFEST
+            turn=1,
+            call="1.1",
+            model="m",
+            parameters={"temperature": 0},
+            manifest=MANIFEST,
+            profile="chat",
         )
     )
 
@@ -188,7 +193,13 @@ def test_a_call_that_stands_in_for_another_says_so() -> None:
     second = Attempt(1, "1.2", 1)
     after = fixed.when(FixContext(second, "m", {}, MANIFEST, supersedes="1.1")).then(
         ContextAssembled(
-            turn=1, call="1.2", model="m", parameters={}, manifest=MANIFEST, supersedes="1.1"
+            turn=1,
+            call="1.2",
+            model="m",
+            parameters={},
+            manifest=MANIFEST,
+            supersedes="1.1",
+            profile="chat",
         )
     )
     after.when(claiming("w2")).then_names("attempt-ended", "attempt-started")

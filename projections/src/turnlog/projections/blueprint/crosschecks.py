@@ -22,6 +22,7 @@ from turnlog.projections.blueprint.layer import (
     FileLayer,
     InputLayer,
     Layer,
+    OverrideLayer,
     PromptsLayer,
     ResolvedLayer,
     SegmentsLayer,
@@ -31,6 +32,7 @@ from turnlog.projections.blueprint.layer import (
     ToolsLayer,
     WhenAttribute,
 )
+from turnlog.projections.blueprint.override_checks import override_remarks
 from turnlog.projections.blueprint.parameters import PARAMETERS
 from turnlog.projections.blueprint.phase_checks import phase_remarks
 from turnlog.projections.blueprint.phases import BY_PHASE
@@ -74,6 +76,7 @@ def crosschecked(blueprint: Blueprint) -> Remarks:
         _paths(blueprint),
         remarks_on_asking(blueprint),
         tool_remarks(blueprint),
+        override_remarks(blueprint),
     )
 
 

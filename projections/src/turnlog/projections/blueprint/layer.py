@@ -62,6 +62,36 @@ class FileLayer(_Layer):
     """Folders to look in instead of the blueprint's own chain."""
 
 
+Category = Literal[
+    "master_system",
+    "visualization",
+    "workflow_classification",
+    "error_recovery",
+    "conversation_execution",
+    "genie_coordination",
+    "rag_focused_execution",
+]
+
+
+class Override(Strict):
+    """Which text, and what else there may be one for."""
+
+    category: Category
+    """What it is for; its file has that name."""
+    by: Literal["provider"] | None = None
+    """Whether each provider may have a text of its own."""
+
+
+class OverrideLayer(_Layer):
+    """Text of a category, from a prompt file that a profile may have in words of its own.
+
+    It is pinned like any prompt file.
+    """
+
+    override: Override
+    """Which text."""
+
+
 class TextLayer(_Layer):
     """Text written in the blueprint; attributes may stand in it as `{name}`.
 
@@ -184,6 +214,7 @@ class CarryLayer(_Layer):
 Layer = Annotated[
     Annotated[SegmentsLayer, Tag("(segments)")]
     | Annotated[FileLayer, Tag("(file)")]
+    | Annotated[OverrideLayer, Tag("(override)")]
     | Annotated[TextLayer, Tag("(text)")]
     | Annotated[AttributeLayer, Tag("(attribute)")]
     | Annotated[InputLayer, Tag("(input)")]
@@ -197,13 +228,14 @@ Layer = Annotated[
     | Annotated[CarryLayer, Tag("(carry)")],
     Discriminator(
         form_by(
-            *("segments", "file", "text", "attribute", "input", "fields", "each", "resolved"),
-            *("source", "tools", "prompts", "step", "carry"),
+            # What is carried has a text as well
+            *("carry", "segments", "file", "override", "text", "attribute", "input"),
+            *("fields", "each", "resolved", "source", "tools", "prompts", "step"),
         ),
         custom_error_type="layer_source",
         custom_error_message=(
-            "a layer needs one of: `segments`, `file`, `text`, `attribute`, `input`, `fields`, "
-            "`each`, `resolved`, `source`, `tools`, `prompts`, `step`, `carry`"
+            "a layer needs one of: `segments`, `file`, `override`, `text`, `attribute`, `input`, "
+            "`fields`, `each`, `resolved`, `source`, `tools`, `prompts`, `step`, `carry`"
         ),
     ),
 ]

@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, model_validator
 
+from turnlog.projections.blueprint.slots import filled_slots
 from turnlog.projections.blueprint.strict import Name, Strict
 
 BY_PHASE: Final = "by_phase"
@@ -62,6 +63,15 @@ class Phase(Strict):
 PHASES: TypeAdapter[dict[Name, Phase]] = TypeAdapter(dict[Name, Phase])
 
 
+class Carry(Strict):
+    """What a caller may tell the next phase of the one left."""
+
+    forward: Literal["summary", "none"] = "none"
+    """To a later phase."""
+    backward: Literal["none"] = "none"
+    """To an earlier one: nothing ever goes there."""
+
+
 class PhasesSpec(Strict):
     """How a blueprint runs the phases of its cartridge."""
 
@@ -72,8 +82,10 @@ class PhasesSpec(Strict):
     can_see: dict[Name, tuple[Name, ...]] = {}
     """Phase to those whose turns it may see; where it is given, a phase that is not in it sees
     nothing."""
-    carry: Literal["forward", "none"] = "none"
-    """Whether a caller who moves on to a later phase may tell it something of the one left."""
+    carry: Carry = Carry()
+    """What may be told of the phase left."""
+    profiles: dict[Name, Name] = {}
+    """Phase to the profile that a session runs by from entering it."""
     calls: dict[Literal["freeform", "debrief"], Name] = {}
     """Kind of phase to kind of call."""
     signals: dict[Name, Literal["on_success", "on_partial", "on_max_exchanges"]] = {}
@@ -94,6 +106,8 @@ class PhaseGraph:
     start: str
     phases: Mapping[str, Phase]
     spec: PhasesSpec
+    words: str = "{summary}"
+    """How what is carried is said."""
 
     def leads(self, phase: str, signal: str) -> str | None:
         """Say where a signal leads from a phase; none when it leads nowhere."""
@@ -107,6 +121,15 @@ class PhaseGraph:
     def sees(self, phase: str | None) -> frozenset[str] | None:
         """Name the phases whose turns a phase may see; none where all see everything."""
         return frozenset(self.spec.can_see.get(phase or "", ())) if self.spec.can_see else None
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether what is said in one phase is hidden from others."""
+        return bool(self.spec.can_see)
+
+    def carried(self, before: str | None, summary: str) -> str:
+        """Put what is told of a phase into the words that the next one reads."""
+        return filled_slots(self.words, {"from": before, "summary": summary})
 
     def goes_forward(self, before: str | None, phase: str) -> bool:
         """Tell whether a phase lies behind another in their order."""
@@ -122,16 +145,16 @@ class PhaseGraph:
         return tuple(signal for signal in self.spec.signals if self.leads(phase or "", signal))
 
 
-def graph_of(spec: PhasesSpec, drawn: JsonValue) -> PhaseGraph:
+def graph_of(spec: PhasesSpec, drawn: JsonValue, words: str) -> PhaseGraph:
     """Read the state machine out of a cartridge that was checked before."""
     if spec.order:
         named = {name: Phase(kind="freeform") for name in spec.order}
-        return PhaseGraph(spec.order[0], named, spec)
+        return PhaseGraph(spec.order[0], named, spec, words)
     if not isinstance(drawn, dict):
         message = "phases must be a mapping"
         raise TypeError(message)
     states = {name: state for name, state in drawn.items() if name != "start"}
-    return PhaseGraph(str(drawn.get("start")), PHASES.validate_python(states), spec)
+    return PhaseGraph(str(drawn.get("start")), PHASES.validate_python(states), spec, words)
 
 
 def remarks_on(graph: PhaseGraph) -> Iterator[tuple[tuple[str, ...], str]]:

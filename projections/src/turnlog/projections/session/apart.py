@@ -39,10 +39,10 @@ def _carried(state: SessionState, command: EnterPhase) -> str | None:
     if command.carry is None:
         return None
     graph = command.phases
-    if graph.spec.carry == "none":
+    if graph.spec.carry.forward == "none":
         detail = "its blueprint lets nothing be carried from phase to phase"
         raise Refused("carry-not-allowed", detail, field="carry", fix="leave it out")
     if not graph.goes_forward(state.phase, command.phase):
         detail = f"{command.phase} does not lie behind {state.phase}, and nothing goes backward"
         raise Refused("carry-backward", detail, field="carry", fix="leave it out")
-    return f"Summary from {state.phase} phase: {command.carry}"
+    return graph.carried(state.phase, command.carry)

@@ -42,9 +42,10 @@ def open_session(state: SessionState | None, command: OpenSession) -> Events:
             field="session",
             fix="leave the id out, or choose another",
         )
+    graph = command.phases
     opened = SessionOpened(
         blueprint=command.blueprint,
-        profile=command.profile,
+        profile=graph.spec.profiles.get(graph.start, command.profile) if graph else command.profile,
         attributes=command.attributes,
         reach=command.reach,
         cartridge=command.cartridge,
@@ -53,7 +54,7 @@ def open_session(state: SessionState | None, command: OpenSession) -> Events:
         memory=command.memory,
         warnings=command.warnings,
     )
-    return (opened, *begun(command.phases))
+    return (opened, *begun(graph))
 
 
 def submit(state: SessionState, command: SubmitTurn) -> Events:

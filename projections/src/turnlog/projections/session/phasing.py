@@ -17,7 +17,7 @@ from turnlog.events.kinds import KnownEvent
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.tokens import ToolRequest
 from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.events.turn import ChoiceRecorded, Exchange, TurnSubmitted
+from turnlog.events.turn import ChoiceRecorded, Exchange, TurnCancelled, TurnSubmitted
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.commands import (
@@ -27,9 +27,12 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.switching import led
 
 TRANSITION = "transition_phase"
 """The one tool a model is offered to end a phase."""
+PHASE_LEFT = "phase-left"
+"""Why a turn is given up that waited in a phase which others may not see."""
 FORCED = "max_reached"
 """The signal that is sent for a dialogue which has become too long."""
 
@@ -85,8 +88,14 @@ def entered(
     turn: int | None = None,
     carried: str | None = None,
 ) -> Events:
-    """Enter a phase; one that speaks by itself gets its turn at once."""
+    """Enter a phase, by the profile it names; one that speaks by itself gets its turn at once.
+
+    Where phases are kept apart, what waits was said in the one that is left, and goes no further.
+    """
     shared = graph.sees(step.phase)
+    waiting = state.waiting if graph.keeps_apart else ()
+    left = tuple(TurnCancelled(turn=each.turn, reason=PHASE_LEFT) for each in waiting)
+    before = (*left, *led(state, graph.spec.profiles.get(step.phase)))
     arrived = PhaseEntered(
         phase=step.phase,
         before=state.phase,
@@ -98,8 +107,8 @@ def entered(
         hidden=() if shared is None else tuple(p for p in state.visited if p not in shared),
     )
     if graph.phases[step.phase].kind != "debrief":
-        return (arrived,)
-    return (arrived, TurnSubmitted(turn=state.submitted + 1))
+        return (*before, arrived)
+    return (*before, arrived, TurnSubmitted(turn=state.submitted + 1))
 
 
 def choose(state: SessionState, command: RecordChoice) -> Events:

@@ -12,7 +12,7 @@ from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, Con
 from turnlog.events.content import Plain
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.turn import TurnCompleted, TurnFailed, TurnSubmitted
+from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.session.attempts import (
     Events,
     attempt_ended,
@@ -112,9 +112,9 @@ def complete(state: SessionState, command: CompleteTurn) -> Events:
     step = stepped(state, command)
     replied = _replied(state, command, step)
     moved = entered(state, command.phases, step, attempt.turn) if step and command.phases else ()
-    # A phase that speaks by itself comes before whatever waits.
-    spoken = any(isinstance(event, TurnSubmitted) for event in moved)
-    released = () if spoken else released_next(state)
+    # A phase that speaks by itself comes before whatever waits; one kept apart leaves none waiting
+    taken = any(isinstance(event, TurnSubmitted | TurnCancelled) for event in moved)
+    released = () if taken else released_next(state)
     about = () if command.withheld else updated(state, command.references)
     return (ended, answered, *tooled(state, command), replied, *about, *moved, *released)
 

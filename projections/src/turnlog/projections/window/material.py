@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from turnlog.projections.blueprint.asking import ReferencesSpec
 from turnlog.projections.blueprint.cartridge import Cartridge
-from turnlog.projections.blueprint.layer import WhenContext
+from turnlog.projections.blueprint.layer import CarryLayer, WhenContext
 from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import BY_PHASE, PhaseGraph, graph_of
 from turnlog.projections.blueprint.schema import Blueprint
@@ -44,8 +44,10 @@ class Material:
     @cached_property
     def phases(self) -> PhaseGraph | None:
         """The state machine, where there is one."""
-        spec = self.blueprint.phases
-        return graph_of(spec, self.cartridge.get("phases")) if spec else None
+        spec, layers = self.blueprint.phases, self.blueprint.layers.values()
+        words = (layer.text for layer in layers if isinstance(layer, CarryLayer))
+        drawn = self.cartridge.get("phases")
+        return graph_of(spec, drawn, next(words, "{summary}")) if spec else None
 
     @property
     def references(self) -> ReferencesSpec | None:
@@ -87,6 +89,11 @@ class Material:
         asked = self.at(spec.context) if spec and spec.context else None
         levels = tuple(str(level) for level in asked) if isinstance(asked, list) else ()
         return levels or (SESSION_ONLY,)
+
+    def model(self, state: SessionState, default: str) -> str:
+        """Name the model that answers, as litellm is told it; `default` is the service's own."""
+        named = state.model or self.blueprint.profiles[state.profile].model
+        return default if named == "default" else named
 
     def stage(self, state: SessionState) -> Stage:
         """Say what the next call of the session is for."""

@@ -112,13 +112,11 @@ def _call(
     desk: Desk, state: SessionState, material: Material, kind: str | None, model: str | None
 ) -> Call:
     blueprint = material.blueprint
-    profile = blueprint.profiles[state.profile]
     kind = kind or material.call_kind(state)
     if kind not in blueprint.calls:
         fix = instead_of(kind[:80], blueprint.calls)
         raise Refused("unknown-kind", f"there is no call {kind[:80]!r}", field="call", fix=fix)
-    own = desk.settings.model if profile.model == "default" else profile.model
-    asked = model or own
+    asked = model or material.model(state, desk.settings.model)
     return Call(kind, asked, provider_of(asked), rfc3339(desk.sessions.clock()))
 
 

@@ -70,8 +70,7 @@ class Contexts:
 
         Where there is no model to ask, `ModelFailure` is raised before anything is recorded.
         """
-        profile = material.blueprint.profiles[state.profile]
-        model = self.default_model if profile.model == "default" else profile.model
+        model = material.model(state, self.default_model)
         if model == OFF:
             raise ModelFailure("model_off", "there is no model to ask")
         at = rfc3339(self.sessions.clock())

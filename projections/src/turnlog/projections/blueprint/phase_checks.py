@@ -1,0 +1,71 @@
+"""Checks of phases: every phase, profile and call they name is there, and carried words say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from turnlog.projections.blueprint.faults import Path, Remark, instead_of
+from turnlog.projections.blueprint.layer import CarryLayer
+from turnlog.projections.blueprint.phases import PhasesSpec
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.slots import slots_in
+
+Remarks = Iterator[Remark]
+
+
+def phase_remarks(blueprint: Blueprint) -> Remarks:
+    """Check what a blueprint says of phases, and what needs some."""
+    yield from _carried(blueprint)
+    spec = blueprint.phases
+    if spec is None:
+        yield from _meaning_phases(blueprint)
+        return
+    if spec.from_ and blueprint.cartridge is None:
+        yield Remark(("phases", "from"), "there is no cartridge", "add `cartridge`")
+    yield from _named(spec)
+    for phase, profile in spec.profiles.items():
+        at = ("phases", "profiles", phase)
+        yield from _unknown(at, "profile", profile, blueprint.profiles)
+    for kind, made in spec.calls.items():
+        yield from _unknown(("phases", "calls", kind), "call", made, blueprint.calls)
+
+
+def _named(spec: PhasesSpec) -> Remarks:
+    """Check names of phases as far as the blueprint has them; a cartridge may draw any."""
+    if not spec.order:
+        return
+    for name, seen in spec.can_see.items():
+        yield from _unknown(("phases", "can_see", name), "phase", name, spec.order)
+        for place, each in enumerate(seen):
+            yield from _unknown(("phases", "can_see", name, place), "phase", each, spec.order)
+    for name in spec.profiles:
+        yield from _unknown(("phases", "profiles", name), "phase", name, spec.order)
+
+
+def _meaning_phases(blueprint: Blueprint) -> Remarks:
+    for name, call in blueprint.calls.items():
+        if "transition_phase" in call.tools:
+            what = "there are no phases for `transition_phase` to end"
+            yield Remark(("calls", name, "tools"), what, "leave it out, or add `phases`")
+
+
+def _carried(blueprint: Blueprint) -> Remarks:
+    """What is carried is recorded as it is said, so all layers say it in the same words."""
+    first: str | None = None
+    for name, layer in blueprint.layers.items():
+        if not isinstance(layer, CarryLayer):
+            continue
+        path, slots = ("layers", name, "text"), set(slots_in(layer.text))
+        if blueprint.phases is None:
+            yield Remark(("layers", name, "carry"), "there are no phases", "add `phases`")
+        if "summary" not in slots or not slots <= {"from", "summary"}:
+            fix = "write `{summary}` where it stands, and `{from}` for the phase it is of"
+            yield Remark(path, "it does not say what is carried", fix)
+        if first not in {None, layer.text}:
+            yield Remark(path, "another layer says it in other words", "keep one of them")
+        first = first or layer.text
+
+
+def _unknown(path: Path, kind: str, name: str, known: Iterable[str]) -> Remarks:
+    if name not in known:
+        yield Remark(path, f"there is no {kind} `{name}`", instead_of(name, known))
