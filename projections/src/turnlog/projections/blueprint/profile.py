@@ -6,9 +6,9 @@ step, each with a tactic and the tools it asks for, and then says what came of i
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from turnlog.projections.blueprint.strict import Name, Strict
 
@@ -26,8 +26,12 @@ class Profile(Strict):
     """The call that plans a turn, under `tools`."""
     act: Name | None = None
     """The call that takes one step of a plan, under `tools`."""
+    tools: Literal["none"] | None = None
+    """`none` where no call is to offer or tell of any tool of a server."""
     model: str = "default"
     """A model as litellm names it; `default` is the one the service was started with."""
+    deadline_seconds: Annotated[float, Field(gt=0)] | None = None
+    """How long a turn may be open under it; without it, as long as the policies say."""
 
     @model_validator(mode="after")
     def _whole(self) -> Profile:

@@ -14,17 +14,18 @@ from turnlog.events.content import Digest, digest_of
 from turnlog.events.forms import form_by
 from turnlog.projections.blueprint.asking import (
     FrontDoor,
-    ReferencesSpec,
     ResolverSpec,
     SessionSpec,
 )
 from turnlog.projections.blueprint.budget import Budget, widest
 from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import Layer
-from turnlog.projections.blueprint.memory import MemorySpec, ReaderName
+from turnlog.projections.blueprint.memory import ReaderName
+from turnlog.projections.blueprint.output import OutputSpec
 from turnlog.projections.blueprint.phases import PhasesSpec
+from turnlog.projections.blueprint.policies import Policies as Policies  # noqa: PLC0414 re-exported
+from turnlog.projections.blueprint.policies import Retries as Retries  # noqa: PLC0414 re-exported
 from turnlog.projections.blueprint.profile import Profile
-from turnlog.projections.blueprint.safety import SafetySpec
 from turnlog.projections.blueprint.strict import Name, Strict
 from turnlog.projections.blueprint.tools import ToolsSpec
 
@@ -121,12 +122,29 @@ class CallSpec(Strict):
     """Those of `PARAMETERS` that it sets, such as `temperature`."""
     fallback: Literal["resolved.answer"] | None = None
     """What is answered where the model is off or fails; without it the turn fails."""
+    output: OutputSpec | None = None
+    """The form its answer must have; without it any text will do."""
 
     @property
     def layers(self) -> tuple[Name, ...]:
         """The layers of all its messages, in order."""
         made = (slot for slot in self.messages if not isinstance(slot, HistoryMessages))
         return tuple(name for slot in made for name in slot.layers)
+
+
+class SummarySpec(Strict):
+    """When older turns are summed up, and by which call."""
+
+    above_tokens: Annotated[int, Field(ge=1)] = 4_000
+    """More than so many tokens of the view, and the older turns are summed up."""
+    keep_messages: Annotated[int, Field(ge=0)] = 6
+    """So many of the latest messages stay word for word, in whole turns."""
+    call: Name
+    """The call that sums up; it shows the turns by a view that is `of: selected`."""
+
+
+Condense = Literal["duplicates", "repeats"]
+"""What of a history can be told in short."""
 
 
 class History(Strict):
@@ -144,45 +162,14 @@ class History(Strict):
     """At most so many of the latest messages, counted before anything else is left out."""
     skip: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Texts of no interest: a turn in which nothing else was said is left out."""
-    of: Literal["work"] | None = None
-    """`work` to tell, before each answer, what was planned for it and what tools gave."""
-    condense: Literal["duplicates", "repeats"] | None = None
+    of: Literal["work", "selected"] | None = None
+    """`work` to tell, before each answer, what was planned for it and what tools gave; `selected`,
+    of a call that sums up, for the turns it is asked to sum up."""
+    summary: SummarySpec | None = None
+    """When a model sums up its older turns; without it, none does."""
+    condense: Condense | None = None
     """What is told in short: paragraphs that are said again later, or one question that was asked
     over and over with other values."""
-
-
-class Retries(Strict):
-    """How often a failed attempt is tried again, and how long it waits."""
-
-    max: Annotated[int, Field(ge=0)] = 4
-    """Tries after the first one."""
-    base_seconds: Annotated[float, Field(ge=0)] = 1.0
-    """The wait is base * 2^n plus up to a second, or what the provider asks for."""
-    cap_seconds: Annotated[float, Field(ge=0)] = 60.0
-    """Longer than this is never waited."""
-
-
-class Policies(Strict):
-    """Rules of conduct."""
-
-    second_submit: Literal["reject", "queue", "interrupt"] = "queue"
-    """What a submit means while a turn is open."""
-    queue_limit: Annotated[int, Field(ge=1)] = 100
-    """How many turns may wait."""
-    deadline_seconds: Annotated[float, Field(gt=0)] = 300.0
-    """How long a turn may be open, from its release."""
-    max_claims: Annotated[int, Field(ge=1)] = 10
-    """How often workers may claim one turn before it fails."""
-    replacement: Annotated[str, Field(min_length=1)] = "(This reply was withheld.)"
-    """What stands for a redacted reply where nothing else is given."""
-    retries: Retries = Retries()
-    """Of failed attempts."""
-    safety: SafetySpec = SafetySpec()
-    """What may not be said."""
-    memory: MemorySpec | None = None
-    """What of the turns later ones are told; without it, everything."""
-    references: ReferencesSpec | None = None
-    """What a turn may mean without saying it."""
 
 
 class CartridgeSpec(Strict):
@@ -276,6 +263,11 @@ class Blueprint(Strict):
             return view
         own = {word: getattr(view, word) for word in view.model_fields_set}
         return like.model_copy(update=own)
+
+    def summarised_by(self, name: Name) -> Name:
+        """Name the view by whose words a view is summed up: its own, or the one it is like."""
+        view = self.history[name]
+        return name if view.like is None or "summary" in view.model_fields_set else view.like
 
 
 def stored_form(blueprint: Blueprint) -> bytes:
