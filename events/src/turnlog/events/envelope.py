@@ -7,6 +7,7 @@ event before it. The chain runs over stored bytes, so no canonical form has to b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -76,7 +77,8 @@ class Head:
     """Digest of its stored bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, since what its bytes digest to is asked by the chain and by the fold
+@dataclass(frozen=True)
 class Recorded:
     """An event as the log holds it."""
 
@@ -101,7 +103,7 @@ class Recorded:
         """Whose session it is."""
         return self.envelope.tenant
 
-    @property
+    @cached_property
     def head(self) -> Head:
         """Its place in the session."""
         return Head(self.sequence, self.stream_sequence, digest_of(self.stored))

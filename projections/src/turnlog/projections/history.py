@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
-from turnlog.events.content import Content
+from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import TurnResolved
@@ -26,11 +27,13 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.projections.window.spoken import Spoken, spoken
 
 Status = Literal["queued", "open", "completed", "failed", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, since what windows say of a turn is asked of it for every prompt it stands in
+@dataclass(frozen=True)
 class Turn:
     """One turn as people read it."""
 
@@ -55,6 +58,15 @@ class Turn:
     """What a resolver said of it."""
     fallback: Fallback | None = None
     """Why its reply is not a model's."""
+
+    @cached_property
+    def spoken(self) -> Spoken:
+        """Its messages in a prompt; what cannot be opened is none."""
+        return spoken(_plain(self.text), _plain(self.reply))
+
+
+def _plain(content: Content | None) -> str:
+    return content.text if isinstance(content, Plain) else ""
 
 
 Turns = dict[int, Turn]

@@ -15,7 +15,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Content, Digest, Plain, digest_of
+from turnlog.events.content import Digest, Plain, digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import (
@@ -33,7 +33,7 @@ from turnlog.projections.blueprint.slots import spelt
 from turnlog.projections.history import Turn, history
 from turnlog.projections.window.request import ChatMessage
 from turnlog.projections.window.resolved import readable_results, resolved_text
-from turnlog.projections.window.spoken import Spoken, run_digest, spoken
+from turnlog.projections.window.spoken import run_digest
 
 
 def read_back(
@@ -160,18 +160,11 @@ def _from_event(events: Sequence[Recorded], sequence: int, field: str) -> str:
 
 def _run(part: Part, source: FromTurns, turns: Mapping[int, Turn]) -> Iterator[ChatMessage]:
     numbers = range(source.first, source.last + 1)
-    run = [_said(number, turns.get(number)) for number in numbers]
+    try:
+        run = [turns[number].spoken for number in numbers]
+    except KeyError as missing:
+        raise Corrupt(f"turn {missing}", "it is not in the session's history") from None
     if run_digest(run) != part.digest:
         what = f"turns {source.first} to {source.last}"
         raise Corrupt(what, "their texts do not match the recorded digest")
     return chain.from_iterable(said.messages for said in run)
-
-
-def _said(number: int, turn: Turn | None) -> Spoken:
-    if turn is None:
-        raise Corrupt(f"turn {number}", "it is not in the session's history")
-    return spoken(_plain(turn.text), _plain(turn.reply))
-
-
-def _plain(content: Content | None) -> str:
-    return content.text if isinstance(content, Plain) else ""

@@ -22,7 +22,8 @@ _TOGETHER: Final = 64
 _ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-# Without slots, since what digests are made from stays with a message that is said again
+# Without slots, both: what digests are made from stays with a message that is said again, and the
+# digest with the request
 @dataclass(frozen=True)
 class ChatMessage:
     """One message of a prompt."""
@@ -41,7 +42,7 @@ class ChatMessage:
         return digest_of(self.content)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """Everything a model is sent."""
 
@@ -59,7 +60,7 @@ class Request:
             "parameters": self.parameters,
         }
 
-    @property
+    @cached_property
     def digest(self) -> Digest:
         """SHA-256 of the canonical form of `wire`: JSON, keys sorted, no blanks, UTF-8."""
         return digest_of_all(self._form())
