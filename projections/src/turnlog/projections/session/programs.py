@@ -12,12 +12,14 @@ from typing import Literal
 from turnlog.projections.blueprint.profile import Profile
 from turnlog.projections.session.state import OpenTurn, PlannedStep
 
-Stage = Literal["plan", "act", "reply"]
+Stage = Literal["summarise", "plan", "act", "reply"]
 """What the next call of a turn is for; the answer of `reply` alone is shown to anybody."""
 
 
 def stage(profile: Profile, opened: OpenTurn | None) -> Stage:
     """Say what the next call is for; of a turn that is not open yet, the first one."""
+    if opened is not None and opened.summing is not None:
+        return "summarise"
     if profile.program == "chat":
         return "reply"
     if opened is None or opened.plan is None:

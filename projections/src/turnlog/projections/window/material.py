@@ -101,6 +101,10 @@ class Material:
 
     def call_kind(self, state: SessionState) -> str:
         """Say which kind of call the session makes now."""
+        summing = state.open.summing if state.open else None
+        summed = self.blueprint.view(summing.view).summary if summing else None
+        if summed is not None:
+            return summed.call
         profile = self.blueprint.profiles[state.profile]
         ahead = {"plan": profile.plan, "act": profile.act}.get(self.stage(state))
         if ahead is not None:
