@@ -20,6 +20,7 @@ from turnlog.events.turn import (
     Finish,
     TurnCancelled,
     TurnCompleted,
+    TurnDisplayed,
     TurnExcluded,
     TurnFailed,
     TurnQueued,
@@ -27,9 +28,18 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.window.spoken import Spoken, spoken
+from turnlog.projections.window.spoken import Spoken, spoken, worked_out
 
 Status = Literal["queued", "open", "completed", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """A turn as it is to be looked at, HTML for example; no window ever holds it."""
+
+    text: Content | None = None
+    """What was said."""
+    reply: Content | None = None
 
 
 # Without slots, since what windows say of a turn is asked of it for every prompt it stands in
@@ -58,11 +68,22 @@ class Turn:
     """What a resolver said of it."""
     fallback: Fallback | None = None
     """Why its reply is not a model's."""
+    work: Content | None = None
+    """How it was worked out; none of a reply that is withheld."""
+    display: Display | None = None
+    """How it is to be looked at, where somebody gave it such a form."""
 
     @cached_property
     def spoken(self) -> Spoken:
         """Its messages in a prompt; what cannot be opened is none."""
         return spoken(_plain(self.text), _plain(self.reply))
+
+    @cached_property
+    def worked(self) -> Spoken:
+        """The same where a prompt tells how it was worked out."""
+        if self.work is None:
+            return self.spoken
+        return spoken(_plain(self.text), worked_out(_plain(self.work), _plain(self.reply)))
 
 
 def _plain(content: Content | None) -> str:
@@ -100,6 +121,7 @@ def learn(turns: Turns, recorded: Recorded) -> None:
                 finish=event.finish,
                 call=event.call,
                 fallback=event.fallback,
+                work=event.work,
                 settled_at=at,
             )
         case TurnFailed(turn=number, code=reason) if number in turns:
@@ -110,6 +132,8 @@ def learn(turns: Turns, recorded: Recorded) -> None:
             turns[number] = replace(turns[number], excluded=True)
         case TurnRestored(turn=number) if number in turns:
             turns[number] = replace(turns[number], excluded=False)
+        case TurnDisplayed(turn=number, text=text, reply=reply) if number in turns:
+            turns[number] = _shown(turns[number], text, reply)
         case ReplyRedacted() as event if event.turn in turns:
             turns[event.turn] = _withheld(turns[event.turn], event, at)
         case _:
@@ -127,12 +151,21 @@ def _over(turn: Turn, status: Literal["failed", "cancelled"], reason: str, at: s
     return replace(turn, status=status, reason=reason, settled_at=at)
 
 
+def _shown(turn: Turn, text: Content | None, reply: Content | None) -> Turn:
+    """Give a turn another form to be looked at; of a withheld reply there is none."""
+    was = turn.display or Display()
+    shown = None if turn.redacted else reply or was.reply
+    return replace(turn, display=Display(text or was.text, shown))
+
+
 def _withheld(turn: Turn, event: ReplyRedacted, at: str) -> Turn:
     return replace(
         turn,
         status="completed",
         reply=event.replacement,
         redacted=True,
+        work=None,
+        display=Display(turn.display.text) if turn.display else None,
         reason=event.reason,
         settled_at=turn.settled_at or at,
     )

@@ -14,6 +14,7 @@ from turnlog.events.manifest import Manifest, Part, Prefix
 from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
 from turnlog.projections.blueprint.form import JOINED, Form
 from turnlog.projections.blueprint.layer import CarryLayer, PromptsLayer, StepLayer, ToolsLayer
+from turnlog.projections.blueprint.overriding import pinned_file
 from turnlog.projections.blueprint.schema import (
     Blueprint,
     History,
@@ -25,6 +26,7 @@ from turnlog.projections.blueprint.schema import (
 from turnlog.projections.library.picked import Wanted
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
+from turnlog.projections.window.condensing import in_short
 from turnlog.projections.window.counting import Counting, counting_by
 from turnlog.projections.window.history import chosen, exchanges_of, reaches_further, said_in
 from turnlog.projections.window.ladder import Fitting, fitted
@@ -62,7 +64,11 @@ def needs(material: Material, state: SessionState, call: Call) -> Needs:
     recalls = [_recall(material, state, call, view) for view in views]
     told = list(zip(views, recalls, strict=True))
     seen = sight(material, state)
-    said = [said for view, recall in told for said in said_in(chosen(view, state, seen, recall)[0])]
+    said = [
+        said
+        for view, recall in told
+        for said in said_in(chosen(view, state, seen, recall)[0], work=view.of == "work")
+    ]
     return Needs(
         blobs=_blobs(material, state, call),
         said=(*said, *_asked(state), *_under_way(blueprint, state, call)),
@@ -103,7 +109,7 @@ def _under_way(blueprint: Blueprint, state: SessionState, call: Call) -> Iterato
 def _blobs(material: Material, state: SessionState, call: Call) -> tuple[str, ...]:
     files, blueprint = state.prompts.get(call.provider, {}), material.blueprint
     listed = blueprint.calls[call.kind].layers
-    pinned = (files[name].digest for name in listed if name in files)
+    pinned = (pinned_file(files, name, state.profile) for name in listed)
     layers = ((name, blueprint.layers.get(name)) for name in listed)
     told = (
         source.digest
@@ -112,7 +118,7 @@ def _blobs(material: Material, state: SessionState, call: Call) -> tuple[str, ..
         for source in texts_told(layer, state)
     )
     offered = (pin.digest for _, pin in pinned_tools(material, state, call.kind))
-    return (*pinned, *told, *offered)
+    return (*(file.digest for file in pinned if file), *told, *offered)
 
 
 def assemble(material: Material, state: SessionState, call: Call, texts: Texts) -> Assembled:
@@ -190,4 +196,6 @@ def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
     view = material.blueprint.view(name)
     recall = _recall(material, state, sources.call, view)
     refs, left_out = chosen(view, state, sight(material, state), recall)
-    return HistorySlot(name, tuple(exchanges_of(refs, sources.texts.said, counting)), left_out)
+    work = view.of == "work"
+    exchanges = tuple(exchanges_of(refs, sources.texts.said, counting, work=work))
+    return in_short(HistorySlot(name, exchanges, left_out, work), view.condense, counting)

@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final, assert_never
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import Condensed
+from turnlog.projections.blueprint.schema import Condense
 from turnlog.projections.window.counting import Counting
+from turnlog.projections.window.history import LeftOut, merged
+from turnlog.projections.window.plan import HistorySlot
 from turnlog.projections.window.spoken import Exchange, Retelling, Spoken, spoken
 
+DUPLICATES: Final = "duplicates"
+"""The rule by which turns are left out that are said again later."""
 AGAIN: Final = "(said again below)"
 """What stands for a paragraph that a later turn says again."""
 LONG: Final = 60
@@ -52,6 +58,21 @@ def retold(condensed: Condensed, again: Sequence[int], run: Sequence[Spoken]) ->
             assert_never(never)
 
 
+def in_short(slot: HistorySlot, condense: Condense | None, counting: Counting) -> HistorySlot:
+    """Tell a view in short, by the word of its author."""
+    match condense:
+        case None:
+            return slot
+        case "repeats":
+            return replace(slot, exchanges=repeats_told(slot.exchanges, counting, condense))
+        case "duplicates":
+            told, gone = duplicates_told(slot.exchanges, counting)
+            out = [LeftOut(turn, turn, DUPLICATES) for turn in gone]
+            return replace(slot, exchanges=told, left_out=merged((*slot.left_out, *out)))
+        case _ as never:
+            assert_never(never)
+
+
 def repeats_told(
     exchanges: Sequence[Exchange], counting: Counting, rule: str
 ) -> tuple[Exchange, ...]:
@@ -67,7 +88,7 @@ def repeats_told(
 
 
 def duplicates_told(
-    exchanges: Sequence[Exchange], counting: Counting, rule: str
+    exchanges: Sequence[Exchange], counting: Counting
 ) -> tuple[tuple[Exchange, ...], tuple[int, ...]]:
     """Leave out what is said again later; gives also the turns of which nothing is left."""
     told: list[Exchange] = []
@@ -80,7 +101,7 @@ def duplicates_told(
         if said in whole:
             gone.append(exchange.turn)
         elif places:
-            retelling = Retelling(exchange.turn, "duplicates-1", rule, places)
+            retelling = Retelling(exchange.turn, "duplicates-1", DUPLICATES, places)
             told.append(_shorter([exchange], _without(said, places), retelling, counting))
         else:
             told.append(exchange)

@@ -12,7 +12,7 @@ from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
-from turnlog.projections.window.spoken import Exchange, exchange
+from turnlog.projections.window.spoken import Exchange, exchange, worked_out
 from turnlog.projections.window.visibility import OUT_OF_SIGHT, Sight
 
 OUT_OF_REACH: Final = "out of reach"
@@ -100,13 +100,15 @@ def reaches_further(
     return held < tokens * widest(budget.counter)
 
 
-def said_in(turns: Iterable[TurnRef]) -> Iterator[Said]:
+def said_in(turns: Iterable[TurnRef], *, work: bool = False) -> Iterator[Said]:
     """Give where the texts of these turns stand, in order."""
-    return (said for ref in turns for said in (ref.text, ref.reply) if said and said.characters)
+    for ref in turns:
+        stand = (ref.text, ref.reply, ref.work if work else None)
+        yield from (said for said in stand if said and said.characters)
 
 
 def exchanges_of(
-    turns: Iterable[TurnRef], texts: Mapping[Said, str], counting: Counting
+    turns: Iterable[TurnRef], texts: Mapping[Said, str], counting: Counting, *, work: bool = False
 ) -> Iterator[Exchange]:
     """Render turns; what was recorded is never rendered in another way later."""
     for ref in turns:
@@ -114,6 +116,8 @@ def exchanges_of(
         try:
             asked = texts[text] if text and text.characters else ""
             answered = texts[reply] if reply and reply.characters else ""
+            if work and ref.work:
+                answered = worked_out(texts[ref.work], answered)
         except KeyError as missing:
             raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
         yield exchange(ref.turn, asked, answered, counting)

@@ -107,7 +107,7 @@ def _climbed(plan: Plan, climb: Climb, fitting: Fitting) -> tuple[Plan, list[Ste
             before = size
             while size.tokens > climb.limit:
                 over = size.tokens - climb.limit
-                shorter = taken(plan, step.rung, on, over, fitting.registered)
+                shorter = taken(plan, step.rung, on, over, fitting.counting, fitting.registered)
                 less = climb.measure(shorter)
                 # A step that does not shorten is exhausted; this is also why climbing ends
                 if less.characters >= size.characters:

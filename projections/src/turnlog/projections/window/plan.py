@@ -33,6 +33,8 @@ class HistorySlot:
     view: str
     exchanges: tuple[Exchange, ...]
     left_out: tuple[LeftOut, ...]
+    work: bool = False
+    """Whether they tell how each turn was worked out."""
 
 
 Slot = LayerSlot | HistorySlot

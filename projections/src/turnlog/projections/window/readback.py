@@ -31,6 +31,7 @@ from turnlog.events.manifest import (
 from turnlog.events.reference import TurnResolved
 from turnlog.projections.blueprint.slots import spelt
 from turnlog.projections.history import Turn, history
+from turnlog.projections.window.condensing import retold
 from turnlog.projections.window.request import ChatMessage
 from turnlog.projections.window.resolved import readable_results, resolved_text
 from turnlog.projections.window.spoken import run_digest
@@ -161,9 +162,12 @@ def _from_event(events: Sequence[Recorded], sequence: int, field: str) -> str:
 def _run(part: Part, source: FromTurns, turns: Mapping[int, Turn]) -> Iterator[ChatMessage]:
     numbers = range(source.first, source.last + 1)
     try:
-        run = [turns[number].spoken for number in numbers]
+        told = [turns[number] for number in numbers]
     except KeyError as missing:
         raise Corrupt(f"turn {missing}", "it is not in the session's history") from None
+    run = [turn.worked if source.work else turn.spoken for turn in told]
+    if source.condensed:
+        run = [retold(source.condensed, source.again, run)]
     if run_digest(run) != part.digest:
         what = f"turns {source.first} to {source.last}"
         raise Corrupt(what, "their texts do not match the recorded digest")

@@ -8,6 +8,7 @@ from typing import Final
 
 from turnlog.events.content import digest_of
 from turnlog.events.manifest import FromEvent, FromResolved, FromTurns, Part
+from turnlog.projections.window.condensing import DUPLICATES
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.history import OUT_OF_REACH, LeftOut
 from turnlog.projections.window.pieces import Block, Piece
@@ -84,34 +85,44 @@ def _history_parts(slot: HistorySlot, place: int) -> list[Part]:
     """Give runs and gaps in the order of their turns."""
     parts: list[tuple[int, Part]] = [(out.first, _gap(slot.view, out)) for out in slot.left_out]
     numbered = enumerate(slot.exchanges)
-    for _, run in groupby(numbered, key=lambda item: item[1].turn - item[0]):
+    for _, run in groupby(numbered, key=lambda item: (item[1].turn - item[0], item[1].retelling)):
         exchanges = [exchange for _, exchange in run]
-        parts.append((exchanges[0].turn, _run(slot.view, exchanges, place)))
+        parts.append((exchanges[0].turn, _run(slot, exchanges, place)))
         place += sum([len(exchange.said.messages) for exchange in exchanges])
     return [part for _, part in sorted(parts, key=lambda item: item[0])]
 
 
-def _run(view: str, exchanges: list[Exchange], place: int) -> Part:
+def _run(slot: HistorySlot, exchanges: list[Exchange], place: int) -> Part:
     run = [exchange.said for exchange in exchanges]
+    retelling = exchanges[0].retelling
     return Part(
         layer="history",
         component="history",
-        source=FromTurns(view=view, first=exchanges[0].turn, last=exchanges[-1].turn),
+        source=FromTurns(
+            view=slot.view,
+            first=exchanges[0].turn,
+            last=exchanges[-1].last,
+            work=slot.work,
+            condensed=retelling.condensed if retelling else None,
+            again=retelling.again if retelling else (),
+        ),
         message=place,
         role=run[0].messages[0].role,
         digest=run_digest(run),
         characters=sum([said.characters for said in run]),
         tokens=sum([exchange.tokens for exchange in exchanges]),
-        treatment="kept",
+        treatment="condensed" if retelling else "kept",
+        rule=retelling.rule if retelling else None,
     )
 
 
 def _gap(view: str, out: LeftOut) -> Part:
     cut = out.rule in {"drop_oldest_pairs", OUT_OF_REACH}
+    said = "condensed" if out.rule == DUPLICATES else "absent"
     return Part(
         layer="history",
         component="history",
         source=FromTurns(view=view, first=out.first, last=out.last),
-        treatment="dropped" if cut else "absent",
+        treatment="dropped" if cut else said,
         rule=out.rule,
     )

@@ -72,6 +72,11 @@ def spoken(text: str, reply: str) -> Spoken:
     return (_remembered if _short(text, reply) else _spoken)(text, reply)
 
 
+def worked_out(work: str, reply: str) -> str:
+    """Put how a turn was worked out in front of its reply."""
+    return f"{work}\n\n{reply}"
+
+
 def exchange(turn: int, text: str, reply: str, counting: Counting) -> Exchange:
     """Give a turn with what it takes."""
     made = _remembered_exchange if _short(text, reply) else _exchange

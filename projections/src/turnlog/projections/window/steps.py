@@ -8,6 +8,7 @@ layer; it sees nothing else of the prompt.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -26,6 +27,8 @@ from turnlog.projections.blueprint.ladder import (
     Summarise,
     Trim,
 )
+from turnlog.projections.window.condensing import repeats_told
+from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.cuts import compressed, dropped, trimmed
 from turnlog.projections.window.history import LeftOut, merged
 from turnlog.projections.window.pieces import TakeStep
@@ -41,7 +44,14 @@ def aims(plan: Plan, rung: Rung) -> tuple[str, ...]:
     return () if rung.layer is None else (rung.layer,)
 
 
-def taken(plan: Plan, rung: Rung, on: str, over: int, registered: Mapping[str, TakeStep]) -> Plan:
+def taken(
+    plan: Plan,
+    rung: Rung,
+    on: str,
+    over: int,
+    counting: Counting,
+    registered: Mapping[str, TakeStep],
+) -> Plan:
     """Take a step once, on a layer or a view."""
     match rung:
         case Trim():
@@ -64,11 +74,16 @@ def taken(plan: Plan, rung: Rung, on: str, over: int, registered: Mapping[str, T
         case DropOldestPairs():
             return on_view(plan, on, partial(_without_oldest, over=over))
         case CondenseRepeats():
-            return plan
+            return on_view(plan, on, partial(_with_repeats_told, counting=counting))
         case Summarise():
             return plan
         case _ as never:
             assert_never(never)
+
+
+def _with_repeats_told(slot: HistorySlot, counting: Counting) -> HistorySlot:
+    told = repeats_told(slot.exchanges, counting, "condense_repeats")
+    return replace(slot, exchanges=told)
 
 
 def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
@@ -77,7 +92,7 @@ def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
     for exchange in slot.exchanges:
         if over <= 0:
             break
-        dropped.append(LeftOut(exchange.turn, exchange.turn, "drop_oldest_pairs"))
+        dropped.append(LeftOut(exchange.turn, exchange.last, "drop_oldest_pairs"))
         over -= exchange.tokens
     left_out = merged((*slot.left_out, *dropped))
-    return HistorySlot(slot.view, slot.exchanges[len(dropped) :], left_out)
+    return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)
