@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from turnlog.projections.blueprint.phases import PhaseGraph
@@ -38,7 +38,7 @@ class SwitchProfile:
     """Let the session run by another profile, or by another model."""
 
     profile: str
-    profiles: Container[str]
+    profiles: Collection[str]
     """Those there are."""
     model: str | None = None
     """What is to answer; none for the profile's own."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from turnlog.events.errors import Refused
 from turnlog.events.session import ProfileSwitched
+from turnlog.projections.blueprint.faults import instead_of
 from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.phase_commands import SwitchProfile
 from turnlog.projections.session.state import SessionState
@@ -19,7 +20,8 @@ def switch(state: SessionState, command: SwitchProfile) -> Events:
         raise Refused("session-closed", "the session is closed", fix="open another session")
     if command.profile not in command.profiles:
         detail = f"there is no profile {command.profile[:80]!r}"
-        raise Refused("unknown-profile", detail, field="profile")
+        fix = instead_of(command.profile[:80], command.profiles)
+        raise Refused("unknown-profile", detail, field="profile", fix=fix)
     if (state.profile, state.model) == (command.profile, command.model):
         return ()
     if state.open is not None:

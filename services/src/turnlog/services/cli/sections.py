@@ -17,6 +17,7 @@ from turnlog.services.cli.commands import (
     segments,
     starting,
     supposing,
+    switching,
     watching,
 )
 
@@ -52,7 +53,14 @@ SECTIONS: Final = (
             Command("run", starting.run),
         ),
     ),
-    Section("Talk", (Command("chat", starting.chat), Command("fork", forking.fork))),
+    Section(
+        "Talk",
+        (
+            Command("chat", starting.chat),
+            Command("switch", switching.switch),
+            Command("fork", forking.fork),
+        ),
+    ),
     Section(
         "Read",
         (

@@ -23,6 +23,7 @@ from turnlog.projections.session.commands import (
     RedactReply,
     RestoreTurn,
     SendSignal,
+    SwitchProfile,
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.services.gateway.caller import AskedBy, Caller
@@ -32,6 +33,7 @@ from turnlog.services.gateway.payloads.asked import (
     CancelForm,
     ChoiceForm,
     CloseForm,
+    ProfileForm,
     RedactForm,
     SignalForm,
 )
@@ -106,6 +108,22 @@ async def send_signal(
             return SendSignal(form.signal, phases)
         fix = "send `signal`, or `to` and perhaps `carry`"
         raise Refused("bad-phase", "it is not said how to go on", field="signal", fix=fix)
+
+    return await _act(desk, asked, session, choose, form, response)
+
+
+@router.post("/v1/sessions/{session}/profile", summary="Switch the profile or the model")
+async def switch_profile(
+    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: ProfileForm
+) -> Acted:
+    """Let a session go on by another profile or another model, from its next turn on."""
+
+    async def choose(state: SessionState | None) -> SwitchProfile:
+        if state is None:
+            raise Refused("unknown-session", "there is no such session", field="session")
+        material = await desk.blueprints.load(state)
+        model = form.model and checked_text(form.model, "model")
+        return SwitchProfile(form.profile or state.profile, material.blueprint.profiles, model)
 
     return await _act(desk, asked, session, choose, form, response)
 

@@ -107,6 +107,7 @@ def _view(state: SessionState) -> SessionView:
         version=state.blueprint.version,
         digest=state.blueprint.digest,
         profile=state.profile,
+        model=state.model,
         attributes=state.attributes,
         closed=state.closed,
         turns=state.submitted,

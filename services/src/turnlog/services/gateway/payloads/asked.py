@@ -124,6 +124,15 @@ class ChoiceForm(Form):
     """One that the phase offers."""
 
 
+class ProfileForm(Form):
+    """Switches to another profile, or to another model."""
+
+    profile: Name | None = None
+    """A profile of the session's blueprint; without it the present one."""
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """A model as litellm names it; without it the profile's own."""
+
+
 class SignalForm(Form):
     """Ends a phase by a signal, or moves to another by its name."""
 

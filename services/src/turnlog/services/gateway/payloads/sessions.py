@@ -88,6 +88,8 @@ class SessionView(Answer):
     """Digest of the blueprint."""
     profile: str
     """The profile it runs by."""
+    model: str | None = None
+    """The model that was asked for in place of the profile's own."""
     attributes: dict[str, JsonValue]
     """What was given when it opened, defaults included."""
     closed: bool

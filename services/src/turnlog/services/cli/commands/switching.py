@@ -1,0 +1,32 @@
+"""The command that switches a session to another profile or another model."""
+
+# ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from turnlog.services.cli.commands.late import running
+from turnlog.services.cli.options import Output, Served, Session
+
+
+def switch(
+    session: Session,
+    *,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="PROFILE", help="Without it the present one."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="MODEL", help="Without it the profile's own."),
+    ] = None,
+    served: Served,
+    output: Output = "table",
+) -> None:
+    """Let a session go on by another profile or another model, from its next turn on."""
+    from turnlog.services.cli.switching import switch
+
+    running(switch(served, session, profile, model, output))

@@ -1,0 +1,115 @@
+"""A session goes on by another profile, another model: asked for, or since its phase has one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agents.platform import MODEL, STEPS, Platform, plans, says
+from tests.agents.workshop import Workshop, agent
+from tests.parts.house import BY, TENANT
+from turnlog.events.call import ContextAssembled
+from turnlog.events.errors import Refused
+from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.session import ProfileSwitched
+from turnlog.events.tool import ToolsSnapshotted
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.commands import SwitchProfile
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PERSONA: dict[str, Any] = {"persona": {"file": "{provider}.md"}}
+
+
+def talker(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+    """Give an agent that can also just talk, with a persona for each provider."""
+    plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    messages = [{"system": ["persona", "rules"]}, {"history": "recent"}, {"user": ["input"]}]
+    calls = {**plain["calls"], "converse": {"messages": messages}}
+    profiles = {**plain["profiles"], "talk": {"call": "converse"}}
+    return agent(
+        blueprint=changes.pop("blueprint", "talker"),
+        **{"layers": plain["layers"] | PERSONA, "calls": calls, "profiles": profiles} | changes,
+    )
+
+
+async def opened(platform: Platform, kind: Blueprint) -> str:
+    """Open a session of a kind whose personas are files."""
+    folder = platform.folder / kind.blueprint
+    folder.mkdir(exist_ok=True)
+    for provider in ("openai", "hosted_vllm"):
+        (folder / f"{provider}.md").write_text(f"You speak through {provider}.")
+    return await platform.open(kind)
+
+
+async def switched(platform: Platform, session: str, **form: str) -> int:
+    """Ask for another profile or model; gives the status."""
+    answer = await platform.http.post(f"/v1/sessions/{session}/profile", json=form)
+    return answer.status_code
+
+
+async def test_u30_profile_and_model_change_within_a_session_and_all_that_were_used_are_kept(
+    platform: Platform,
+) -> None:
+    session = await opened(platform, talker())
+    await platform.turn(session, *STEPS)
+    assert await switched(platform, session, profile="talk") == 200
+    await platform.turn(session, says("I am."))
+    assert await switched(platform, session, model="openai/egret") == 200
+    await platform.turn(session, says("Still."))
+    calls = await platform.events(session, ContextAssembled)
+    assert [(each.profile, each.model) for each in calls] == [
+        *[("agent", MODEL)] * 4,
+        ("talk", MODEL),
+        ("talk", "openai/egret"),
+    ]
+    assert [body["model"] for body in platform.bodies] == [*["heron"] * 5, "egret"]
+    told = await platform.events(session, ProfileSwitched)
+    assert [(each.before, each.profile, each.model, each.reason) for each in told] == [
+        ("agent", "talk", None, "asked"),
+        ("talk", "talk", "openai/egret", "asked"),
+    ]
+    shown = await platform.get(f"/v1/sessions/{session}")
+    assert (shown["profile"], shown["model"]) == ("talk", "openai/egret")
+
+
+async def test_a_model_of_another_provider_pins_prompts_of_its_own(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", platform.provider.url)
+    session = await opened(platform, talker())
+    await switched(platform, session, profile="talk")
+    await platform.turn(session, says("One."))
+    await switched(platform, session, model="hosted_vllm/heron")
+    await platform.turn(session, says("Two."))
+    pinned = await platform.events(session, PromptsSnapshotted)
+    assert [each.provider for each in pinned] == ["openai", "hosted_vllm"]
+    spoken = [platform.said(number)[0].splitlines()[0] for number in (0, 1)]
+    assert spoken == ["You speak through openai.", "You speak through hosted_vllm."]
+    window = await platform.get(f"/v1/sessions/{session}/window")
+    assert window["model"] == "hosted_vllm/heron"
+
+
+async def test_tools_are_pinned_when_a_profile_first_needs_them(platform: Platform) -> None:
+    session = await opened(platform, talker(blueprint="quiet"))
+    await switched(platform, session, profile="talk")
+    await platform.turn(session, says("Hello."))
+    assert await platform.events(session, ToolsSnapshotted) == []
+    await switched(platform, session, profile="agent")
+    await platform.turn(session, plans(), says("Done."))
+    assert [each.profile for each in await platform.events(session, ToolsSnapshotted)] == ["agent"]
+
+
+async def test_a_switch_to_what_is_there_already_changes_nothing(platform: Platform) -> None:
+    session = await opened(platform, talker())
+    assert await switched(platform, session, profile="nobody") == 422
+    assert await switched(platform, session, profile="agent") == 200
+    assert await platform.events(session, ProfileSwitched) == []
+
+
+async def test_a_turn_is_answered_by_one_profile_from_its_first_call_to_its_last() -> None:
+    shop = await Workshop(kind=talker()).opened()
+    await shop.house.submit("Get me a hammer.")
+    with pytest.raises(Refused, match="turn-open"):
+        await shop.house.sessions.act(TENANT, "s", SwitchProfile("talk", shop.kind.profiles), BY)
