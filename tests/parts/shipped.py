@@ -12,7 +12,7 @@ from tests.parts.windows import CALL, fetched
 from turnlog.events.content import digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.overriding import prompt_layers
 from turnlog.projections.blueprint.schema import reach
 from turnlog.projections.library.picked import Gathered, Picked, Wanted
 from turnlog.projections.session.evolve import fold_whole
@@ -63,7 +63,7 @@ class Shipped:
     def files(self) -> dict[str, str]:
         """Its prompt files, by layer."""
         blueprint = LIBRARY.get(self.name)
-        layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, FileLayer)}
+        layers = prompt_layers(blueprint)
         found = LIBRARY.prompt_files(blueprint, layers, "openai", self.attributes)
         return {name: text for name, (_, text) in found.items()}
 

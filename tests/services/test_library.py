@@ -8,7 +8,7 @@ import pytest
 
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.overriding import prompt_layers
 from turnlog.services.runtime.library import SHIPPED, Library, check
 
 PARTS = Path(__file__).parents[1] / "parts/blueprints"
@@ -49,7 +49,7 @@ def prompts(
 ) -> dict[str, tuple[str, str]]:
     library = Library([folder.parent])
     blueprint = library.get(folder.name)
-    layers = {n: found for n, found in blueprint.layers.items() if isinstance(found, FileLayer)}
+    layers = prompt_layers(blueprint)
     return library.prompt_files(blueprint, layers, provider, attributes)
 
 

@@ -12,7 +12,7 @@ from tests.parts.windows import fetched
 from turnlog.events.content import digest_of
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.tokens import ToolRequest
-from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.overriding import prompt_layers
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import reach
 from turnlog.projections.session.commands import (
@@ -45,7 +45,7 @@ def shipped(task: str) -> Material:
 def shipped_files(task: str) -> dict[str, str]:
     """Give the prompt files of a task, by layer."""
     blueprint = LIBRARY.get("trickster")
-    layers = {n: layer for n, layer in blueprint.layers.items() if isinstance(layer, FileLayer)}
+    layers = prompt_layers(blueprint)
     found = LIBRARY.prompt_files(blueprint, layers, "openai", {"task": task})
     return {name: text for name, (_, text) in found.items()}
 

@@ -139,7 +139,7 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
             yield from _unknown((*path, "input"), "input", name, blueprint.inputs)
         case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
             return
-        case ToolsLayer() | PromptsLayer() | StepLayer() | CarryLayer():
+        case OverrideLayer() | ToolsLayer() | PromptsLayer() | StepLayer() | CarryLayer():
             return
         case _ as never:
             assert_never(never)

@@ -179,6 +179,10 @@ class SourceLayer(_Layer):
     """The name it is registered by."""
 
 
+Pinned = FileLayer | OverrideLayer | SourceLayer
+"""Layers whose text is fixed at the first call, also when there is none."""
+
+
 class ToolsLayer(_Layer):
     """What tools there are, told as a text: in full at first, by their names from then on."""
 

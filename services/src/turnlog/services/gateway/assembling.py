@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from turnlog.events.content import digest_of
 from turnlog.events.prompt import PromptFile
-from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.overriding import prompt_layers
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.assemble import assemble, needs
@@ -66,9 +66,7 @@ def _unpinned(
     desk: Desk, state: SessionState, blueprint: Blueprint, provider: str
 ) -> Mapping[str, Found]:
     """Read the prompt files that the session's first call would pin; none once they are."""
-    layers = {
-        name: layer for name, layer in blueprint.layers.items() if isinstance(layer, FileLayer)
-    }
+    layers = prompt_layers(blueprint)
     if not layers or provider in state.prompts:
         return {}
     return desk.library.prompt_files(blueprint, layers, provider, state.attributes)

@@ -19,7 +19,7 @@ from turnlog.events.session import BlueprintMoved, BlueprintRef
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.crosschecks import PROVIDER
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.overriding import prompt_layers
 from turnlog.projections.blueprint.schema import Blueprint, blueprint_digest, reach
 from turnlog.projections.blueprint.slots import slots_in
 from turnlog.projections.blueprint.storable import checked_text
@@ -85,8 +85,8 @@ def _current(desk: Desk, pin: Pin) -> bool | None:
 def _found_first(desk: Desk, name: str, layer: str, provider: str, digest: Digest) -> bool | None:
     """Tell whether a prompt file is what its layer finds; another may lie nearer by now."""
     blueprint = desk.library.get(name)
-    looking = blueprint.layers.get(layer)
-    if not isinstance(looking, FileLayer):
+    looking = prompt_layers(blueprint).get(layer)
+    if looking is None:
         return False
     chain = blueprint.prompts.search if looking.search is None else looking.search
     if not set(slots_in("/".join((*chain, looking.file)))) <= {PROVIDER}:
@@ -173,7 +173,7 @@ def _stale(
     desk: Desk, blueprint: Blueprint, state: SessionState, attributes: Mapping[str, JsonValue]
 ) -> bool:
     """Tell whether prompt files say something else by now; refuses where one must be there."""
-    layers = {name: each for name, each in blueprint.layers.items() if isinstance(each, FileLayer)}
+    layers = prompt_layers(blueprint)
     stale = False
     for provider, pinned in state.prompts.items():
         found = desk.library.prompt_files(blueprint, layers, provider, attributes)

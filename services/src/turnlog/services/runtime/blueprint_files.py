@@ -13,9 +13,11 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.cartridge import Cartridge, read_cartridge_source
-from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark, instead_of
-from turnlog.projections.blueprint.layer import FileLayer
+from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Path, Remark, instead_of
+from turnlog.projections.blueprint.layer import FileLayer, OverrideLayer
 from turnlog.projections.blueprint.memory_source import ReadPolicy, instead, read_policy
+from turnlog.projections.blueprint.override_checks import remarks_on_files
+from turnlog.projections.blueprint.overriding import OVERRIDES
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.slots import filled_slots, slots_in
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
@@ -101,15 +103,20 @@ def _remarks(files: Files, blueprint: Blueprint) -> Iterator[Remark]:
         yield Remark(("blueprint",), what, "give both the same name")
     for name, layer in blueprint.layers.items():
         if isinstance(layer, FileLayer):
-            yield from _file(files, blueprint, name, layer)
+            yield from _file(files, blueprint, ("layers", name, "file"), layer)
+        elif isinstance(layer, OverrideLayer):
+            # What there is for a provider or a profile stands in for a text that is there
+            plain = FileLayer(file=f"{layer.override.category}.md")
+            yield from _file(files, blueprint, ("layers", name, "override"), plain)
+    yield from remarks_on_files(blueprint, files.under(OVERRIDES))
 
 
-def _file(files: Files, blueprint: Blueprint, name: str, layer: FileLayer) -> Iterator[Remark]:
+def _file(files: Files, blueprint: Blueprint, path: Path, layer: FileLayer) -> Iterator[Remark]:
     """Look for a file that every session will look for in the same place."""
     chain = blueprint.prompts.search if layer.search is None else layer.search
     if any(slots_in(written) for written in (layer.file, *chain)):
         return
-    path = ("layers", name, "file")
+    name = str(path[1])
     try:
         found = layer_text(files, name, layer, chain, {})
     except Refused as refused:

@@ -31,6 +31,10 @@ class Files(Protocol):
         """Name what lies right in it."""
         ...
 
+    def under(self, folder: str) -> Iterable[str]:
+        """Give the paths of all files that lie anywhere in one of its folders."""
+        ...
+
     def text(self, place: str, field: str) -> str | None:
         """Give a file's text; none where it is not there.
 
@@ -53,6 +57,11 @@ class OnDisk:
     def names(self) -> Iterable[str]:
         """See `Files.names`."""
         return (file.name for file in self.folder.iterdir())
+
+    def under(self, folder: str) -> Iterable[str]:
+        """See `Files.under`."""
+        found = (file for file in (self.folder / folder).rglob("*") if file.is_file())
+        return (file.relative_to(self.folder).as_posix() for file in found)
 
     def text(self, place: str, field: str) -> str | None:
         """See `Files.text`."""
@@ -82,6 +91,10 @@ class Brought:
     def names(self) -> Iterable[str]:
         """See `Files.names`."""
         return (place for place in self.texts if "/" not in place)
+
+    def under(self, folder: str) -> Iterable[str]:
+        """See `Files.under`."""
+        return (place for place in self.texts if place.startswith(f"{folder}/"))
 
     def text(self, place: str, field: str) -> str | None:
         """See `Files.text`."""

@@ -17,7 +17,8 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import Blobs
 from turnlog.events.manifest import Manifest
 from turnlog.events.prompt import PromptFile
-from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
+from turnlog.projections.blueprint.layer import Pinned, SourceLayer
+from turnlog.projections.blueprint.overriding import prompt_layers
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.attempts import call_of, current
 from turnlog.projections.session.commands import Attempt, FixContext, SnapshotPrompts
@@ -35,8 +36,6 @@ from turnlog.services.worker.model.failures import ModelFailure
 
 OFF: Final = "off"
 """The model of a service that has none."""
-_PINNED: Final = (FileLayer, SourceLayer)
-"""Layers whose text is fixed at the first call, also when there is none."""
 
 
 class Superseded(Exception):
@@ -87,7 +86,7 @@ class Contexts:
         by: By,
     ) -> None:
         layers = blueprint.layers.values()
-        if provider in state.prompts or not any(isinstance(each, _PINNED) for each in layers):
+        if provider in state.prompts or not any(isinstance(each, Pinned) for each in layers):
             return
         found = await self._found(state, blueprint, provider)
         stored = await asyncio.gather(
@@ -104,12 +103,9 @@ class Contexts:
         self, state: SessionState, blueprint: Blueprint, provider: str
     ) -> dict[str, tuple[str, str]]:
         """Read prompt files and ask sources; layer to where its text is from, and the text."""
-        layers = blueprint.layers.items()
-        files = {name: layer for name, layer in layers if isinstance(layer, FileLayer)}
-        attributes = state.attributes
-        library = self.library
+        files, attributes, library = prompt_layers(blueprint), state.attributes, self.library
         found = library.prompt_files(blueprint, files, provider, attributes) if files else {}
-        for name, layer in layers:
+        for name, layer in blueprint.layers.items():
             if isinstance(layer, SourceLayer):
                 source = source_named(layer.source)
                 text = await source(state.session, state.attributes)

@@ -20,6 +20,7 @@ from turnlog.projections.audit.retelling import Made
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.layer import FileLayer, SourceLayer
 from turnlog.projections.blueprint.memory_source import ReadPolicy
+from turnlog.projections.blueprint.overriding import prompt_layers
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.values import carried_over
 from turnlog.projections.session import replacing
@@ -132,7 +133,8 @@ class Supposing:
         return self._materials[key]
 
     def _model(self, made: Made, material: Material) -> str:
-        if self.change.model or self.change.blueprint is None:
+        # What a session asked for by itself is no matter of its blueprint
+        if self.change.model or self.change.blueprint is None or made.state.model:
             return self.change.model or made.asked.model
         named = material.blueprint.profiles[made.state.profile].model
         was = made.material.blueprint.profiles[made.state.profile].model
@@ -164,7 +166,7 @@ class Supposing:
     def _read(
         self, state: SessionState, blueprint: Blueprint, provider: str
     ) -> Mapping[str, PromptFile]:
-        layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, FileLayer)}
+        layers = prompt_layers(blueprint)
         if not layers:
             return {}
         found = self.change.folder.prompt_files(blueprint, layers, provider, state.attributes)
