@@ -39,6 +39,9 @@ class Profile(Strict):
         if named != (self.program == "tools",) * 2:
             message = "the program `tools`, and no other, has the calls `plan` and `act`"
             raise ValueError(message)
+        if self.tools == "none" and self.program == "tools":
+            message = "the program `tools` takes tools, so it cannot say `tools: none`"
+            raise ValueError(message)
         return self
 
     @property

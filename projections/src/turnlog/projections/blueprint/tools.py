@@ -20,7 +20,7 @@ class _Server(Strict):
     only: Tools | None = None
     """The tools that are offered; without it all are."""
     except_: Annotated[Tools, Field(alias="except")] = ()
-    """Tools that are not."""
+    """Tools and prompts that are not."""
     idempotent: Tools = ()
     """Tools that may be run again when nobody knows whether they were."""
 

@@ -1,4 +1,4 @@
-"""Offers: the tools that servers have, filtered, named and spelt for models.
+"""Offers: the tools and prompts that servers have, filtered, named and spelt for models.
 
 What a session is told of its tools is made here once and stored: one blob a tool for those that a
 request offers, and one text each for telling of all of them in full or by name. A prompt refers to
@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.content import digest_of
+from turnlog.events.content import Digest, digest_of
 from turnlog.events.tool import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.tools import ServerSpec, ToolsSpec
 from turnlog.projections.window.request import canonical
@@ -25,17 +25,19 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A tool as its server describes it."""
+    """A tool, or a prompt, as its server describes it."""
 
     tool: str
+    """What the server calls it."""
     description: str
     schema: dict[str, JsonValue]
     """JSON Schema of its arguments."""
+    kind: Literal["tool", "prompt"] = "tool"
 
 
 @dataclass(frozen=True, slots=True)
 class TakenUp:
-    """The tools of a profile, and the texts that its event names by digest."""
+    """The tools and prompts of a profile, and the texts that its event names by digest."""
 
     event: ToolsSnapshotted
     texts: tuple[str, ...]
@@ -56,17 +58,29 @@ class _Named:
         return {"type": "function", "function": {**function, "parameters": offer.schema}}
 
 
+def digest_of_offers(found: Mapping[str, Iterable[Offer]]) -> Digest:
+    """Digest of everything servers say of what they have, by which a change of it is known."""
+    said: dict[str, JsonValue] = {
+        server: [[each.kind, each.tool, each.description, each.schema] for each in offers]
+        for server, offers in found.items()
+    }
+    return digest_of(canonical(said))
+
+
 def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]) -> TakenUp:
     """Take up what servers offer, in the order of the blueprint and of the servers."""
     left_out: dict[str, str] = {}
-    named = [
+    every = [
         _Named(name, server, offer, offer.tool in of.idempotent)
         for server, of in spec.servers.items()
         for offer in found.get(server, ())
         if (name := _name(server, of, offer, left_out))
     ]
+    named = [each for each in every if each.offer.kind == "tool"]
+    prompts = [each for each in every if each.offer.kind == "prompt"]
     spelt = {each.name: canonical(each.spelt) for each in named}
     full, names = "\n".join(map(_in_full, named)), "\n".join(f"- {each.name}" for each in named)
+    asked = ("\n".join(map(_in_full, prompts)),) if prompts else ()
     pins = {
         each.name: ToolPin(
             digest=digest_of(spelt[each.name]),
@@ -78,19 +92,21 @@ def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]
     }
     event = ToolsSnapshotted(
         profile=profile,
-        digest=digest_of("\n".join([full, *spelt.values()])),
+        digest=digest_of("\n".join([full, *spelt.values(), *asked])),
         tools=pins,
         full=digest_of(full),
         names=digest_of(names),
         left_out=left_out,
+        prompts=tuple(each.name for each in prompts),
+        prompts_text=digest_of(asked[0]) if asked else None,
     )
-    return TakenUp(event, (*spelt.values(), full, names))
+    return TakenUp(event, (*spelt.values(), full, names, *asked))
 
 
 def _name(server: str, spec: ServerSpec, offer: Offer, left_out: dict[str, str]) -> str | None:
-    """Give the name a model knows a tool by; none where it is left out, which is noted."""
+    """Give the name a model knows an offer by; none where it is left out, which is noted."""
     name = f"{server}_{offer.tool}"
-    if spec.only is not None and offer.tool not in spec.only:
+    if offer.kind == "tool" and spec.only is not None and offer.tool not in spec.only:
         left_out[name] = "not among `only`"
     elif offer.tool in spec.except_:
         left_out[name] = "among `except`"

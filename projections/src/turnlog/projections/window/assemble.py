@@ -54,29 +54,39 @@ def segments_wanted(material: Material, state: SessionState, call: Call) -> list
 
 def needs(material: Material, state: SessionState, call: Call) -> Needs:
     """Say what a call refers to."""
-    blueprint = material.blueprint
-    spec = blueprint.calls[call.kind]
-    budget = _budget(blueprint, call)
-    tokens = allowed(budget.tokens, call.inputs) if budget else 0
-    views = [
-        blueprint.view(slot.history) for slot in spec.messages if isinstance(slot, HistoryMessages)
-    ]
-    recalls = [_recall(material, state, call, view) for view in views]
-    told = list(zip(views, recalls, strict=True))
     seen = sight(material, state)
     said = [
         said
-        for view, recall in told
+        for view, recall in _views(material, state, call)
         for said in said_in(chosen(view, state, seen, recall)[0], work=view.of == "work")
     ]
     return Needs(
         blobs=_blobs(material, state, call),
-        said=(*said, *_asked(state), *_under_way(blueprint, state, call)),
-        older=any(
-            reaches_further(view, state, seen, budget, recall, tokens) for view, recall in told
-        ),
+        said=(*said, *_asked(state), *_under_way(material.blueprint, state, call)),
+        older=reaches_back(material, state, call),
         earlier=state.called.get(call.kind),
     )
+
+
+def reaches_back(material: Material, state: SessionState, call: Call) -> bool:
+    """Tell whether a call could hold turns that the state keeps as runs only."""
+    budget = _budget(material.blueprint, call)
+    tokens = allowed(budget.tokens, call.inputs) if budget else 0
+    seen = sight(material, state)
+    return any(
+        reaches_further(view, state, seen, budget, recall, tokens)
+        for view, recall in _views(material, state, call)
+    )
+
+
+def _views(
+    material: Material, state: SessionState, call: Call
+) -> Iterator[tuple[History, Recall | None]]:
+    """Give the views of the history that a call lists, each with what its reader is told."""
+    for slot in material.blueprint.calls[call.kind].messages:
+        if isinstance(slot, HistoryMessages):
+            view = material.blueprint.view(slot.history)
+            yield view, _recall(material, state, call, view)
 
 
 def _recall(material: Material, state: SessionState, call: Call, view: History) -> Recall | None:
@@ -115,7 +125,7 @@ def _blobs(material: Material, state: SessionState, call: Call) -> tuple[str, ..
         source.digest
         for _, layer in layers
         if isinstance(layer, ToolsLayer | PromptsLayer)
-        for source in texts_told(layer, state)
+        for source in texts_told(layer, material, state)
     )
     offered = (pin.digest for _, pin in pinned_tools(material, state, call.kind))
     return (*(file.digest for file in pinned if file), *told, *offered)

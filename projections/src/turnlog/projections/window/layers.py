@@ -17,6 +17,7 @@ from turnlog.projections.blueprint.layer import (
     FileLayer,
     InputLayer,
     Layer,
+    OverrideLayer,
     PromptsLayer,
     ResolvedLayer,
     SegmentsLayer,
@@ -25,6 +26,7 @@ from turnlog.projections.blueprint.layer import (
     TextLayer,
     ToolsLayer,
 )
+from turnlog.projections.blueprint.overriding import pinned_file
 from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import Call, Texts
@@ -77,7 +79,7 @@ def _pieces(sources: Sources, layer: Layer, name: str, form: Form) -> tuple[Piec
         said = [_told(each, sources, name, form) for each in told_of(layer, state)]
         return tuple(_under(rule, piece) for piece in said) or (Piece(None, "", rule=NOTHING),)
     if isinstance(layer, ToolsLayer | PromptsLayer):
-        return told(layer, state, sources.texts.blobs, form) or (Piece(None, "", rule=NOTHING),)
+        return told(layer, material, state, sources.texts.blobs, form) or (Piece(None, "", rule=NOTHING),)
     source, text = _sourced(layer, name, sources)
     return (_under(rule, _piece(source, text, form)),)
 
@@ -106,8 +108,8 @@ def _told(said: Said, sources: Sources, layer: str, form: Form) -> Piece:
 def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, str]:
     material, state, call = sources.material, sources.state, sources.call
     match layer:
-        case FileLayer() | SourceLayer():
-            file = state.prompts.get(call.provider, {}).get(name)
+        case FileLayer() | OverrideLayer() | SourceLayer():
+            file = pinned_file(state.prompts.get(call.provider, {}), name, state.profile)
             if file is None:
                 return None, ""
             text = _fetched(sources.texts.blobs, file.digest, name)

@@ -19,7 +19,9 @@ from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import PromptsLayer, ToolsLayer
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.telling import in_full
+from turnlog.projections.window.material import Material
 from turnlog.projections.window.pieces import Block, Piece, stood
+from turnlog.projections.window.tools import tools_of
 
 CONDENSE: Final = "condense_tools"
 """The rule of tools that a ladder had told by their names."""
@@ -29,9 +31,11 @@ IN_FULL: Final = "told in full"
 """Why names are left out."""
 
 
-def texts_told(layer: ToolsLayer | PromptsLayer, state: SessionState) -> tuple[FromBlob, ...]:
+def texts_told(
+    layer: ToolsLayer | PromptsLayer, material: Material, state: SessionState
+) -> tuple[FromBlob, ...]:
     """Give the texts that a layer may be told by; none before they are known."""
-    taken = state.tools.get(state.profile)
+    taken = tools_of(material, state)
     if taken is None:
         return ()
     match layer:
@@ -53,10 +57,14 @@ def _by_name(taken: ToolsSnapshotted) -> FromBlob:
 
 
 def told(
-    layer: ToolsLayer | PromptsLayer, state: SessionState, blobs: Mapping[Digest, str], form: Form
+    layer: ToolsLayer | PromptsLayer,
+    material: Material,
+    state: SessionState,
+    blobs: Mapping[Digest, str],
+    form: Form,
 ) -> tuple[Piece, ...]:
     """Give the pieces of a layer; raises `Corrupt` where a text was not fetched."""
-    pieces = [Piece(source, _text(source, blobs)) for source in texts_told(layer, state)]
+    pieces = [Piece(source, _text(source, blobs)) for source in texts_told(layer, material, state)]
     if isinstance(layer, PromptsLayer):
         return tuple(stood(piece, piece.whole, form) for piece in pieces if piece.whole)
     match pieces:

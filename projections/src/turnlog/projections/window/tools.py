@@ -9,19 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import FromBlob, FromBlueprint, Part
-from turnlog.events.tool import ToolPin
+from turnlog.events.tool import ToolPin, ToolsSnapshotted
+from turnlog.projections.blueprint.layer import PromptsLayer, ToolsLayer
+from turnlog.projections.blueprint.phases import BY_PHASE
 from turnlog.projections.session.phasing import TRANSITION
 from turnlog.projections.session.programs import step_of
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.request import canonical
+
+_TOLD: Final = (ToolsLayer, PromptsLayer)
 
 Tool = dict[str, JsonValue]
 """A tool as OpenAI's protocol spells it, which litellm translates for others."""
@@ -61,13 +66,32 @@ def pinned_tools(
     material: Material, state: SessionState, kind: str
 ) -> Iterator[tuple[str, ToolPin]]:
     """Give the tools of servers that a call offers, by the names a model knows them by."""
-    words, taken = material.blueprint.calls[kind].tools, state.tools.get(state.profile)
+    words, taken = material.blueprint.calls[kind].tools, tools_of(material, state)
     if taken is None or not {"all", "for_step"} & set(words):
         return
     step = step_of(state.open) if "all" not in words else None
     for name, pin in taken.tools.items():
         if step is None or not step.tools or name in step.tools:
             yield name, pin
+
+
+def takes_tools(material: Material, state: SessionState) -> bool:
+    """Tell whether the session's profile has calls that offer or tell of tools of servers."""
+    blueprint = material.blueprint
+    profile = blueprint.profiles[state.profile]
+    if profile.tools == "none":
+        return False
+    by_phase = blueprint.phases.calls if blueprint.phases else {}
+    named = by_phase.values() if profile.call == BY_PHASE else profile.calls.values()
+    layers = {layer for kind in named for layer in blueprint.calls[kind].layers}
+    told = (blueprint.layers.get(layer) for layer in layers)
+    return profile.program == "tools" or any(isinstance(each, _TOLD) for each in told)
+
+
+def tools_of(material: Material, state: SessionState) -> ToolsSnapshotted | None:
+    """Give what the session's profile is pinned to; none where it is to have nothing of it."""
+    profile = material.blueprint.profiles[state.profile]
+    return None if profile.tools == "none" else state.tools.get(state.profile)
 
 
 def tool_name(tool: Tool) -> str:

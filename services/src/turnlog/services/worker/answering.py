@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from turnlog.events.call import ContextAssembled
@@ -40,6 +41,7 @@ from turnlog.services.worker.resolving import Resolving, Unroutable
 from turnlog.services.worker.silence import silence_of
 from turnlog.services.worker.tools.exchange import ServerFailure, ToolServers
 from turnlog.services.worker.tools.mcp_servers import McpServers
+from turnlog.services.worker.tools.pinning import Pinning
 from turnlog.services.worker.tools.tooling import Tooling
 
 
@@ -62,6 +64,11 @@ class Answering:
     """Who has tools."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the worker must hand back what it holds."""
+
+    @cached_property
+    def pinning(self) -> Pinning:
+        """What is known of tools."""
+        return Pinning(self.servers, self.contexts.blobs)
 
     async def answer(self, delivery: Delivery) -> Verdict:
         """Do for a turn whatever is left to be done, and say what to do about the delivery."""
@@ -201,9 +208,7 @@ class Answering:
                 speaking.guard = guard_of(speaking.material)
             if await self._leads_nowhere(speaking, state, by):
                 return Unroutable()
-            tooling = Tooling(
-                self.sessions, self.contexts.blobs, self.servers, speaking.attempt, by
-            )
+            tooling = Tooling(self.sessions, self.pinning, speaking.attempt, by)
             state = await tooling.ready(state, speaking.material)
             taken = state.tools.get(state.profile)
             speaking.tools = frozenset(taken.tools if taken else ())

@@ -1,9 +1,7 @@
 """Servers that speak MCP: programs that the worker starts, and addresses over streamable HTTP.
 
-A connection is made when a server is first asked, and kept. It lives in a task of its own, since
-what the package opens must be closed by the very task that opened it, and a turn that is cut off
-must not take a server away from others. One that breaks is made anew by whoever asks next; nothing
-is asked twice.
+What one offers is asked for at most once a minute, since every new session wants to know; a tool is
+asked once and never again, whatever comes of it.
 """
 
 from __future__ import annotations
@@ -11,9 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
@@ -21,121 +17,106 @@ from turnlog.projections.blueprint.storable import mended
 from turnlog.projections.blueprint.tools import ServerSpec
 from turnlog.projections.tools.offers import Offer
 from turnlog.projections.window.request import canonical
-from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.tasks import stopped
 from turnlog.services.worker.tools.exchange import Answered, ServerFailure
+from turnlog.services.worker.tools.links import Links, transports
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, Prompt
 
 MOST_PAGES: Final = 50
-"""Pages of a server's list of tools; one that never ends is not followed."""
-LEAVE: Final = 1.5
-"""Seconds that a server is given to end; its input is closed by then, so it ends without us too."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """One connection: a client, once it is there, and the task that holds it open."""
-
-    client: asyncio.Future[Client]
-    holding: asyncio.Task[None]
-    leaving: asyncio.Event
-    """Set to have it closed: a task that is cancelled has no time to end a program."""
-
-    async def left(self) -> None:
-        """Close the connection."""
-        self.leaving.set()
-        await asyncio.wait({self.holding}, timeout=LEAVE)
-        await stopped(self.holding)
+"""Pages of a server's list; one that never ends is not followed."""
+FRESH: Final = 60.0
+"""Seconds for which new sessions are offered what a server last said it has."""
+MOST_LISTS: Final = 256
+"""Lists that are remembered; servers of blueprints that nobody uses any more are forgotten."""
 
 
 @dataclass
 class McpServers:
     """The servers of a worker."""
 
-    _links: dict[str, _Link] = field(default_factory=dict[str, _Link])
+    fresh: float = FRESH
+    links: Links = field(default_factory=Links)
+    _listed: dict[str, tuple[float, tuple[Offer, ...]]] = field(
+        default_factory=dict[str, tuple[float, tuple[Offer, ...]]]
+    )
 
     async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
         """See `ToolServers.offers`."""
-        client = await self._client(server, spec)
-        try:
-            return tuple([offer async for offer in _listed(client)])
-        except Exception as error:  # noqa: BLE001 - whatever broke, the server cannot be asked
-            raise await self._broken(server, spec, error) from None
+        key, clock = f"{server} {spec.model_dump_json()}", asyncio.get_running_loop().time
+        since, listed = self._listed.pop(key, (float("-inf"), ()))
+        if clock() - since >= self.fresh:
+            since, listed = clock(), await self._asked_for(server, spec)
+        self._listed[key] = (since, listed)
+        while len(self._listed) > MOST_LISTS:
+            del self._listed[next(iter(self._listed))]
+        return listed
 
     async def ask(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
     ) -> Answered:
         """See `ToolServers.ask`."""
-        client = await self._client(server, spec)
-        try:
-            result = await client.call_tool(tool, dict(arguments))
-        except Exception as error:  # noqa: BLE001 - whatever broke, the server cannot be asked
-            if said := _transports().refusal(error):
-                return Answered(mended(said), failed=True)
-            raise await self._broken(server, spec, error) from None
-        return Answered(mended(_text(result)), failed=result.is_error)
+        async with self.links.to(server, spec) as client:
+            try:
+                result = await client.call_tool(tool, dict(arguments))
+            except Exception as error:  # noqa: BLE001 - whatever broke, nothing came of it
+                if said := transports().refusal(error):
+                    return Answered(mended(said), failed=True)
+                raise _failed(server, error) from None
+            return Answered(mended(_text(result)), failed=result.is_error)
 
     async def close(self) -> None:
         """See `ToolServers.close`."""
-        links, self._links = self._links, {}
-        await asyncio.gather(*(link.left() for link in links.values()))
+        await self.links.close()
 
-    async def _client(self, server: str, spec: ServerSpec) -> Client:
-        key = _key(server, spec)
-        link = self._links.get(key)
-        if link is None or link.holding.done():
-            link = self._links[key] = _linked(spec)
-        either: set[asyncio.Future[Any]] = {link.client, link.holding}
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if link.client.done():
-            return link.client.result()
-        self._links.pop(key, None)
-        error = link.holding.exception()
-        raise ServerFailure("tools_unreachable", f"{server}: {type(error).__name__}")
-
-    async def _broken(self, server: str, spec: ServerSpec, error: Exception) -> ServerFailure:
-        """Let go of a connection that failed; what it failed of is named, never repeated."""
-        link = self._links.pop(_key(server, spec), None)
-        if link is not None:
-            await link.left()
-        return ServerFailure("tools_failed", f"{server}: {type(error).__name__}")
+    async def _asked_for(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
+        async with self.links.to(server, spec) as client:
+            try:
+                tools = [offer async for offer in _tools(client)]
+                prompts = [offer async for offer in _prompts(client)]
+            except Exception as error:  # noqa: BLE001 - whatever broke, the server cannot be asked
+                raise _failed(server, error) from None
+            return (*tools, *prompts)
 
 
-def _key(server: str, spec: ServerSpec) -> str:
-    return f"{server} {spec.model_dump_json()}"
+def _failed(server: str, error: Exception) -> ServerFailure:
+    """Name what something failed of; what it says may repeat prompts."""
+    return ServerFailure("tools_failed", f"{server}: {type(error).__name__}")
 
 
-def _linked(spec: ServerSpec) -> _Link:
-    client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-    leaving = asyncio.Event()
-    return _Link(client, asyncio.create_task(_held_open(spec, client, leaving)), leaving)
-
-
-async def _held_open(
-    spec: ServerSpec, client: asyncio.Future[Client], leaving: asyncio.Event
-) -> None:
-    transports = await aside(_transports)
-    async with transports.connected(spec) as connected:
-        client.set_result(connected)
-        await leaving.wait()
-
-
-def _transports() -> ModuleType:
-    return import_module("turnlog.services.worker.tools.mcp_transports")
-
-
-async def _listed(client: Client) -> AsyncGenerator[Offer]:
+async def _tools(client: Client) -> AsyncGenerator[Offer]:
     cursor: str | None = None
-    for _ in range(MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
+    for _ in range(MOST_PAGES if client.server_capabilities.tools else 0):
+        page = await client.list_tools(cursor=cursor, cache_mode="bypass")
         for tool in page.tools:
             yield Offer(tool.name, mended(tool.description or ""), dict(tool.input_schema))
         cursor = page.next_cursor
         if cursor is None:
             return
+
+
+async def _prompts(client: Client) -> AsyncGenerator[Offer]:
+    cursor: str | None = None
+    for _ in range(MOST_PAGES if client.server_capabilities.prompts else 0):
+        page = await client.list_prompts(cursor=cursor, cache_mode="bypass")
+        for prompt in page.prompts:
+            schema = _schema(prompt)
+            yield Offer(prompt.name, mended(prompt.description or ""), schema, "prompt")
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _schema(prompt: Prompt) -> dict[str, JsonValue]:
+    """Spell the arguments of a prompt, which are texts, as those of a tool are spelt."""
+    arguments = prompt.arguments or ()
+    properties: dict[str, JsonValue] = {
+        each.name: {"type": "string", "description": mended(each.description or "")}
+        for each in arguments
+    }
+    required: list[JsonValue] = [each.name for each in arguments if each.required]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def _text(result: CallToolResult) -> str:

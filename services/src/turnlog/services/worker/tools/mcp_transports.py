@@ -15,6 +15,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp_types import CONNECTION_CLOSED
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from turnlog.projections.blueprint.tools import LocalServer, RemoteServer, ServerSpec
 
@@ -23,6 +24,14 @@ def refusal(error: Exception) -> str | None:
     """Give what a server said against a request; none where there was no answer at all."""
     answered = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
     return str(error) if answered else None
+
+
+async def alive(client: Client) -> None:
+    """Ask for a sign of life, as the protocol that was agreed on has it; raises without one."""
+    if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        await client.session.send_discover(client.protocol_version)
+    else:
+        await client.session.send_ping()
 
 
 @asynccontextmanager

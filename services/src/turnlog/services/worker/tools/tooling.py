@@ -16,7 +16,6 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Plain
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import Blobs
 from turnlog.events.tool import ToolCalled, ToolPin, ToolReturned
 from turnlog.projections.blueprint.tools import ToolsSpec
 from turnlog.projections.session.attempts import current
@@ -26,11 +25,12 @@ from turnlog.projections.session.state import SessionState, ToolUse
 from turnlog.projections.session.tooling import refused
 from turnlog.projections.session.turn_commands import ReturnTool, SnapshotTools, StartTool
 from turnlog.projections.tools.distilling import distilled, told
-from turnlog.projections.tools.offers import taken_up
 from turnlog.projections.window.material import Material
+from turnlog.projections.window.tools import takes_tools
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.context import Superseded
-from turnlog.services.worker.tools.exchange import Answered, ServerFailure, ToolServers
+from turnlog.services.worker.tools.exchange import Answered, ServerFailure
+from turnlog.services.worker.tools.pinning import Pinning
 
 LOST = "it was begun, and nobody knows whether it was done"
 
@@ -40,8 +40,7 @@ class Tooling:
     """Pins and runs the tools of one turn under one attempt."""
 
     sessions: Sessions
-    blobs: Blobs
-    servers: ToolServers
+    pinning: Pinning
     attempt: Attempt
     by: By
 
@@ -51,8 +50,7 @@ class Tooling:
         Raises `ServerFailure` where tools cannot be had, and `Superseded` when it is too late.
         """
         spec = material.blueprint.tools
-        program = material.blueprint.profiles[state.profile].program
-        if spec is None or program != "tools":
+        if spec is None or not takes_tools(material, state):
             return state
         state = await self._pinned(state, spec)
         opened = current(state, self.attempt)
@@ -63,16 +61,8 @@ class Tooling:
     async def _pinned(self, state: SessionState, spec: ToolsSpec) -> SessionState:
         if state.profile in state.tools:
             return state
-        offers = (self.servers.offers(name, server) for name, server in spec.servers.items())
-        try:
-            async with asyncio.timeout(spec.seconds):
-                found = await asyncio.gather(*offers)
-        except TimeoutError:
-            detail = f"a server took more than {spec.seconds:g} s to say what it has"
-            raise ServerFailure("tools_timeout", detail) from None
-        taken = taken_up(state.profile, spec, dict(zip(spec.servers, found, strict=True)))
-        await asyncio.gather(*(self.blobs.put(state.tenant, text.encode()) for text in taken.texts))
-        command = SnapshotTools(self.attempt, taken.event)
+        pinned = await self.pinning.pinned(state.tenant, state.profile, spec)
+        command = SnapshotTools(self.attempt, pinned)
         done = await self.sessions.act(state.tenant, state.session, command, self.by)
         return done.state
 
@@ -107,7 +97,7 @@ class Tooling:
         try:
             async with asyncio.timeout(spec.seconds):
                 server = spec.servers[pin.server]
-                answered = await self.servers.ask(pin.server, server, pin.tool, arguments)
+                answered = await self.pinning.servers.ask(pin.server, server, pin.tool, arguments)
         except TimeoutError:
             return Answered(f"no answer in {spec.seconds:g} s; it may have been done", failed=True)
         except ServerFailure as failure:
@@ -122,7 +112,7 @@ class Tooling:
         self, tenant: str, called: ToolCalled, answered: Answered, spec: ToolsSpec
     ) -> ToolReturned:
         whole = answered.text
-        digest = await self.blobs.put(tenant, whole.encode())
+        digest = await self.pinning.blobs.put(tenant, whole.encode())
         gist = distilled(whole, spec.distil)
         gave = f"failed: {gist.text}" if answered.failed else gist.text
         return ToolReturned(

@@ -1,0 +1,140 @@
+"""Links: connections to servers of tools, made when they are first needed and kept.
+
+Each lives in a task of its own, since what the package opens must be closed by the very task that
+opened it, and a turn that is cut off must not take a server away from others. Before one is used
+again it is asked for a sign of life, so a server that hangs, died or was started anew is reached
+by a new one; nothing has been asked of it by then. Whoever still waits on the old one may do so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from turnlog.projections.blueprint.tools import ServerSpec
+from turnlog.services.runtime.aside import aside
+from turnlog.services.runtime.tasks import stopped
+from turnlog.services.worker.tools.exchange import ServerFailure
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+LEAVE: Final = 1.5
+"""Seconds that a server is given to end; its input is closed by then, so it ends without us too."""
+CONNECT: Final = 60.0
+"""Seconds that a server may take to begin."""
+LIFE: Final = 2.0
+"""Seconds that a sign of life may take."""
+
+
+@dataclass(eq=False)
+class Link:
+    """One connection."""
+
+    client: asyncio.Future[Client]
+    """Whom to ask, once it is there."""
+    holding: asyncio.Task[None]
+    """What holds it open."""
+    leaving: asyncio.Event
+    """Set to have it closed: a task that is cancelled has no time to end a program."""
+    using: int = 0
+    """How many requests are under way."""
+    parted: bool = False
+    """Whether nobody is to use it any more."""
+
+    def part(self) -> None:
+        """Close it as soon as nobody waits for an answer any more."""
+        self.parted = True
+        if not self.using:
+            self.leaving.set()
+
+    async def left(self) -> None:
+        """Close it now."""
+        self.leaving.set()
+        await asyncio.wait({self.holding}, timeout=LEAVE)
+        await stopped(self.holding)
+
+
+@dataclass
+class Links:
+    """The connections of a worker, one a server."""
+
+    _kept: dict[str, Link] = field(default_factory=dict[str, Link])
+    _parted: set[Link] = field(default_factory=set[Link])
+
+    @asynccontextmanager
+    async def to(self, server: str, spec: ServerSpec) -> AsyncGenerator[Client]:
+        """Give a client of a server that is alive; raises `ServerFailure`."""
+        key = f"{server} {spec.model_dump_json()}"
+        link = await self._alive(key) or self._made(key, spec)
+        link.using += 1
+        try:
+            yield await _client(link, server)
+        finally:
+            link.using -= 1
+            if link.parted or link.holding.done():
+                self._part(key, link)
+
+    async def close(self) -> None:
+        """Close all of them."""
+        links = {*self._kept.values(), *self._parted}
+        self._kept, self._parted = {}, set()
+        await asyncio.gather(*(link.left() for link in links))
+
+    async def _alive(self, key: str) -> Link | None:
+        """Give the connection that is kept, unless nobody answers at its other end."""
+        link = self._kept.get(key)
+        if link is None or not link.client.done():
+            return link
+        try:
+            async with asyncio.timeout(LIFE):
+                await transports().alive(link.client.result())
+        except Exception:  # noqa: BLE001 - whatever broke, it is made anew
+            self._part(key, link)
+            return self._kept.get(key)
+        return link
+
+    def _made(self, key: str, spec: ServerSpec) -> Link:
+        client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        leaving = asyncio.Event()
+        holding = asyncio.create_task(_held_open(spec, client, leaving))
+        link = self._kept[key] = Link(client, holding, leaving)
+        return link
+
+    def _part(self, key: str, link: Link) -> None:
+        if self._kept.get(key) is link:
+            del self._kept[key]
+        if not link.holding.done():
+            self._parted.add(link)
+            link.holding.add_done_callback(lambda _: self._parted.discard(link))
+        link.part()
+
+
+async def _client(link: Link, server: str) -> Client:
+    either: set[asyncio.Future[Any]] = {link.client, link.holding}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if link.client.done():
+        return link.client.result()
+    error = link.holding.exception()
+    raise ServerFailure("tools_unreachable", f"{server}: {type(error).__name__}")
+
+
+async def _held_open(
+    spec: ServerSpec, client: asyncio.Future[Client], leaving: asyncio.Event
+) -> None:
+    found = await aside(transports)
+    async with AsyncExitStack() as open_until:
+        async with asyncio.timeout(CONNECT):
+            connected = await open_until.enter_async_context(found.connected(spec))
+        client.set_result(connected)
+        await leaving.wait()
+
+
+def transports() -> ModuleType:
+    """Load the room that knows the package; the first time it takes seconds."""
+    return import_module("turnlog.services.worker.tools.mcp_transports")
