@@ -53,15 +53,20 @@ def by_reference(
     known: Sequence[Recorded],
     turns: Mapping[int, Turn],
     blobs: Mapping[Digest, str],
+    other: Request | None = None,
 ) -> Way:
-    """Read a prompt back; `known` and `turns` are what the session held when it was fixed."""
+    """Read a prompt back; `known` and `turns` are what the session held when it was fixed.
+
+    `other` is what the other way came to: one and the same prompt is digested once.
+    """
     try:
         messages = read_parts(call.manifest, known, turns, blobs)
         request = Request(call.model, messages, tools_of(call.manifest, blobs), call.parameters)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
         return failed(error)
-    if request.digest != call.manifest.digest:
-        return Way("failed", request, "request", f"it reads back as {request.digest}")
+    digest = request.digested_with(other)
+    if digest != call.manifest.digest:
+        return Way("failed", request, "request", f"it reads back as {digest}")
     return Way("reproduced", request)
 
 
@@ -81,17 +86,14 @@ def proven(
 
 def by_assembly(made: Made) -> Way:
     """Assemble a prompt again, and compare all that was recorded of it."""
-    if absent := lacking(made.material, made.call.manifest.kind):
-        return Way("unreproducible", None, "installation", f"{', '.join(absent)} is not installed")
     try:
         again = assemble(made.material, made.state, made.asked, made.texts)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
-        return _told_apart(failed(error), _moved_on(made.call.manifest, None))
+        return _told_apart(failed(error), made, None)
     where, detail = difference(made.call, again) or ("", "")
     if not where:
         return Way("reproduced", again.request)
-    moved = _moved_on(made.call.manifest, again)
-    return _told_apart(Way("failed", again.request, where, detail), moved)
+    return _told_apart(Way("failed", again.request, where, detail), made, again)
 
 
 def failed(error: Exception) -> Way:
@@ -103,7 +105,11 @@ def failed(error: Exception) -> Way:
             return Way("failed", None, "record", f"{type(error).__name__}: {error}")
 
 
-def _told_apart(way: Way, moved: str) -> Way:
+def _told_apart(way: Way, made: Made, again: Assembled | None) -> Way:
+    """Tell what is no failure: this installation lacks something, or this version moved on."""
+    if absent := lacking(made.material, made.call.manifest.kind):
+        return Way("unreproducible", None, "installation", f"{', '.join(absent)} is not installed")
+    moved = _moved_on(made.call.manifest, again)
     return Way("unreproducible", way.request, way.where, moved) if moved else way
 
 

@@ -65,14 +65,28 @@ class Request:
         """SHA-256 of the canonical form of `wire`: JSON, keys sorted, no blanks, UTF-8."""
         return digest_of_all(self._form())
 
+    def digested_with(self, other: Request | None) -> Digest:
+        """Give its digest, which is another's where both have the same form.
+
+        That is more than to be equal: 1 and 1.0 are, and JSON spells them in two ways.
+        """
+        if other and other.messages == self.messages and other.around == self.around:
+            return other.digest
+        return self.digest
+
+    @cached_property
+    def around(self) -> bytes:
+        """What its form says behind the messages."""
+        model, parameters = canonical(self.model), canonical(self.parameters)
+        tools = ",".join(map(canonical, self.tools))
+        return f'],"model":{model},"parameters":{parameters},"tools":[{tools}]}}'.encode()
+
     def _form(self) -> Iterator[bytes]:
         yield b'{"messages":['
         forms = [message.form for message in self.messages]
         for at in range(0, len(forms), _TOGETHER):
             yield (b"," if at else b"") + b",".join(forms[at : at + _TOGETHER])
-        model, parameters = canonical(self.model), canonical(self.parameters)
-        tools = ",".join(map(canonical, self.tools))
-        yield f'],"model":{model},"parameters":{parameters},"tools":[{tools}]}}'.encode()
+        yield self.around
 
 
 def canonical(value: JsonValue) -> str:
