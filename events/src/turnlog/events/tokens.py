@@ -39,6 +39,10 @@ class AttemptAlive(Fact):
     """The call."""
     attempt: int
     """The attempt."""
+    doing: Literal["summarise", "plan", "act", "tool", "reply"] | None = None
+    """What it begins to do, in a turn of several calls."""
+    tool: str | None = None
+    """The tool that it runs."""
 
 
 class AttemptReset(Fact):

@@ -35,9 +35,12 @@ class WhenPhase(Strict):
     """Which one."""
 
 
-When = Literal["first_turn", "reply_redacted"] | WhenContext | WhenAttribute | WhenPhase
+When = (
+    Literal["first_turn", "reply_redacted", "step_failed"] | WhenContext | WhenAttribute | WhenPhase
+)
 """`reply_redacted` holds for one call: the next one after a reply was withheld. `first_turn` is
-what an input of that name says, else it holds until a turn has been completed."""
+what an input of that name says, else it holds until a turn has been completed. `step_failed` holds
+where a step is taken once more, since all its tools failed."""
 
 
 Found = Literal["intent", "entity", "identifiers", "results"]

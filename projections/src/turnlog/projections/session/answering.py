@@ -16,6 +16,7 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.events.tool import ToolCalled
 from turnlog.projections.session.attempts import Events, attempt_ended, current
 from turnlog.projections.session.commands import EndAttempt
+from turnlog.projections.session.programs import number_of_step
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.session.tooling import refused
 from turnlog.projections.session.turn_commands import AnswerCall
@@ -77,7 +78,7 @@ def _planned(command: AnswerCall) -> Iterator[KnownEvent]:
 def _asked(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:
     """Record the tools that were asked for; one that was not offered comes back at once."""
     attempt = command.attempt
-    step = None if opened.plan is None else opened.acted + 1
+    step = None if opened.plan is None else number_of_step(opened)
     for number, wanted in enumerate(_told_apart(command.tools), 1):
         called = ToolCalled(
             turn=attempt.turn,

@@ -2,7 +2,8 @@
 
 So whoever takes a turn over goes on where the log says it stands. A turn under `chat` is one call.
 Under `tools` there is a plan first, then a tactic for each of its steps, and at last the call whose
-answer is the reply; the tools that a tactic asked for are run before the next call is made.
+answer is the reply; the tools that a tactic asked for are run before the next call is made. A step
+whose tools have all failed is taken once more.
 """
 
 from __future__ import annotations
@@ -24,11 +25,28 @@ def stage(profile: Profile, opened: OpenTurn | None) -> Stage:
         return "reply"
     if opened is None or opened.plan is None:
         return "plan"
-    return "act" if opened.acted < len(opened.plan) else "reply"
+    return "act" if number_of_step(opened) <= len(opened.plan) else "reply"
 
 
 def step_of(opened: OpenTurn | None) -> PlannedStep | None:
     """Give the step that is to be taken; none where there is none."""
-    if opened is None or opened.plan is None or opened.acted >= len(opened.plan):
+    if opened is None or opened.plan is None or number_of_step(opened) > len(opened.plan):
         return None
-    return opened.plan[opened.acted]
+    return opened.plan[number_of_step(opened) - 1]
+
+
+def number_of_step(opened: OpenTurn) -> int:
+    """Count, from 1, to the step that is to be taken; beyond the last one there is none."""
+    return opened.acted + (not step_failed(opened))
+
+
+def step_failed(opened: OpenTurn | None) -> bool:
+    """Tell whether all tools of the latest tactic failed, and its step is to be taken once more.
+
+    One of which nobody knows whether it was done has not failed.
+    """
+    if opened is None or opened.plan is None or opened.acted in {0, opened.retaken}:
+        return False
+    call = f"{opened.turn}.{opened.answered}"
+    asked = [use for use in opened.tools if use.call == call]
+    return bool(asked) and all(use.failed for use in asked)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from turnlog.events.call import CallCompleted
 from turnlog.events.envelope import Recorded
 from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
+from turnlog.projections.session.programs import step_failed
 from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.standing import said, stands
 from turnlog.projections.session.state import (
@@ -28,6 +29,8 @@ from turnlog.projections.session.state import (
 
 Progress = CallCompleted | PlanMade | StepPlanned | ToolCalled | ToolStarted | ToolReturned
 """What moves a turn on without settling it."""
+_FAILED: Final = frozenset({"failed", "refused"})
+"""Outcomes of a tool that is known not to have done what it was asked for."""
 
 
 def advanced(opened: OpenTurn, recorded: Recorded, event: Progress) -> OpenTurn:
@@ -36,9 +39,7 @@ def advanced(opened: OpenTurn, recorded: Recorded, event: Progress) -> OpenTurn:
         case CallCompleted(text=None):
             return opened
         case CallCompleted(attempt=attempt):
-            acted = opened.acted + (opened.plan is not None)
-            calls = opened.calls
-            return replace(opened, answered=calls, begun=attempt, context=None, acted=acted)
+            return replace(_acted(opened), answered=opened.calls, begun=attempt, context=None)
         case PlanMade():
             return replace(opened, plan=())
         case StepPlanned(goal=goal, tools=tools, given=given):
@@ -52,10 +53,18 @@ def advanced(opened: OpenTurn, recorded: Recorded, event: Progress) -> OpenTurn:
         case ToolReturned(text=text):
             back = said(recorded, "text", text)
             later = _given(recorded, event, back)
-            change = partial(replace, returned=True, said=back, given=later)
+            failed = event.outcome in _FAILED
+            change = partial(replace, returned=True, failed=failed, said=back, given=later)
             return _used(opened, event, change)
         case _ as never:
             assert_never(never)
+
+
+def _acted(opened: OpenTurn) -> OpenTurn:
+    """Count the step whose tactic is known now; one that was taken once more is counted already."""
+    if step_failed(opened):
+        return replace(opened, retaken=opened.acted)
+    return replace(opened, acted=opened.acted + (opened.plan is not None))
 
 
 def _used(

@@ -162,6 +162,8 @@ class ToolUse:
     started: int = 0
     """The attempt that began it last; 0 before the first."""
     returned: bool = False
+    failed: bool = False
+    """Whether it came back without having done what it was asked for."""
     said: Said | None = None
     """Where what prompts say of it stands."""
     given: Given | None = None
@@ -200,6 +202,8 @@ class OpenTurn:
     """What it is to be done in; none before there is a plan."""
     acted: int = 0
     """Steps of it whose tactic is known."""
+    retaken: int = 0
+    """The latest step that was taken once more, counted from 1."""
     tools: tuple[ToolUse, ...] = ()
     """Those it asked for so far."""
     summing: Summing | None = None

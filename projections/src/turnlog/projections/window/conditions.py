@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from turnlog.projections.blueprint.layer import When, WhenAttribute, WhenContext, WhenPhase
+from turnlog.projections.session.programs import step_failed
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import Call
 from turnlog.projections.window.material import Material
@@ -16,6 +17,8 @@ def holds(when: When, material: Material, state: SessionState, call: Call) -> bo
         case "first_turn":
             said = call.inputs.get("first_turn")
             return said if isinstance(said, bool) else state.completed == 0
+        case "step_failed":
+            return step_failed(state.open)
         case "reply_redacted":
             return _untold(state)
         case WhenContext(context=level):
