@@ -10,10 +10,13 @@ import pytest
 
 from tests.events.conftest import Store
 from tests.events.sessions import add, appended, batch_of, followed, grow, sequences, take
-from turnlog.events.codec import read
+from tests.events.sessions import said as said_by
+from turnlog.events.codec import read, write
 from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted
+from turnlog.events.testing import drafts
+from turnlog.events.turn import TurnExcluded
 
 
 async def test_what_was_appended_is_read_back_byte_for_byte(
@@ -174,6 +177,24 @@ async def test_any_event_is_found_by_its_sequence(
         head = events[-1].head
     found = [await log.find(fresh_tenant, "s", n + 1, events[-1]) for n in range(len(events))]
     assert found == events
+
+
+async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
+    store: Store, fresh_tenant: str
+) -> None:
+    log, head = store.log, None
+    marks, others = list[Recorded](), list[Recorded]()
+    for number in range(1, 5):
+        said = drafts([*said_by("one", first=number), TurnExcluded(turn=number)], 2 * number)
+        batch = write(fresh_tenant, "s", head, said)
+        *_, mark = added = appended(await log.append(batch))
+        marks, others, head = [*marks, mark], [*others, added[0]], mark.head
+        await grow(log, fresh_tenant, f"other-{number}", number)
+    leaf = TurnExcluded.leaf
+    assert list(await log.all_under(fresh_tenant, "s", leaf, marks[-1])) == marks
+    assert list(await log.all_under(fresh_tenant, "s", leaf, others[2])) == marks[:2]
+    assert list(await log.all_under(fresh_tenant, "s", "phase", marks[-1])) == []
+    assert list(await log.all_under(fresh_tenant, "other-1", leaf, marks[-1])) == []
 
 
 async def test_there_is_nothing_between_an_event_and_itself(

@@ -18,9 +18,11 @@ from turnlog.events.envelope import Envelope, Head, Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.ids import session_subject, session_subjects
 from turnlog.events.kinds import Unknown
+from turnlog.events.turn import TurnReleased, TurnSubmitted
 
 _SETTLED: Final = "turn"
 """Where turns lie that no worker is to be told of."""
+_WAITED_FOR: Final = (TurnSubmitted.leaf, TurnReleased.leaf)
 
 
 def copied(session: str, after: Head, originals: Sequence[Recorded], source: str) -> Batch:
@@ -60,5 +62,6 @@ def _copy(original: Recorded, session: str, source: str) -> Envelope:
 
 def _leaf(original: Recorded) -> str:
     event = original.event
-    family = _SETTLED if isinstance(event, Unknown) else event.leaf
-    return family.partition(".")[0]
+    if isinstance(event, Unknown) or event.leaf in _WAITED_FOR:
+        return _SETTLED
+    return event.leaf

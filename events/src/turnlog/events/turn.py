@@ -71,7 +71,7 @@ class ChoiceRecorded(Fact):
     """A choice was made in a phase that offers choices instead of turns."""
 
     type: ClassVar[str] = "turnlog.choice-recorded.v1"
-    leaf: ClassVar[str] = "turn"
+    leaf: ClassVar[str] = "turn.marked"
 
     phase: str
     """The phase that offered it."""
@@ -159,7 +159,7 @@ class TurnExcluded(Fact):
     """A turn is left out of every window from here on; the audit keeps it."""
 
     type: ClassVar[str] = "turnlog.turn-excluded.v1"
-    leaf: ClassVar[str] = "turn"
+    leaf: ClassVar[str] = "turn.marked"
 
     turn: int
     """The turn."""
@@ -183,7 +183,7 @@ class TurnRestored(Fact):
     """An excluded turn is back in the windows."""
 
     type: ClassVar[str] = "turnlog.turn-restored.v1"
-    leaf: ClassVar[str] = "turn"
+    leaf: ClassVar[str] = "turn.marked"
 
     turn: int
     """The turn."""

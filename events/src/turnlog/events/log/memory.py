@@ -16,7 +16,7 @@ from turnlog.events.codec import Batch, read
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import checked_id, session_subjects, stream_of
+from turnlog.events.ids import checked_id, session_subject, session_subjects, stream_of
 from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Outcome
 from turnlog.events.log.ports import Identity, Raw, Stamped
 from turnlog.events.tokens import TokenEvent
@@ -101,6 +101,15 @@ class MemoryLog:
     async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
         """See `Log.find`."""
         return (await self.between(tenant, session, None, upto))[sequence - 1]
+
+    async def all_under(
+        self, tenant: str, session: str, leaf: str, upto: Recorded
+    ) -> Sequence[Recorded]:
+        """See `Log.all_under`."""
+        subject = session_subject(tenant, session, leaf)
+        found = (self.stored[place - 1] for place in self.sessions.get((tenant, session), []))
+        places = [each.stream_sequence for each in found if each and each.subject == subject]
+        return [self._read(place) for place in places if place <= upto.stream_sequence]
 
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
         """See `Log.at`."""

@@ -86,6 +86,15 @@ class Log(Protocol):
         """
         ...
 
+    async def all_under(
+        self, tenant: str, session: str, leaf: str, upto: Recorded
+    ) -> Sequence[Recorded]:
+        """Give all of a session's events under a leaf up to an event, in order.
+
+        No link shows that none is missing, so the leader has the last word on where they end.
+        """
+        ...
+
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
         """Give the events at these places, in the order asked; `Corrupt` where one is gone."""
         ...

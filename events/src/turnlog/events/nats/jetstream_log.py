@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 from turnlog.events.codec import Batch
 from turnlog.events.envelope import Head, Recorded
-from turnlog.events.ids import ALL_SESSIONS, SESSIONS, session_subjects, stream_of
+from turnlog.events.ids import (
+    ALL_SESSIONS,
+    SESSIONS,
+    session_subject,
+    session_subjects,
+    stream_of,
+)
 from turnlog.events.log.outcomes import Outcome
 from turnlog.events.log.ports import Identity, Raw
 from turnlog.events.nats import append, finding, following, reading, watching
@@ -60,6 +66,13 @@ class JetStreamLog:
         """See `Log.find`."""
         subjects = session_subjects(tenant, session)
         return await finding.find(self.connection, stream_of(tenant), subjects, sequence, upto)
+
+    async def all_under(
+        self, tenant: str, session: str, leaf: str, upto: Recorded
+    ) -> Sequence[Recorded]:
+        """See `Log.all_under`."""
+        subject = session_subject(tenant, session, leaf)
+        return await reading.all_under(self.connection, stream_of(tenant), subject, upto)
 
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
         """See `Log.at`."""

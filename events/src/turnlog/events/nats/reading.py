@@ -23,6 +23,7 @@ from turnlog.events.nats.fetching import (
     exact_at_leader,
     last_at_leader,
     last_of,
+    next_at_leader,
 )
 
 SHORT: Final = 8
@@ -110,6 +111,22 @@ async def onward(
         raise Corrupt(_name(events[0]), "does not continue the event before it")
     for pair in pairwise(events):
         _check(*pair)
+    return events
+
+
+async def all_under(
+    connection: Connection, stream: str, subject: str, upto: Recorded
+) -> list[Recorded]:
+    """Give the events under a subject up to an event; the leader says that there are no more."""
+    events: list[Recorded] = []
+    start, last = 1, upto.stream_sequence
+    while start <= last:
+        page = await run(connection, stream, subject, start, PAGE)
+        if not page:
+            more = await next_at_leader(connection, stream, subject, start)
+            page = [more] if more else []
+        events += [_decoded(each) for each in page if each.stream_sequence <= last]
+        start = page[-1].stream_sequence + 1 if page else last + 1
     return events
 
 
