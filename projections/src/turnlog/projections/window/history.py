@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from turnlog.events.errors import Corrupt
 from turnlog.projections.blueprint.budget import Budget, widest
 from turnlog.projections.blueprint.schema import History
 from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
+from turnlog.projections.session.summaries import Summary
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
 from turnlog.projections.window.spoken import Exchange, exchange, worked_out
@@ -17,6 +19,12 @@ from turnlog.projections.window.visibility import OUT_OF_SIGHT, Sight
 
 OUT_OF_REACH: Final = "out of reach"
 """Why a turn is left out that is older than any window looks."""
+PURGED: Final = "purged"
+"""Why one is that was there before the memory was purged."""
+SUMMARISED: Final = "summarised"
+"""Why one is that a summary stands for."""
+UNSELECTED: Final = "not selected"
+"""Why one is that a call does not have to sum up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +37,77 @@ class LeftOut:
 
 
 def chosen(
-    view: History, state: SessionState, sight: Sight, recall: Recall | None = None
+    view: History,
+    state: SessionState,
+    sight: Sight,
+    recall: Recall | None = None,
+    summary: Summary | None = None,
 ) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
-    """Split the settled turns into those a view holds, oldest first, and those it does not."""
+    """Split the settled turns into those a view holds, oldest first, and those it does not.
+
+    `summary` is what stands in place of some of them.
+    """
     far = 0 if view.all else max(0, len(state.turns) - MOST_RECENT)
-    recent = state.turns[far:]
+    recent, veils = state.turns[far:], _veils(view, state, summary)
     usable = [ref for ref in recent if ref.characters and sight.holds(ref.phase)]
+    if veils:
+        usable = [ref for ref in usable if not _veiled(ref.turn, veils)]
     over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
     rules = {ref.turn: "max_turns" for ref in usable[:over]}
     rules |= forgotten(recall, usable[over:]) if recall else {}
     if len(usable) < len(recent):
-        rules |= {ref.turn: rule for ref in recent if (rule := _rule(ref, sight))}
-    out = [LeftOut(run.first, run.last, _far(run, sight)) for run in state.earlier]
-    out += [LeftOut(ref.turn, ref.turn, _far(ref, sight)) for ref in state.turns[:far]]
+        rules |= {ref.turn: rule for ref in recent if (rule := _rule(ref, sight, veils))}
+    out = [gone for run in state.earlier for gone in _far(run.first, run.last, run, sight, veils)]
+    for ref in state.turns[:far]:
+        out += _far(ref.turn, ref.turn, ref, sight, veils)
     out += [LeftOut(turn, turn, rule) for turn, rule in rules.items()]
     return tuple([ref for ref in usable if ref.turn not in rules]), merged(out)
 
 
-def _far(turns: TurnRef | Run, sight: Sight) -> str:
-    return OUT_OF_REACH if sight.holds(turns.phase) else OUT_OF_SIGHT
+def _veils(view: History, state: SessionState, summary: Summary | None) -> tuple[LeftOut, ...]:
+    """Give the turns that do not stand whatever became of them; of two, the first one counts."""
+    veils = [LeftOut(1, state.purged, PURGED)] if state.purged else []
+    if summary is not None:
+        veils += [LeftOut(each.first, each.last, SUMMARISED) for each in summary.turns]
+    if view.of == "selected":
+        veils += _unselected(state)
+    return tuple(veils)
 
 
-def _rule(turns: TurnRef | Run, sight: Sight) -> str | None:
+def _unselected(state: SessionState) -> Iterator[LeftOut]:
+    """Give the turns between those that are to be summed up, and all others."""
+    summing = state.open.summing if state.open else None
+    behind = 1
+    for each in summing.turns if summing else ():
+        if each.first > behind:
+            yield LeftOut(behind, each.first - 1, UNSELECTED)
+        behind = each.last + 1
+    if behind <= state.submitted:
+        yield LeftOut(behind, state.submitted, UNSELECTED)
+
+
+def _veiled(turn: int, veils: tuple[LeftOut, ...]) -> str | None:
+    return next((veil.rule for veil in veils if veil.first <= turn <= veil.last), None)
+
+
+def _far(
+    first: int, last: int, turns: TurnRef | Run, sight: Sight, veils: tuple[LeftOut, ...]
+) -> Iterator[LeftOut]:
+    """Say why turns are left out that no window looks back to, cut where the reason changes."""
+    if not sight.holds(turns.phase):
+        yield LeftOut(first, last, OUT_OF_SIGHT)
+        return
+    cuts = {place for veil in veils for place in (veil.first, veil.last + 1)}
+    begins = [first, *sorted(place for place in cuts if first < place <= last)]
+    for begin, end in pairwise((*begins, last + 1)):
+        yield LeftOut(begin, end - 1, _veiled(begin, veils) or OUT_OF_REACH)
+
+
+def _rule(turns: TurnRef | Run, sight: Sight, veils: tuple[LeftOut, ...] = ()) -> str | None:
     if not sight.holds(turns.phase):
         return OUT_OF_SIGHT
+    if isinstance(turns, TurnRef) and (veil := _veiled(turns.turn, veils)):
+        return veil
     if turns.excluded:
         return "excluded"
     if turns.status != "completed":
@@ -79,14 +134,17 @@ def reaches_further(
     budget: Budget | None,
     recall: Recall | None = None,
     tokens: int = 0,
+    summary: Summary | None = None,
 ) -> bool:
     """Tell whether a view could hold turns that the state keeps as runs only.
 
     `tokens` is what the budget allows.
     """
-    if not any(_rule(run, sight) is None for run in state.earlier):
+    veils = _veils(view, state, summary)
+    runs = [run for run in state.earlier if _rule(run, sight) is None]
+    if not any(_bare(run, sight, veils) for run in runs):
         return False
-    if view.all:
+    if view.all or view.of == "selected":
         return True
     usable = [ref for ref in state.turns if ref.characters and sight.holds(ref.phase)]
     if recall and (recall.silent or forgotten(recall, usable)):
@@ -98,6 +156,11 @@ def reaches_further(
         return True
     held = sum(ref.characters for ref in usable)
     return held < tokens * widest(budget.counter)
+
+
+def _bare(run: Run, sight: Sight, veils: tuple[LeftOut, ...]) -> bool:
+    """Tell whether some of a run would stand, were it not out of reach."""
+    return any(gone.rule == OUT_OF_REACH for gone in _far(run.first, run.last, run, sight, veils))
 
 
 def said_in(turns: Iterable[TurnRef], *, work: bool = False) -> Iterator[Said]:
