@@ -74,6 +74,18 @@ async def test_u30_profile_and_model_change_within_a_session_and_all_that_were_u
     assert (shown["profile"], shown["model"]) == ("talk", "openai/egret")
 
 
+async def test_what_a_switch_changed_in_a_prompt_is_laid_to_its_event(platform: Platform) -> None:
+    session = await opened(platform, talker())
+    await platform.turn(session, plans(), says("One."))
+    await switched(platform, session, profile="talk")
+    await platform.turn(session, says("Two."))
+    found = await platform.get(f"/v1/sessions/{session}/calls/1.2/diff/2.1")
+    (because,) = [each["because"] for each in found["changes"] if each["layer"] == "persona"]
+    assert [(each["what"], [by["event"] for by in each["by"]]) for each in because] == [
+        ("profile", ["profile-switched"])
+    ]
+
+
 async def test_a_model_of_another_provider_pins_prompts_of_its_own(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,12 +156,12 @@ def _figures(side: Side) -> dict[str, JsonValue]:
 def _made_from(pair: Pair, compared: Compared) -> Iterator[Found]:
     """Name what differs between two calls where nothing that came between explains a pair."""
     left, right = sides = (compared.left, compared.right)
-    if left.manifest.kind != right.manifest.kind:
+    if left.state.profile != right.state.profile:
+        yield from named("profile", _apart(sides, _running))
+    elif left.manifest.kind != right.manifest.kind:
         yield from named("kind", _apart(sides, _entered))
     elif _pins(left) != _pins(right):
         yield from named("blueprint", _apart(sides, _made))
-    elif left.state.profile != right.state.profile:
-        yield from named("profile", _apart(sides, _made))
     elif provider_of(left.call.model) != provider_of(right.call.model):
         yield from named("model", [each.recorded for each in sides])
     elif left.state.attributes != right.state.attributes:
@@ -187,6 +187,10 @@ def _apart(sides: tuple[Side, Side], of: Callable[[Side], Sequence[Recorded]]) -
 
 def _made(side: Side) -> Sequence[Recorded]:
     return side.made
+
+
+def _running(side: Side) -> Sequence[Recorded]:
+    return (side.running,)
 
 
 def _entered(side: Side) -> Sequence[Recorded]:

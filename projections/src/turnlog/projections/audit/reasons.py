@@ -38,6 +38,7 @@ _BY_EVENT: Final[dict[str, Reason]] = {
     "segments-deactivated": "library",
     "session-opened": "blueprint",
     "blueprint-moved": "blueprint",
+    "profile-switched": "profile",
 }
 
 Found = tuple[Reason, Recorded | None]

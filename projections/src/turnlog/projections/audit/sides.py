@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from turnlog.events.call import AttemptEnded, ContextAssembled
 from turnlog.events.envelope import Recorded
@@ -17,11 +18,13 @@ from turnlog.events.kinds import Unknown
 from turnlog.events.library import LIBRARY_KINDS, LibraryEvent, understood
 from turnlog.events.manifest import Manifest
 from turnlog.events.phase import PhaseEntered
-from turnlog.events.session import BlueprintMoved, SessionOpened
+from turnlog.events.session import BlueprintMoved, ProfileSwitched, SessionOpened
 from turnlog.events.turn import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.fates import Fate, Fates, fates
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
+
+_RUNNING: Final = (ProfileSwitched, SessionOpened)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,12 @@ class Side:
         """What said what it is made from: every move, or its opening where there was none."""
         moves = [each for each in self.known if isinstance(each.event, BlueprintMoved)]
         return moves or [next(each for each in self.known if isinstance(each.event, SessionOpened))]
+
+    @property
+    def running(self) -> Recorded:
+        """What said by which profile and model it runs: its opening, or the latest switch."""
+        said = (each for each in reversed(self.known) if isinstance(each.event, _RUNNING))
+        return next(said)
 
     @property
     def entered(self) -> Recorded | None:
