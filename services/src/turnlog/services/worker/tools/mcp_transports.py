@@ -18,6 +18,7 @@ from mcp_types import CONNECTION_CLOSED
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from turnlog.projections.blueprint.tools import LocalServer, RemoteServer, ServerSpec
+from turnlog.services.worker.tools.leash import leashed
 
 
 def refusal(error: Exception) -> str | None:
@@ -54,7 +55,7 @@ async def connected(spec: ServerSpec) -> AsyncGenerator[Client]:
 
 @asynccontextmanager
 async def _started(spec: LocalServer) -> AsyncGenerator[Client]:
-    program, *arguments = spec.command
+    program, *arguments = leashed(spec.command)
     environment = {name: os.environ[name] for name in spec.env_from if name in os.environ}
     server = StdioServerParameters(command=program, args=arguments, env=environment)
     # What a program writes beside its answers may repeat prompts

@@ -1,0 +1,37 @@
+"""A leash: a program that a worker starts ends with the worker, however that ends.
+
+Servers over stdio end when their input does, if they are well made. One that is not would be left
+behind by a worker that is killed, so the kernel is asked to end it, where there is a way to. This
+file is run by itself in front of the program and becomes it; it needs nothing installed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+
+_SET_PDEATHSIG = 1
+
+
+def leashed(command: Sequence[str]) -> tuple[str, ...]:
+    """Give the command that runs a program on a leash; raises `FileNotFoundError`."""
+    program, *arguments = command
+    found = shutil.which(program)
+    if found is None:
+        raise FileNotFoundError(program)
+    return sys.executable, "-I", "-S", __file__, str(os.getpid()), found, *arguments
+
+
+def _become(holder: int, command: Sequence[str]) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == holder:
+        os.execv(command[0], command)  # noqa: S606 - it is what the blueprint names
+
+
+if __name__ == "__main__":
+    _become(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,47 @@
+"""A server that a worker has started ends with it, also when it takes no notice of anything."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+
+import pytest
+
+from turnlog.services.worker.tools.leash import leashed
+
+HOLDER = """
+import subprocess, sys, time
+from turnlog.services.worker.tools.leash import leashed
+deaf = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+child = subprocess.Popen(leashed([sys.executable, "-S", "-c", deaf]), stdin=subprocess.PIPE)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a program with its parent")
+async def test_a_server_that_is_deaf_is_not_left_behind_by_a_worker_that_is_killed() -> None:
+    piped = asyncio.subprocess.PIPE
+    holder = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLDER, stdout=piped)
+    assert holder.stdout
+    pid = int(await holder.stdout.readline())
+    died = os.pidfd_open(pid)
+    try:
+        holder.send_signal(signal.SIGKILL)
+        gone = asyncio.Event()
+        asyncio.get_running_loop().add_reader(died, gone.set)
+        async with asyncio.timeout(20):
+            await gone.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(died)
+        os.close(died)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        await holder.wait()
+
+
+def test_a_program_that_is_nowhere_is_named() -> None:
+    with pytest.raises(FileNotFoundError, match="no-such-program"):
+        leashed(["no-such-program"])
