@@ -116,6 +116,15 @@ Source = Annotated[
 ]
 
 
+class Excerpt(Fact):
+    """A stretch of a text, where other layers stand in the midst of it."""
+
+    begin: int
+    """Where it begins, in code points."""
+    end: int
+    """Where it ends."""
+
+
 class Cut(Fact):
     """What is left of a text that was too long: its beginning."""
 
@@ -143,6 +152,8 @@ class Part(Fact):
     """What stands in front of it: what joins it to the part before, a fence, a heading."""
     after: str = ""
     """What stands behind it: the fence that closes its layer."""
+    excerpt: Excerpt | None = None
+    """Which stretch of its source's text it is; none where it is all of it."""
     cut: Cut | None = None
     """What is left of the text, where it was cut."""
     indented: tuple[int, ...] = ()
@@ -160,6 +171,8 @@ class Part(Fact):
     """Length as it stands in the prompt, in code points, with what is before and after it."""
     tokens: int = 0
     """Its share of the message's tokens, as counted by the manifest's counter."""
+    saved: int = 0
+    """Tokens by which it is shorter than what it stands for, where it was condensed."""
     treatment: Treatment = "kept"
     """What was done to it."""
     rule: str | None = None

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
-from turnlog.events.manifest import Cut, FromSegment, Source, Treatment
+from turnlog.events.manifest import Cut, Excerpt, FromSegment, Source, Treatment
 from turnlog.projections.blueprint.form import Form
 from turnlog.projections.window.fences import closing, imitations, indented, opening
 
@@ -44,6 +44,8 @@ class Piece:
     cut: Cut | None = None
     indented: tuple[int, ...] = ()
     item: Item | None = None
+    excerpt: Excerpt | None = None
+    """Which stretch of its source's text `whole` is; none where it is all of it."""
 
     @property
     def segment(self) -> FromSegment:
@@ -54,7 +56,7 @@ class Piece:
 
     def out(self, rule: str) -> Piece:
         """Take it out of the prompt."""
-        return Piece(self.source, self.whole, treatment="dropped", rule=rule, item=self.item)
+        return replace(self, text="", treatment="dropped", rule=rule, cut=None, indented=())
 
 
 # Without slots, since a ladder measures it at every step and changes it at few
@@ -68,6 +70,13 @@ class Block:
     """Whether it may never be left out."""
     form: Form
     pieces: tuple[Piece, ...]
+    within: str | None = None
+    """The layer in whose midst it stands, be it a stretch of that layer or another one."""
+
+    @property
+    def host(self) -> str:
+        """The layer between whose fences it stands."""
+        return self.within or self.layer
 
     @property
     def standing(self) -> tuple[Piece, ...]:
@@ -101,7 +110,7 @@ class Block:
     def changed(self, change: Callable[[Piece], Piece]) -> Block:
         """Change the pieces that stand."""
         pieces = tuple([change(piece) if piece.text else piece for piece in self.pieces])
-        return Block(self.layer, self.component, self.keep, self.form, pieces)
+        return Block(self.layer, self.component, self.keep, self.form, pieces, self.within)
 
     def without(self, gone: Iterable[Piece], rule: str) -> Block:
         """Take some of the pieces that stand out of the prompt."""
@@ -123,5 +132,13 @@ def stood(piece: Piece, text: str, form: Form) -> Piece:
     places = imitations(form, text)
     stands = indented(text, places)
     return Piece(
-        piece.source, piece.whole, stands, "kept", piece.rule, piece.cut, places, piece.item
+        piece.source,
+        piece.whole,
+        stands,
+        "kept",
+        piece.rule,
+        piece.cut,
+        places,
+        piece.item,
+        piece.excerpt,
     )
