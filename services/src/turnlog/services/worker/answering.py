@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Any
 
 from turnlog.events.call import ContextAssembled
@@ -62,13 +61,10 @@ class Answering:
     """Seconds of silence after which an attempt counts as dead."""
     servers: ToolServers = field(default_factory=McpServers)
     """Who has tools."""
+    pinning: Pinning = field(default_factory=Pinning)
+    """What is written of them."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the worker must hand back what it holds."""
-
-    @cached_property
-    def pinning(self) -> Pinning:
-        """What is known of tools."""
-        return Pinning(self.servers, self.contexts.blobs)
 
     async def answer(self, delivery: Delivery) -> Verdict:
         """Do for a turn whatever is left to be done, and say what to do about the delivery."""
@@ -208,7 +204,14 @@ class Answering:
                 speaking.guard = guard_of(speaking.material)
             if await self._leads_nowhere(speaking, state, by):
                 return Unroutable()
-            tooling = Tooling(self.sessions, self.pinning, speaking.attempt, by)
+            tooling = Tooling(
+                self.sessions,
+                self.contexts.blobs,
+                self.servers,
+                self.pinning,
+                speaking.attempt,
+                by,
+            )
             state = await tooling.ready(state, speaking.material)
             taken = state.tools.get(state.profile)
             speaking.tools = frozenset(taken.tools if taken else ())

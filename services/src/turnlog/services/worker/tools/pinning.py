@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from turnlog.events.content import Digest, digest_of
+from turnlog.events.content import Digest
 from turnlog.events.log.ports import Blobs
 from turnlog.events.tool import ToolsSnapshotted
 from turnlog.projections.blueprint.tools import ToolsSpec
@@ -30,37 +30,37 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Pinning:
-    """What a worker knows of the tools of profiles."""
+    """What a worker has written of the tools of profiles."""
 
-    servers: ToolServers
-    blobs: Blobs
     _known: dict[str, _Known] = field(default_factory=dict[str, _Known])
 
-    async def pinned(self, tenant: str, profile: str, spec: ToolsSpec) -> ToolsSnapshotted:
+    async def pinned(
+        self, servers: ToolServers, blobs: Blobs, tenant: str, profile: str, spec: ToolsSpec
+    ) -> ToolsSnapshotted:
         """Give what a session is pinned to that begins now, its texts stored.
 
         Raises `ServerFailure`: a session is not pinned to less than all of its servers.
         """
-        found = await self._offered(spec)
-        servers = {name: server.model_dump(mode="json") for name, server in spec.servers.items()}
+        found = await _offered(servers, spec)
         offered = digest_of_offers(found)
-        key = f"{tenant} {profile} {digest_of(repr(servers))}"
+        key = f"{tenant} {profile} {spec.model_dump_json(include={'servers'})}"
         known = self._known.pop(key, None)
         if known is None or known.offered != offered:
             taken = taken_up(profile, spec, found)
-            await asyncio.gather(*(self.blobs.put(tenant, text.encode()) for text in taken.texts))
+            await asyncio.gather(*(blobs.put(tenant, text.encode()) for text in taken.texts))
             known = _Known(offered, taken.event)
         self._known[key] = known
         while len(self._known) > MOST_KNOWN:
             del self._known[next(iter(self._known))]
         return known.pinned
 
-    async def _offered(self, spec: ToolsSpec) -> dict[str, tuple[Offer, ...]]:
-        offers = (self.servers.offers(name, server) for name, server in spec.servers.items())
-        try:
-            async with asyncio.timeout(spec.seconds):
-                found = await asyncio.gather(*offers)
-        except TimeoutError:
-            detail = f"a server took more than {spec.seconds:g} s to say what it has"
-            raise ServerFailure("tools_timeout", detail) from None
-        return dict(zip(spec.servers, found, strict=True))
+
+async def _offered(servers: ToolServers, spec: ToolsSpec) -> dict[str, tuple[Offer, ...]]:
+    offers = (servers.offers(name, server) for name, server in spec.servers.items())
+    try:
+        async with asyncio.timeout(spec.seconds):
+            found = await asyncio.gather(*offers)
+    except TimeoutError:
+        detail = f"a server took more than {spec.seconds:g} s to say what it has"
+        raise ServerFailure("tools_timeout", detail) from None
+    return dict(zip(spec.servers, found, strict=True))

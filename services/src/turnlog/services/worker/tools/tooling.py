@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Plain
 from turnlog.events.errors import Corrupt
+from turnlog.events.log.ports import Blobs
 from turnlog.events.tool import ToolCalled, ToolPin, ToolReturned
 from turnlog.projections.blueprint.tools import ToolsSpec
 from turnlog.projections.session.attempts import current
@@ -29,7 +30,7 @@ from turnlog.projections.window.material import Material
 from turnlog.projections.window.tools import takes_tools
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.context import Superseded
-from turnlog.services.worker.tools.exchange import Answered, ServerFailure
+from turnlog.services.worker.tools.exchange import Answered, ServerFailure, ToolServers
 from turnlog.services.worker.tools.pinning import Pinning
 
 LOST = "it was begun, and nobody knows whether it was done"
@@ -40,6 +41,8 @@ class Tooling:
     """Pins and runs the tools of one turn under one attempt."""
 
     sessions: Sessions
+    blobs: Blobs
+    servers: ToolServers
     pinning: Pinning
     attempt: Attempt
     by: By
@@ -61,7 +64,9 @@ class Tooling:
     async def _pinned(self, state: SessionState, spec: ToolsSpec) -> SessionState:
         if state.profile in state.tools:
             return state
-        pinned = await self.pinning.pinned(state.tenant, state.profile, spec)
+        pinned = await self.pinning.pinned(
+            self.servers, self.blobs, state.tenant, state.profile, spec
+        )
         command = SnapshotTools(self.attempt, pinned)
         done = await self.sessions.act(state.tenant, state.session, command, self.by)
         return done.state
@@ -97,7 +102,7 @@ class Tooling:
         try:
             async with asyncio.timeout(spec.seconds):
                 server = spec.servers[pin.server]
-                answered = await self.pinning.servers.ask(pin.server, server, pin.tool, arguments)
+                answered = await self.servers.ask(pin.server, server, pin.tool, arguments)
         except TimeoutError:
             return Answered(f"no answer in {spec.seconds:g} s; it may have been done", failed=True)
         except ServerFailure as failure:
@@ -112,7 +117,7 @@ class Tooling:
         self, tenant: str, called: ToolCalled, answered: Answered, spec: ToolsSpec
     ) -> ToolReturned:
         whole = answered.text
-        digest = await self.pinning.blobs.put(tenant, whole.encode())
+        digest = await self.blobs.put(tenant, whole.encode())
         gist = distilled(whole, spec.distil)
         gave = f"failed: {gist.text}" if answered.failed else gist.text
         return ToolReturned(
