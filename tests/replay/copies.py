@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from turnlog.events.codec import read
 from turnlog.events.content import digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import Envelope, Recorded
 from turnlog.projections.audit.bundle import (
     LISTED,
     Bundled,
     BundleList,
     blob_file,
-    placed,
     session_file,
 )
 
@@ -101,3 +101,19 @@ def calls(copy: Copy, session: str) -> list[int]:
     """Give the sequences of the events that fixed prompts."""
     lines = enumerate(copy.sessions[session], 1)
     return [sequence for sequence, line in lines if b'"turnlog.context-assembled.v1"' in line]
+
+
+def placed(lines: Sequence[bytes]) -> tuple[Recorded, ...]:
+    """Read a session's lines; each event gets the place in the stream where it lay.
+
+    The first event of a batch says where the one before it lies, and a batch lies side by side.
+    Nothing says where the last batch lay, and nothing refers to it: right behind will do.
+    """
+    before = [Envelope.model_validate_json(line).prevstreamseq for line in lines[1:]]
+    last = next((n for n, said in enumerate(reversed(before)) if said is not None), len(before))
+    place = max(filter(None, before), default=0) + last + 1
+    places = [place]
+    for said in reversed(before):
+        place = place - 1 if said is None else said
+        places.append(place)
+    return tuple(map(read, lines, reversed(places)))

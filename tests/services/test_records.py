@@ -6,7 +6,7 @@ import pytest
 
 from tests.parts.house import BY, TENANT, House
 from turnlog.events.errors import Corrupt
-from turnlog.projections.audit.retelling import Made, retold
+from turnlog.projections.audit.retelling import Made, Retelling
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 from turnlog.projections.session.state import UNBOUNDED
 from turnlog.projections.window.assemble import assemble
@@ -30,7 +30,8 @@ async def record_of(house: House) -> Record:
 
 
 def made_in(record: Record) -> list[Made]:
-    return list(retold(record.events, record.blobs, installed()))
+    telling = Retelling(record.blobs, installed())
+    return [made for made in map(telling.told, record.events) if made]
 
 
 def same(made: Made) -> bool:

@@ -8,14 +8,11 @@ after it was said stands in its `turn-completed`, since the chain runs over its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from turnlog.events.codec import read
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Envelope, Recorded
 from turnlog.events.ids import checked_id
 
 LISTED: Final = "manifest.json"
@@ -76,19 +73,3 @@ def session_file(session: str) -> str:
 def blob_file(digest: Digest) -> str:
     """Name the file of a blob."""
     return f"blobs/{digest.replace(':', '-')}"
-
-
-def placed(lines: Sequence[bytes]) -> tuple[Recorded, ...]:
-    """Read a session's lines; each event gets the place in the stream where it lay.
-
-    The first event of a batch says where the one before it lies, and a batch lies side by side.
-    Nothing says where the last batch lay, and nothing refers to it: right behind will do.
-    """
-    before = [Envelope.model_validate_json(line).prevstreamseq for line in lines[1:]]
-    last = next((n for n, said in enumerate(reversed(before)) if said is not None), len(before))
-    place = max(filter(None, before), default=0) + last + 1
-    places = [place]
-    for said in reversed(before):
-        place = place - 1 if said is None else said
-        places.append(place)
-    return tuple(map(read, lines, reversed(places)))

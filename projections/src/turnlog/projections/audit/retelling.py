@@ -8,14 +8,14 @@ digest is looked at here: whether the prompt is the recorded one is for whoever 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from pydantic import JsonValue
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.content import Digest, Plain
+from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import FromBlob, FromSegment, Manifest
@@ -23,11 +23,12 @@ from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.session import BlueprintMoved, SessionOpened
 from turnlog.events.tool import ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import TurnQueued, TurnSubmitted
+from turnlog.projections.audit.heard import Heard
 from turnlog.projections.session.evolve import evolve, fold, fold_whole
-from turnlog.projections.session.state import Said, SessionState
+from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tooling import texts_of
-from turnlog.projections.window.assemble import needs, segments_wanted
-from turnlog.projections.window.call import Call, Earlier, Needs, Texts, provider_of
+from turnlog.projections.window.assemble import reaches_back, segments_wanted
+from turnlog.projections.window.call import Call, Earlier, Texts, provider_of
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.pinned import Installed, Pins, pinned, pins_of
 from turnlog.projections.window.segments import recalled
@@ -46,19 +47,6 @@ class Made:
     material: Material
     asked: Call
     texts: Texts
-
-
-def retold(
-    events: Iterable[Recorded], blobs: Mapping[Digest, str], installed: Installed
-) -> Iterator[Made]:
-    """Give the calls of one session, whose events come in stored order from the first.
-
-    Raises `Corrupt` where something that was there then is there no more.
-    """
-    retelling = Retelling(blobs, installed)
-    for recorded in events:
-        if made := retelling.told(recorded):
-            yield made
 
 
 def blobs_named(events: Iterable[Recorded]) -> tuple[Digest, ...]:
@@ -118,8 +106,10 @@ class Retelling:
     """Whether calls are told without texts, for whoever supposes a change and asks for others."""
     _before: SessionState | None = None
     _whole: SessionState | None = None
-    _heard: dict[Said, str] = field(default_factory=dict[Said, str])
-    """Texts that a call referred to, since the next one refers to most of them again."""
+    _heard: Heard = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._heard = Heard(self.known)
 
     def told(self, recorded: Recorded) -> Made | None:
         """Take in an event; give the call where it fixed a prompt.
@@ -148,11 +138,9 @@ class Retelling:
         asked = asked_again(material, state, call, self._inputs(state), self.blobs)
         if self.bare:
             return Made(recorded, call, state, material, asked, Texts())
-        wanted = needs(material, state, asked)
-        if wanted.older:
+        if reaches_back(material, state, asked):
             state = self.reaching_back()
-            wanted = needs(material, state, asked)
-        return Made(recorded, call, state, material, asked, self.texts(wanted))
+        return Made(recorded, call, state, material, asked, self.texts(state, asked))
 
     def _made_from(self, pins: Pins) -> Material:
         if pins not in self.materials:
@@ -174,26 +162,14 @@ class Retelling:
         brought = state.open.inputs if state.open else None
         if brought is None:
             return {}
-        said = self._at(brought.sequence).event
+        said = self._heard.event(brought.sequence).event
         if not isinstance(said, TurnSubmitted | TurnQueued):
             raise Corrupt(f"event {brought.sequence}", "it submits no turn")
         return said.inputs
 
-    def texts(self, wanted: Needs) -> Texts:
-        """Give what a call refers to, from the events told so far and the blobs."""
-        missing = [digest for digest in wanted.blobs if digest not in self.blobs]
-        if missing:
-            raise Corrupt(f"blob {missing[0]}", "it is not there")
-        heard = self._heard
-        said = {said: heard.get(said) or self._said(said) for said in wanted.said}
-        self._heard = said
-        return Texts(self.blobs, said, self._earlier(wanted.earlier))
-
-    def _said(self, said: Said) -> str:
-        content = getattr(self._at(said.sequence).event, said.field, None)
-        if not isinstance(content, Plain):
-            raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
-        return content.text
+    def texts(self, state: SessionState, asked: Call) -> Texts:
+        """Give what a call may refer to: the events told so far, and the blobs."""
+        return Texts(self.blobs, self._heard, self._earlier(state.called.get(asked.kind)))
 
     def _earlier(self, place: int | None) -> Earlier | None:
         if place is None:
@@ -203,9 +179,3 @@ class Retelling:
         if not isinstance(said, ContextAssembled):
             raise Corrupt(f"stream sequence {place}", "it is not the context of a call")
         return Earlier(said.call, said.manifest)
-
-    def _at(self, sequence: int) -> Recorded:
-        place = sequence - self.known[0].sequence
-        if not 0 <= place < len(self.known) or self.known[place].sequence != sequence:
-            raise Corrupt(f"event {sequence}", "it is not among the events of the session")
-        return self.known[place]

@@ -151,7 +151,7 @@ def segments_in(manifest: Manifest) -> tuple[FromSegment, ...]:
 
 def recalled(asked: Sequence[Wanted], manifest: Manifest, blobs: Mapping[Digest, str]) -> Gathered:
     """Give what a call was given before, from its record; raises `Corrupt` for a missing text."""
-    held = segments_in(manifest)
+    held = segments_in(manifest) if asked else ()
     return Gathered(
         {
             want: tuple(_picked(each, blobs) for each in held if _meant(each, want))

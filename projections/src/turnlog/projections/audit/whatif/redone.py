@@ -21,7 +21,7 @@ from turnlog.projections.audit.whatif.change import Change, Supposed, Supposing
 from turnlog.projections.audit.whatif.standing import Altered, altered
 from turnlog.projections.blueprint.schema import reach
 from turnlog.projections.session.evolve import fold_whole
-from turnlog.projections.window.assemble import assemble, needs
+from turnlog.projections.window.assemble import assemble, reaches_back
 from turnlog.projections.window.call import Assembled
 from turnlog.projections.window.pinned import Installed
 
@@ -98,11 +98,10 @@ def _redone(
 
 def _assembled(retelling: Retelling, supposed: Supposed) -> Assembled:
     material, state, asked = supposed.material, supposed.state, supposed.asked
-    wanted = needs(material, state, asked)
-    if wanted.older and (whole := fold_whole(retelling.known[:-1])):
+    further = reaches_back(material, state, asked)
+    if further and (whole := fold_whole(retelling.known[:-1])):
         state = replace(state, turns=whole.turns, earlier=whole.earlier, reach=whole.reach)
-        wanted = needs(material, state, asked)
-    return assemble(material, state, asked, retelling.texts(wanted))
+    return assemble(material, state, asked, retelling.texts(state, asked))
 
 
 def _prompt(model: str, manifest: Manifest) -> Prompt:
