@@ -12,12 +12,17 @@ from typing import Final, Literal, assert_never
 
 from turnlog.events.manifest import Manifest, Part, Prefix
 from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
-from turnlog.projections.blueprint.form import JOINED, Form
-from turnlog.projections.blueprint.layer import CarryLayer, PromptsLayer, StepLayer, ToolsLayer
+from turnlog.projections.blueprint.form import JOINED
+from turnlog.projections.blueprint.layer import (
+    CarryLayer,
+    Pinned,
+    PromptsLayer,
+    StepLayer,
+    ToolsLayer,
+)
 from turnlog.projections.blueprint.overriding import pinned_file
 from turnlog.projections.blueprint.schema import (
     Blueprint,
-    History,
     HistoryMessages,
     MessageSlot,
     SystemMessage,
@@ -26,13 +31,12 @@ from turnlog.projections.blueprint.schema import (
 from turnlog.projections.library.picked import Wanted
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
-from turnlog.projections.window.condensing import in_short
 from turnlog.projections.window.counting import Counting, counting_by
-from turnlog.projections.window.history import chosen, exchanges_of, reaches_further, said_in
 from turnlog.projections.window.ladder import Fitting, fitted
 from turnlog.projections.window.layers import Sources, layer_block
+from turnlog.projections.window.looking import history_of, look, looks
 from turnlog.projections.window.material import Material
-from turnlog.projections.window.memory import Recall, recalled
+from turnlog.projections.window.nesting import nested
 from turnlog.projections.window.plan import HistorySlot, LayerSlot, Slot
 from turnlog.projections.window.prefix import common_prefix
 from turnlog.projections.window.rendering import rendered
@@ -41,7 +45,6 @@ from turnlog.projections.window.segments import omissions, wanted
 from turnlog.projections.window.stepping import told_of
 from turnlog.projections.window.telling import texts_told
 from turnlog.projections.window.tools import offered_tools, pinned_tools
-from turnlog.projections.window.visibility import sight
 
 _UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
 """Who counts where nothing is ever cut."""
@@ -54,12 +57,7 @@ def segments_wanted(material: Material, state: SessionState, call: Call) -> list
 
 def needs(material: Material, state: SessionState, call: Call) -> Needs:
     """Say what a call refers to."""
-    seen = sight(material, state)
-    said = [
-        said
-        for view, recall in _views(material, state, call)
-        for said in said_in(chosen(view, state, seen, recall)[0], work=view.of == "work")
-    ]
+    said = [said for back in looks(material, state, call) for said in back.said(state)]
     return Needs(
         blobs=_blobs(material, state, call),
         said=(*said, *_asked(state), *_under_way(material.blueprint, state, call)),
@@ -72,25 +70,7 @@ def reaches_back(material: Material, state: SessionState, call: Call) -> bool:
     """Tell whether a call could hold turns that the state keeps as runs only."""
     budget = _budget(material.blueprint, call)
     tokens = allowed(budget.tokens, call.inputs) if budget else 0
-    seen = sight(material, state)
-    return any(
-        reaches_further(view, state, seen, budget, recall, tokens)
-        for view, recall in _views(material, state, call)
-    )
-
-
-def _views(
-    material: Material, state: SessionState, call: Call
-) -> Iterator[tuple[History, Recall | None]]:
-    """Give the views of the history that a call lists, each with what its reader is told."""
-    for slot in material.blueprint.calls[call.kind].messages:
-        if isinstance(slot, HistoryMessages):
-            view = material.blueprint.view(slot.history)
-            yield view, _recall(material, state, call, view)
-
-
-def _recall(material: Material, state: SessionState, call: Call, view: History) -> Recall | None:
-    return recalled(material.memory, view.memory, state, call.at)
+    return any(back.further(state, budget, tokens) for back in looks(material, state, call))
 
 
 def _asked(state: SessionState) -> tuple[Said, ...]:
@@ -193,19 +173,13 @@ def _slot(sources: Sources, slot: MessageSlot, counting: Counting) -> Slot:
 def _message(
     sources: Sources, role: Literal["system", "user"], layers: tuple[str, ...], form: str | None
 ) -> LayerSlot:
-    spec = _form(sources.material.blueprint, form)
-    return LayerSlot(role, spec, tuple(layer_block(sources, name, spec) for name in layers))
-
-
-def _form(blueprint: Blueprint, name: str | None) -> Form:
-    return blueprint.forms[name] if name else JOINED
+    blueprint = sources.material.blueprint
+    spec = blueprint.forms[form] if form else JOINED
+    blocks = tuple(layer_block(sources, name, spec) for name in layers)
+    files = {name for name in layers if isinstance(blueprint.layers.get(name), Pinned)}
+    return LayerSlot(role, spec, nested(blocks, files) if files else blocks)
 
 
 def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
-    material, state = sources.material, sources.state
-    view = material.blueprint.view(name)
-    recall = _recall(material, state, sources.call, view)
-    refs, left_out = chosen(view, state, sight(material, state), recall)
-    work = view.of == "work"
-    exchanges = tuple(exchanges_of(refs, sources.texts.said, counting, work=work))
-    return in_short(HistorySlot(name, exchanges, left_out, work), view.condense, counting)
+    back = look(sources.material, sources.state, sources.call.at, name)
+    return history_of(back, sources.state, sources.texts, counting)

@@ -137,8 +137,8 @@ def plan_size(plan: Plan, counting: Counting, beside: int = 0) -> Size:
     tokens, characters = beside, 0
     for slot in plan:
         if isinstance(slot, HistorySlot):
-            tokens += sum([exchange.tokens for exchange in slot.exchanges])
-            characters += sum([exchange.said.characters for exchange in slot.exchanges])
+            tokens += slot.tokens
+            characters += slot.characters
         else:
             text = message(slot)
             tokens += counting.count(text)
@@ -165,6 +165,6 @@ def component_size(plan: Plan, component: str, counting: Counting, beside: int =
             tokens += sum(map(counting.count, texts))
             characters += sum(map(len, texts))
         elif component == HISTORY:
-            tokens += sum([exchange.tokens for exchange in slot.exchanges])
-            characters += sum([exchange.said.characters for exchange in slot.exchanges])
+            tokens += slot.tokens
+            characters += slot.characters
     return Size(tokens, characters)

@@ -82,9 +82,8 @@ def sizes_of(plan: Plan, of: Bounds, counting: Counting, beside: int) -> Iterato
     """Give the size of everything that still stands within these bounds."""
     for slot in plan:
         if isinstance(slot, HistorySlot):
-            said = sum(exchange.tokens for exchange in slot.exchanges)
-            if said and of.holds(HISTORY, HISTORY):
-                yield LayerSize("history", said)
+            if slot.tokens and of.holds(HISTORY, HISTORY):
+                yield LayerSize("history", slot.tokens)
             continue
         for block in slot.blocks:
             if block.standing and of.holds(block.layer, block.component):

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
 
 from turnlog.events.manifest import Role
 from turnlog.projections.blueprint.form import Form
+from turnlog.projections.session.state import Said
 from turnlog.projections.window.fences import closing, opening
 from turnlog.projections.window.history import LeftOut
 from turnlog.projections.window.pieces import Block, Piece
@@ -27,6 +31,16 @@ class LayerSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class Recap:
+    """What a model summed up of older turns, as the one message before all others."""
+
+    said: Said
+    text: str
+    tokens: int
+    stands: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class HistorySlot:
     """The messages of a history view, oldest first, and the turns that are not among them."""
 
@@ -35,7 +49,28 @@ class HistorySlot:
     left_out: tuple[LeftOut, ...]
     work: bool = False
     """Whether they tell how each turn was worked out."""
+    recap: Recap | None = None
+    """What stands in place of turns that are not among them."""
 
+    @property
+    def summed(self) -> Recap | None:
+        """The same, where it stands."""
+        return self.recap if self.recap and self.recap.stands else None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all its messages."""
+        summed = self.summed.tokens if self.summed else 0
+        return summed + sum([exchange.tokens for exchange in self.exchanges])
+
+    @property
+    def characters(self) -> int:
+        """Length of all its messages."""
+        summed = len(self.summed.text) if self.summed else 0
+        return summed + sum([exchange.said.characters for exchange in self.exchanges])
+
+
+_HOST: Final = attrgetter("host")
 
 Slot = LayerSlot | HistorySlot
 Plan = tuple[Slot, ...]
@@ -59,17 +94,23 @@ class Stretch:
 def stretches(slot: LayerSlot) -> Iterator[Stretch]:
     """Set the pieces of a message that stand one behind the other."""
     form, joint = slot.form, ""
-    for block in slot.blocks:
-        standing = block.led_in
-        for place, (piece, before) in enumerate(standing):
-            outer = form.segments_between if place else joint + opening(form, block.layer)
-            after = closing(form, block.layer) if piece is standing[-1][0] else ""
+    for host, blocks in groupby(slot.blocks, _HOST):
+        standing = [
+            (block, piece, form.segments_between * (place > 0) + before)
+            for block in blocks
+            for place, (piece, before) in enumerate(block.led_in)
+        ]
+        for at, (block, piece, before) in enumerate(standing):
+            outer = "" if at else joint + opening(form, host)
+            after = closing(form, host) if at == len(standing) - 1 else ""
             yield Stretch(block, piece, outer + before, after)
         joint = form.between if standing else joint
 
 
 def message(slot: LayerSlot) -> str:
     """Give the whole text of a message: what its stretches say, without setting them apart."""
+    if any(block.within for block in slot.blocks):
+        return "".join([stretch.text for stretch in stretches(slot)])
     return slot.form.between.join(filter(None, [block.fenced for block in slot.blocks]))
 
 

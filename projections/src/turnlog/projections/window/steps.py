@@ -87,7 +87,9 @@ def _with_repeats_told(slot: HistorySlot, counting: Counting) -> HistorySlot:
 
 
 def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
-    """Leave out as many of the oldest turns as save `over` tokens."""
+    """Leave out as many of the oldest turns as save `over` tokens; at last what sums up others."""
+    if slot.recap and not slot.exchanges:
+        return replace(slot, recap=replace(slot.recap, stands=False))
     dropped: list[LeftOut] = []
     for exchange in slot.exchanges:
         if over <= 0:

@@ -1,0 +1,102 @@
+"""Looking back: what a call shows of the turns before, view by view.
+
+A view shows turns word for word, and before them what a model summed up of older ones. A summary
+stands in a view for as long as all that it tells of may be seen; a call that is to sum up older
+turns is shown those, and the summary that they go on from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from turnlog.events.errors import Corrupt
+from turnlog.projections.blueprint.budget import Budget
+from turnlog.projections.blueprint.schema import History, HistoryMessages
+from turnlog.projections.session.state import Said, SessionState, TurnRef
+from turnlog.projections.session.summaries import Summary
+from turnlog.projections.window.call import Call, Texts
+from turnlog.projections.window.condensing import in_short
+from turnlog.projections.window.counting import Counting
+from turnlog.projections.window.history import (
+    LeftOut,
+    chosen,
+    exchanges_of,
+    reaches_further,
+    said_in,
+)
+from turnlog.projections.window.material import Material
+from turnlog.projections.window.memory import Recall, recalled
+from turnlog.projections.window.plan import HistorySlot, Recap
+from turnlog.projections.window.visibility import Sight, sight
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One view, as one call looks back by it."""
+
+    name: str
+    view: History
+    sight: Sight
+    recall: Recall | None
+    """What its reader is told; none where no policy bounds it."""
+    summary: Summary | None
+    """What stands for older turns."""
+
+    def turns(self, state: SessionState) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
+        """Split the settled turns into those it shows and those it does not."""
+        return chosen(self.view, state, self.sight, self.recall, self.summary)
+
+    def said(self, state: SessionState) -> Iterator[Said]:
+        """Give where everything that it shows stands."""
+        if self.summary:
+            yield self.summary.said
+        yield from said_in(self.turns(state)[0], work=self.view.of == "work")
+
+    def further(self, state: SessionState, budget: Budget | None, tokens: int) -> bool:
+        """Tell whether it could show turns that the state keeps as runs only."""
+        view, seen = self.view, self.sight
+        return reaches_further(view, state, seen, budget, self.recall, tokens, self.summary)
+
+
+def looks(material: Material, state: SessionState, call: Call) -> tuple[Look, ...]:
+    """Give the views that a call lists."""
+    slots = material.blueprint.calls[call.kind].messages
+    named = (slot.history for slot in slots if isinstance(slot, HistoryMessages))
+    return tuple(look(material, state, call.at, name) for name in named)
+
+
+def look(material: Material, state: SessionState, at: str, name: str) -> Look:
+    """Look back by a view; `at` is the clock's reading."""
+    view, seen = material.blueprint.view(name), sight(material, state)
+    recall = recalled(material.memory, view.memory, state, at)
+    return Look(name, view, seen, recall, _summary(material, state, name, view, seen))
+
+
+def _summary(
+    material: Material, state: SessionState, name: str, view: History, seen: Sight
+) -> Summary | None:
+    if view.of == "selected":
+        summing = state.open.summing if state.open else None
+        former = summing.former if summing else None
+        return next((each for each in state.summaries if each.sequence == former), None)
+    by = material.blueprint.summarised_by(name) if view.summary else ""
+    standing = (each for each in reversed(state.summaries) if each.view == by)
+    return next((each for each in standing if all(map(seen.holds, each.phases))), None)
+
+
+def history_of(back: Look, state: SessionState, texts: Texts, counting: Counting) -> HistorySlot:
+    """Give the messages of a view; raises `Corrupt` where a text was not fetched."""
+    turns, left_out = back.turns(state)
+    work = back.view.of == "work"
+    exchanges = tuple(exchanges_of(turns, texts.said, counting, work=work))
+    recap = _recap(back.summary, texts, counting) if back.summary else None
+    slot = HistorySlot(back.name, exchanges, left_out, work, recap)
+    return in_short(slot, back.view.condense, counting)
+
+
+def _recap(summary: Summary, texts: Texts, counting: Counting) -> Recap:
+    text = texts.said.get(summary.said)
+    if text is None:
+        raise Corrupt(f"summary {summary.sequence}", "its text was not fetched")
+    return Recap(summary.said, text, counting.count(text))
