@@ -84,14 +84,17 @@ def _entries(side: Side) -> Iterator[Entry]:
     for part in side.manifest.parts:
         if isinstance(part.source, FromTurns):
             for turn in range(part.source.first, part.source.last + 1):
-                yield _turn(part, part.source.view, turn, side)
+                yield _turn(part, part.source, turn, side)
         else:
             yield _layer(part, side)
 
 
-def _turn(part: Part, view: str, turn: int, side: Side) -> Entry:
-    fate = side.fates.get(turn)
+def _turn(part: Part, run: FromTurns, turn: int, side: Side) -> Entry:
+    fate, view = side.fates.get(turn), run.view
     messages = _messages(fate) if fate and part.kept else ()
+    if run.condensed and part.kept:
+        # Which of its words are a turn's own is not told where several are told as one
+        messages = ((part.role, part.digest),)
     length = sum(said.characters for said in fate.said) if fate else 0
     stood = length if messages else 0
     return Entry(("turn", str(turn)), part, messages, stood, length, turn, _step(part, view, side))
@@ -128,7 +131,8 @@ def _said(part: Part) -> Unit:
             said = digest_of(text)
         case _:
             return (part.digest,)
-    return (said, part.cut, part.indented) if part.cut or part.indented else (said,)
+    done = (part.excerpt, part.cut, part.indented)
+    return (said, *done) if any(done) else (said,)
 
 
 def _step(part: Part, target: str, side: Side) -> StepTaken | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from turnlog.projections.blueprint.faults import Remark, instead_of
-from turnlog.projections.blueprint.layer import OverrideLayer
+from turnlog.projections.blueprint.layer import Override, OverrideLayer
 from turnlog.projections.blueprint.overriding import OVERRIDES, has, program_of
 from turnlog.projections.blueprint.phases import BY_PHASE
 from turnlog.projections.blueprint.profile import Profile
@@ -41,7 +41,7 @@ def _calls(blueprint: Blueprint, profile: Profile) -> Iterator[str]:
 def remarks_on_files(blueprint: Blueprint, places: Iterable[str]) -> Remarks:
     """Check the files under `overrides`: what no session would ever look for is a mistake."""
     layers = (each for each in blueprint.layers.values() if isinstance(each, OverrideLayer))
-    categories = {layer.override.category: layer.override for layer in layers}
+    categories: dict[str, Override] = {each.override.category: each.override for each in layers}
     for place in sorted(places if categories else ()):
         _, profile, *folders, file = place.split("/")
         category = file.removesuffix(".md")

@@ -41,10 +41,11 @@ class LayerAccount:
 
 def accounts(manifest: Manifest) -> tuple[LayerAccount, ...]:
     """Give an account of every layer in the order of the prompt, history and tools apart."""
-    layers = (part for part in manifest.parts if part.layer != "history" and part.role != "tools")
-    return tuple(
-        _account(layer, list(parts)) for layer, parts in groupby(layers, lambda part: part.layer)
-    )
+    layers: dict[str, list[Part]] = {}
+    for part in manifest.parts:
+        if part.layer != "history" and part.role != "tools":
+            layers.setdefault(part.layer, []).append(part)
+    return tuple(_account(layer, parts) for layer, parts in layers.items())
 
 
 def _account(layer: str, parts: Sequence[Part]) -> LayerAccount:

@@ -105,6 +105,7 @@ def _stands(part: Part, text: str) -> str:
     source = part.source
     if isinstance(source, FromBlob | FromSegment) and digest_of(text) != source.digest:
         raise _altered(part)
+    text = text[part.excerpt.begin : part.excerpt.end] if part.excerpt else text
     left = text[: part.cut.to] if part.cut else text
     ends = (*part.indented, len(left))
     lines = [left[begin:end] for begin, end in pairwise((0, *ends))]

@@ -32,7 +32,8 @@ from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.cuts import compressed, dropped, trimmed
 from turnlog.projections.window.history import LeftOut, merged
 from turnlog.projections.window.pieces import TakeStep
-from turnlog.projections.window.plan import HistorySlot, Plan, on_block, on_view
+from turnlog.projections.window.plan import HistorySlot, LayerSlot, Plan, on_block, on_view
+from turnlog.projections.window.telling import condensed
 from turnlog.projections.window.tiers import lowered, replaced, without_lowest
 
 
@@ -41,7 +42,10 @@ def aims(plan: Plan, rung: Rung) -> tuple[str, ...]:
     if isinstance(rung, OfHistory):
         views = [slot.view for slot in plan if isinstance(slot, HistorySlot)]
         return tuple(views) if rung.history is None else (rung.history,)
-    return () if rung.layer is None else (rung.layer,)
+    if rung.layer is not None:
+        return (rung.layer,)
+    blocks = [block for slot in plan if isinstance(slot, LayerSlot) for block in slot.blocks]
+    return tuple(block.layer for block in blocks if condensed(block) is not block)
 
 
 def taken(
@@ -70,7 +74,7 @@ def taken(
             step = registered[name]
             return on_block(plan, on, lambda block: step(block, told))
         case CondenseTools():
-            return plan
+            return on_block(plan, on, condensed)
         case DropOldestPairs():
             return on_view(plan, on, partial(_without_oldest, over=over))
         case CondenseRepeats():

@@ -90,8 +90,8 @@ def takes_tools(material: Material, state: SessionState) -> bool:
 
 def tools_of(material: Material, state: SessionState) -> ToolsSnapshotted | None:
     """Give what the session's profile is pinned to; none where it is to have nothing of it."""
-    profile = material.blueprint.profiles[state.profile]
-    return None if profile.tools == "none" else state.tools.get(state.profile)
+    profile = material.blueprint.profiles.get(state.profile)
+    return None if profile and profile.tools == "none" else state.tools.get(state.profile)
 
 
 def tool_name(tool: Tool) -> str:
