@@ -27,7 +27,7 @@ class Referred:
 def referred_to(manifest: Manifest, state: SessionState) -> Referred | None:
     """Say which events reading back takes; none where the state does not reach back far enough."""
     turns, sequences = _named(manifest)
-    texts = {ref.turn: (ref.text, ref.reply) for ref in state.turns}
+    texts = {ref.turn: (ref.text, ref.reply, ref.work) for ref in state.turns}
     if any(turn not in texts or texts[turn][0] is None for turn in turns):
         return None
     known = {said.sequence: said.place for said in _known(state)}
@@ -52,7 +52,7 @@ def _named(manifest: Manifest) -> tuple[set[int], set[int]]:
 
 def _known(state: SessionState) -> Iterator[Said | Brought]:
     for ref in state.turns:
-        yield from (said for said in (ref.text, ref.reply) if said)
+        yield from (said for said in (ref.text, ref.reply, ref.work) if said)
     if opened := state.open:
         yield from (each for each in (opened.text, opened.inputs, opened.context) if each)
         if opened.resolved:

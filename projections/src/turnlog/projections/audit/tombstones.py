@@ -18,9 +18,10 @@ from turnlog.projections.audit.fates import Fate
 from turnlog.projections.audit.grounds import resolutions
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.window.history import OUT_OF_REACH
+from turnlog.projections.window.skipping import LAST_MESSAGES
 from turnlog.projections.window.visibility import OUT_OF_SIGHT
 
-LIMITS: Final = frozenset({"max_turns", "max_chars", OUT_OF_REACH})
+LIMITS: Final = frozenset({"max_turns", "max_chars", LAST_MESSAGES, OUT_OF_REACH})
 """Rules by which later turns push earlier ones out."""
 
 

@@ -32,7 +32,10 @@ FEWEST: Final = 3
 """Exchanges in a row from which on one question counts as asked over and over."""
 BRIEF: Final = 80
 """Characters up to which an answer without a count stands as it is."""
-_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_MONTH: Final = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
+    r"|Sep(?:t|tember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b"
+)
 _VALUE: Final = re.compile(
     r"\"[^\"\n]+\"|“[^”\n]+”"
     r"|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"

@@ -14,6 +14,7 @@ from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionSta
 from turnlog.projections.session.summaries import Summary
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.memory import Recall, forgotten, messages_in
+from turnlog.projections.window.skipping import enough, skipped
 from turnlog.projections.window.spoken import Exchange, exchange, worked_out
 from turnlog.projections.window.visibility import OUT_OF_SIGHT, Sight
 
@@ -52,10 +53,13 @@ def chosen(
     usable = [ref for ref in recent if ref.characters and sight.holds(ref.phase)]
     if veils:
         usable = [ref for ref in usable if not _veiled(ref.turn, veils)]
+    if unwanted := skipped(view, recent, sight):
+        usable = [ref for ref in usable if ref.turn not in unwanted]
     over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
     rules = {ref.turn: "max_turns" for ref in usable[:over]}
     rules |= forgotten(recall, usable[over:]) if recall else {}
     if len(usable) < len(recent):
+        rules |= unwanted
         rules |= {ref.turn: rule for ref in recent if (rule := _rule(ref, sight, veils))}
     out = [gone for run in state.earlier for gone in _far(run.first, run.last, run, sight, veils)]
     for ref in state.turns[:far]:
@@ -148,6 +152,8 @@ def reaches_further(
         return True
     usable = [ref for ref in state.turns if ref.characters and sight.holds(ref.phase)]
     if recall and (recall.silent or forgotten(recall, usable)):
+        return False
+    if enough(view, state.turns, sight):
         return False
     most = MOST_RECENT if view.max_turns is None else view.max_turns
     if len(state.turns) >= MOST_RECENT or len(usable) >= most:

@@ -30,6 +30,9 @@ from turnlog.projections.window.memory import messages_in
 
 Turns = Mapping[int, TurnRef]
 
+_PAIR: Final = ("asked", "answered")
+"""The messages of what was asked over and over and is told as one."""
+
 
 class Mark(NamedTuple):
     """One text of a prompt, as far as it can be told from others without reading it."""
@@ -68,11 +71,16 @@ class Prompt:
         """Take the rest of it apart: its texts, each with the place of its part."""
         for place in range(since.place, len(self.parts)):
             match self.parts[place].source:
-                case FromTurns(first=first, last=last):
+                case FromTurns(condensed=None, first=first, last=last, work=work):
                     begins = max(first, since.turn) if place == since.place else first
                     for turn in range(begins, last + 1):
-                        for mark in _said(self.turns.get(turn), self.since):
+                        for mark in _said(self.turns.get(turn), self.since, work=work):
                             yield place, mark
+                case FromTurns(condensed="repeats-1"):
+                    yield from ((place, self.mark(place)) for _ in _PAIR)
+                case FromTurns(first=turn):
+                    for _ in _said(self.turns.get(turn), self.since):
+                        yield place, self.mark(place)
                 case _:
                     yield place, self.mark(place)
 
@@ -81,7 +89,7 @@ class Prompt:
         part = self.parts[place]
         before = self.parts[place - 1].message if place else None
         opens = part.message is not None and part.message != before
-        around = (part.before, part.after, part.cut, part.indented)
+        around = (part.before, part.after, part.excerpt, part.cut, part.indented)
         shape = around if any(around) else ()  # as a message of the history stands
         return Mark(part.role, opens, _digest(part), shape)
 
@@ -131,12 +139,14 @@ def _reached(before: Prompt, now: Prompt) -> Reached:
     messages = 0
     for place, (was, stands) in enumerate(zip(before.parts, now.parts, strict=False)):
         then, run = _run(was), _run(stands)
+        if (then and then.condensed) or (run and run.condensed):
+            return Reached(place, 0, messages)
         if then is None and run is None:
             mark = before.mark(place)
             if mark.digest is None or mark != now.mark(place):
                 return Reached(place, 0, messages)
             messages += mark.opens
-        elif then and run and then.first == run.first:
+        elif then and run and (then.first, then.work) == (run.first, run.work):
             turns = range(run.first, min(then.last, run.last) + 1)
             turn, said = _known(turns, before.turns, before.since or 0)
             messages += said
@@ -179,7 +189,7 @@ _written: Final = lru_cache(1_024)(digest_of)
 """What blueprints write is written in every call."""
 
 
-def _said(ref: TurnRef | None, since: int | None) -> Iterator[Mark]:
+def _said(ref: TurnRef | None, since: int | None, *, work: bool = False) -> Iterator[Mark]:
     """Give the messages of a turn; one that was put in another's place since is not known."""
     if ref is None:
         yield Mark(None, opens=True, digest=None)
@@ -187,4 +197,5 @@ def _said(ref: TurnRef | None, since: int | None) -> Iterator[Mark]:
     for said in messages_in(ref):
         known = since is None or said.sequence <= since
         role: Place = "user" if said is ref.text else "assistant"
-        yield Mark(role, opens=True, digest=said.digest if known else None)
+        shape = (ref.work.digest,) if work and ref.work and said is ref.reply else ()
+        yield Mark(role, opens=True, digest=said.digest if known else None, shape=shape)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256, sha512
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
@@ -69,7 +70,7 @@ class Session:
     heads: list[str] = field(default_factory=list[str])
     """Digest of each event's stored bytes."""
     turns: dict[int, list[Json]] = field(default_factory=dict[int, list[Json]])
-    """Turn to what was said and what was answered, as far as they were learnt."""
+    """Turn to what was said, what was answered and how it was worked out, as far as learnt."""
     learnt: int = 0
 
     def read(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
@@ -108,11 +109,11 @@ class Session:
 def learn(turns: dict[int, list[Json]], kind: str, said: Object) -> None:
     turn = said.get("turn")
     if kind in {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}:
-        turns[said["turn"]] = [said.get("text"), None]
+        turns[said["turn"]] = [said.get("text"), None, None]
     elif turn in turns and kind == "turnlog.turn-completed.v1":
-        turns[turn][1] = said["text"]
+        turns[turn][1:] = [said["text"], said.get("work")]
     elif turn in turns and kind == "turnlog.reply-redacted.v1":
-        turns[turn][1] = said["replacement"]
+        turns[turn][1:] = [said["replacement"], None]
 
 
 # Reading a prompt back: its manifest says of each part where its text is and what was done to it.
@@ -151,6 +152,8 @@ def proven(call: Object, session: Session, blobs: Mapping[str, bytes]) -> list[M
 
 def stands(part: Object, text: str) -> str:
     """Do to a text what was done to it then: its beginning kept, its lines indented."""
+    if part.get("excerpt"):
+        text = text[part["excerpt"]["begin"] : part["excerpt"]["end"]]
     left = text[: part["cut"]["to"]] if part.get("cut") else text
     ends = (*part.get("indented", ()), len(left))
     done = " ".join(left[begin:end] for begin, end in pairwise((0, *ends)))
@@ -205,14 +208,73 @@ def listed(value: Json) -> str:
 def run_of(part: Object, turns: Mapping[int, Sequence[Json]]) -> list[Message]:
     """Give a run of history: of each turn what was said, then what was answered."""
     source, messages = part["source"], list[Message]()
+    run: list[list[str]] = []
     for number in range(source["first"], source["last"] + 1):
-        texts = zip(("user", "assistant"), map(plain, turns[number]), strict=True)
-        messages += [{"role": role, "content": text} for role, text in texts if text]
+        text, reply, work = (plain(each) or "" for each in turns[number])
+        run.append([text, f"{work}\n\n{reply}" if source.get("work") and work else reply])
+    for texts in in_short(source, run):
+        said = zip(("user", "assistant"), texts, strict=True)
+        messages += [{"role": role, "content": text} for role, text in said if text]
     lines = [f"{each['role']} {digest_of(each['content'].encode())}\n" for each in messages]
     if digest_of("".join(lines).encode()) != part.get("digest"):
         where = f"turns {source['first']} to {source['last']}"
         raise Wrong(f"{where}: their texts do not match the recorded digest")
     return messages
+
+
+# What is told in short: paragraphs that a later turn says again, and one question asked repeatedly.
+
+MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
+    r"|Sep(?:t|tember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b"
+)
+VALUE = re.compile(
+    r"\"[^\"\n]+\"|“[^”\n]+”|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
+    rf"|\d{{1,2}} {MONTH}(?: \d{{4}})?|\b{MONTH} \d{{1,2}}(?:, \d{{4}})?\b"
+    r"|[$€£] ?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*%?"
+)
+LISTED = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
+
+
+def in_short(source: Object, run: list[list[str]]) -> list[list[str]]:
+    if source.get("condensed") == "duplicates-1":
+        return [without(run[0], source["again"])]
+    if source.get("condensed") == "repeats-1":
+        return [in_one(run)]
+    return run
+
+
+def without(texts: Sequence[str], again: Sequence[int]) -> list[str]:
+    told, begins = list[str](), 0
+    for text in texts:
+        paragraphs = ["\n".join(lines) for _, lines in groupby(text.split("\n"), kind_of)]
+        numbered = enumerate(paragraphs, begins)
+        stand = ["(said again below)" if at in again else each for at, each in numbered]
+        told.append("\n".join(each for each, _ in groupby(stand)))
+        begins += len(paragraphs) if text else 0
+    return told
+
+
+def kind_of(line: str) -> str:
+    return "list" if LISTED.match(line) else "prose" if line.strip() else "blank"
+
+
+def in_one(run: Sequence[Sequence[str]]) -> list[str]:
+    values = [", ".join(VALUE.findall(asked)) for asked, _ in run]
+    with_values = f", in turn with: {'; '.join(values)}" if any(values) else ""
+    question = f"{VALUE.sub('…', run[0][0])} ({len(run)} times{with_values})"
+    return [question, f"In turn: {'; '.join(result(*pair) for pair in run)}"]
+
+
+def result(asked: str, answered: str) -> str:
+    lines, known = answered.split("\n"), VALUE.findall(asked)
+    listed = [line for line in lines if LISTED.match(line)]
+    prose = "\n".join(line for line in lines if not LISTED.match(line))
+    for value in VALUE.finditer(prose):
+        if value[0] not in known and re.fullmatch(r"\d+(?:,\d{3})*", value[0]):
+            word = re.match(r" [^\W\d_]+", prose[value.end() :])
+            return value[0] + (word[0] if word else "")
+    return f"{len(listed)} items" if listed else " ".join(answered.split())
 
 
 # Ed25519 after RFC 8032, section 5.1: points of the curve in extended coordinates.
