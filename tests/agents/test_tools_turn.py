@@ -112,8 +112,8 @@ async def test_what_had_to_be_mended_in_a_plan_is_on_the_record() -> None:
     await shop.turn([written], taking(), ["Done."])
     assert shop.events(CallCompleted)[0].repairs == (
         "taken out of a block of code",
-        "step 1: a number for a text",
-        "step 1: one tool for a list",
+        "steps.0.goal: a number for a text",
+        "steps.0.tools: one for a list",
     )
 
 
@@ -122,6 +122,7 @@ async def test_a_tool_that_was_not_offered_is_refused_and_the_model_is_told() ->
     await shop.turn(
         planning(("Find a hammer.", ["shop_look"])),
         taking(("shop_pay", "{}"), ("nonsense", "{}"), ("shop_look", "not JSON")),
+        taking(),
         ["Sorry."],
     )
     assert [each.outcome for each in shop.events(ToolReturned)] == ["refused"] * 3

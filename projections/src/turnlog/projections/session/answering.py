@@ -53,7 +53,6 @@ def answer(state: SessionState, command: AnswerCall) -> Events:
 
 def _answered(command: AnswerCall) -> CallCompleted:
     attempt, text = command.attempt, Plain(text=command.text)
-    planned = command.planned
     return CallCompleted(
         turn=attempt.turn,
         call=attempt.call,
@@ -62,7 +61,7 @@ def _answered(command: AnswerCall) -> CallCompleted:
         digest=text.digest,
         characters=text.characters,
         text=text,
-        repairs=planned.repairs if planned else (),
+        repairs=command.repairs,
     )
 
 

@@ -231,6 +231,9 @@ class CompleteTurn:
     tools: tuple[ToolRequest, ...] = ()
     withheld: Withheld | None = None
     references: ReferencesSpec | None = None
+    raw: str | None = None
+    """What was answered word for word, where the text is what it came to once it was mended."""
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

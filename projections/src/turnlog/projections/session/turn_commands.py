@@ -29,6 +29,8 @@ class AnswerCall:
     """How many of these it may have."""
     planned: Planned | None = None
     """What it planned; none where it was not to."""
+    repairs: tuple[str, ...] = ()
+    """What had to be mended before it could be read."""
 
 
 @dataclass(frozen=True, slots=True)

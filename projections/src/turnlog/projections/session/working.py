@@ -82,14 +82,14 @@ def fix(state: SessionState, command: FixContext) -> Events:
 
 
 def complete(state: SessionState, command: CompleteTurn) -> Events:
-    attempt, text = command.attempt, Plain(text=command.text)
+    attempt, text = command.attempt, Plain(text=command.raw or command.text)
     if current(state, attempt) is None:
         superseded = EndAttempt(
             attempt,
             "cancelled",
             command.spent,
             "release",
-            partial="" if command.withheld else command.text,
+            partial="" if command.withheld else text.text,
         )
         return (attempt_ended(attempt, superseded),)
     ended = AttemptEnded(
@@ -108,6 +108,8 @@ def complete(state: SessionState, command: CompleteTurn) -> Events:
         finish=command.finish,
         digest=text.digest,
         characters=text.characters,
+        text=None if command.raw is None else text,
+        repairs=command.repairs,
     )
     step = stepped(state, command)
     replied = _replied(state, command, step)

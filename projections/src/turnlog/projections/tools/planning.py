@@ -1,26 +1,39 @@
 """Reading a plan: what a model wrote becomes steps, and what had to be mended is said.
 
-Models wrap JSON in prose and in blocks of code, leave control characters in it, write a step as a
-bare sentence and a number where a text belongs. All of that can be read, and each repair is told.
-What still is no plan is none: a model is asked again rather than misread.
+Its form is a schema like that of any other answer. What no schema can know is looked at here: which
+tools there are, and how many steps are allowed.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-_BLOCK: Final = re.compile(r"```[a-zA-Z]*\n(.*?)```", re.DOTALL)
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+from turnlog.projections.blueprint.storable import mended
+from turnlog.projections.structured.finding import Unfit
+from turnlog.projections.structured.fitting import Fitted
 
-
-class Unplanned(ValueError):
-    """A text that is no plan, and why."""
+PLAN: Final[dict[str, JsonValue]] = {
+    "type": "object",
+    "required": ["steps"],
+    "properties": {
+        "steps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["goal"],
+                "properties": {
+                    "goal": {"type": "string", "pattern": r"\S"},
+                    "tools": {"type": "array"},
+                },
+            },
+        }
+    },
+}
+"""The form of a plan: steps, each with a goal and the tools it may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,85 +47,34 @@ class Intended:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, and what had to be mended in it."""
+    """A plan, and what had to be left out of it."""
 
     steps: tuple[Intended, ...]
     repairs: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _Reading:
-    tools: Container[str]
-    repairs: list[str] = field(default_factory=list[str])
+def plan_in(fitted: Fitted, tools: Container[str], most: int) -> Planned:
+    """Read a plan of at most so many steps; raises `Unfit`."""
+    said = cast("list[dict[str, Any]]", cast("dict[str, Any]", fitted.value)["steps"])
+    if len(said) > most:
+        raise Unfit(f"it has {len(said)} steps, {most} are allowed")
+    repairs: list[str] = []
+    steps = tuple(_step(place, step, tools, repairs) for place, step in enumerate(said))
+    return Planned(steps, tuple(repairs))
 
-    def steps(self, said: JsonValue) -> Iterator[Intended]:
-        if isinstance(said, dict):
-            if "steps" not in said:
-                raise Unplanned("it names no `steps`")
-            said = said["steps"]
+
+def _step(place: int, step: dict[str, Any], tools: Container[str], repairs: list[str]) -> Intended:
+    return Intended(
+        mended(step["goal"]).strip(),
+        tuple(_tools(place, step.get("tools", ()), tools, repairs)),
+    )
+
+
+def _tools(
+    place: int, named: list[JsonValue], tools: Container[str], repairs: list[str]
+) -> Iterator[str]:
+    for name in named:
+        if isinstance(name, str) and name in tools:
+            yield name
         else:
-            self.repairs.append("steps without a plan around them")
-        if not isinstance(said, list):
-            raise Unplanned("its steps are no list")
-        for place, step in enumerate(said, 1):
-            yield self._step(place, step)
-
-    def _step(self, place: int, said: JsonValue) -> Intended:
-        if isinstance(said, dict):
-            goal = self._goal(place, said.get("goal"))
-            return Intended(goal, tuple(self._tools(place, said.get("tools"))))
-        goal = self._goal(place, said)
-        self.repairs.append(f"step {place}: a goal alone")
-        return Intended(goal)
-
-    def _goal(self, place: int, said: JsonValue) -> str:
-        if isinstance(said, int | float):
-            self.repairs.append(f"step {place}: a number for a text")
-            said = str(said)
-        if not isinstance(said, str) or not said.strip():
-            raise Unplanned(f"step {place} has no goal")
-        return said.strip()
-
-    def _tools(self, place: int, said: JsonValue) -> Iterator[str]:
-        if isinstance(said, str):
-            self.repairs.append(f"step {place}: one tool for a list")
-            said = [said]
-        for named in said if isinstance(said, list) else ():
-            if isinstance(named, str) and named in self.tools:
-                yield named
-            else:
-                self.repairs.append(f"step {place}: there is no tool {str(named)[:64]!r}")
-
-
-def plan_in(text: str, tools: Container[str], most: int) -> Planned:
-    """Read a plan of at most so many steps; raises `Unplanned`."""
-    reading = _Reading(tools)
-    steps = tuple(reading.steps(_json_in(text, reading.repairs)))
-    if len(steps) > most:
-        raise Unplanned(f"it has {len(steps)} steps, {most} are allowed")
-    return Planned(steps, tuple(reading.repairs))
-
-
-def _json_in(text: str, repairs: list[str]) -> JsonValue:
-    plain = _CONTROL.sub("", text)
-    if plain != text:
-        repairs.append("control characters taken out")
-    for said, how in _candidates(plain):
-        try:
-            found: JsonValue = json.loads(said, strict=False)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict | list):
-            repairs.extend((how,) if how else ())
-            return found
-    raise Unplanned("there is no JSON in it")
-
-
-def _candidates(text: str) -> Iterator[tuple[str, str]]:
-    """Give what may be meant, the whole text first, and how it was found."""
-    yield text, ""
-    for block in _BLOCK.findall(text):
-        yield block, "taken out of a block of code"
-    first, last = text.find("{"), text.rfind("}")
-    if 0 <= first < last:
-        yield text[first : last + 1], "taken out of the text around it"
+            repairs.append(f"steps.{place}: there is no tool {str(name)[:64]!r}")

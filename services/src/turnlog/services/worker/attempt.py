@@ -14,6 +14,7 @@ from turnlog.events.call import Timings
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.manifest import Manifest
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
+from turnlog.projections.blueprint.output import OutputSpec
 from turnlog.projections.session.commands import Attempt
 from turnlog.projections.session.programs import Stage
 from turnlog.projections.window.material import Material
@@ -51,6 +52,8 @@ class Speaking:
     fallback: str | None = None
     """What is answered where no model answers; none where the turn fails then."""
     first_token: int | None = None
+    finished: Finished | None = None
+    """How the model ended, once it has."""
     _started: float = field(default_factory=_now)
 
     async def announce(self) -> None:
@@ -60,6 +63,17 @@ class Speaking:
         await self.tokens.publish(
             self.tenant, self.session, self.attempt.turn, sign(call=call, attempt=attempt)
         )
+
+    @property
+    def output(self) -> OutputSpec | None:
+        """The form that the answer must have; none where any will do."""
+        calls = self.material.blueprint.calls
+        return calls[self.manifest.kind].output if self.manifest else None
+
+    @property
+    def watched(self) -> bool:
+        """Whether what is said is shown as it comes; what must have a form is known whole only."""
+        return self.stage == "reply" and self.output is None
 
     @property
     def offered(self) -> frozenset[str]:
@@ -75,19 +89,20 @@ class Speaking:
     @property
     def shown(self) -> str:
         """What was published of it."""
-        return self.guard.text[: self.guard.shown] if self.stage == "reply" else ""
+        return self.guard.text[: self.guard.shown] if self.watched else ""
 
     async def listen(
         self, attempt: Attempt, request: ModelRequest, model: Model
     ) -> Finished | Violation:
         """Make the call and publish what may be said; raises `ModelFailure`."""
         self.attempt, self.request, self._started = attempt, request, _now()
+        watched = self.watched
         async with aclosing(model.stream(request)) as stream:
             async for said in stream:
                 released = self._heard(said)
                 if isinstance(released, Violation):
                     return released
-                if released and self.stage == "reply":
+                if released and watched:
                     await self._publish(released)
                 if isinstance(said, Finished):
                     return said
@@ -95,6 +110,7 @@ class Speaking:
 
     def _heard(self, said: TextDelta | Finished) -> str | Violation:
         if isinstance(said, Finished):
+            self.finished = said
             return self.guard.end()
         if self.first_token is None:
             self.first_token = self._elapsed()

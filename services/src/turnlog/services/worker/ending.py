@@ -13,35 +13,34 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, assert_never
 
 from turnlog.events.call import Fault
-from turnlog.events.content import digest_of
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.ports import Blobs, TokenStream
-from turnlog.events.tokens import AttemptClosed
 from turnlog.projections.session.attempts import UNKNOWN
 from turnlog.projections.session.commands import (
     Attempt,
-    CompleteTurn,
     EndAttempt,
     FallBack,
     Spent,
-    Withheld,
 )
 from turnlog.projections.session.state import OpenTurn, SessionState
-from turnlog.projections.tools.planning import Unplanned
+from turnlog.projections.structured.finding import Unfit
 from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.worker import remarks
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
 from turnlog.services.worker.drift import Drift
-from turnlog.services.worker.going_on import answering, tools_in
+from turnlog.services.worker.going_on import answering
 from turnlog.services.worker.guard import Violation
 from turnlog.services.worker.model.exchange import Finished
 from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.model.retry import delay
+from turnlog.services.worker.replying import closing, replying, withholding
 from turnlog.services.worker.resolving import FREE, Unroutable
 from turnlog.services.worker.spending import spent
 from turnlog.services.worker.tools.exchange import ServerFailure
+from turnlog.services.worker.understanding import Understood, understood
 
 Cut = Literal["unwanted", "overdue", "stopped"]
 """Ended from outside: superseded or cancelled, past its deadline, or its worker is stopping."""
@@ -88,10 +87,8 @@ class Endings:
     ) -> Verdict | Again:
         """Put an end on the log, and say what is to be done about the delivery."""
         match end:
-            case Finished() if speaking.stage == "reply":
-                return await self._finished(delivery, speaking, end, by)
             case Finished():
-                return await self._gone_on(delivery, speaking, end, by)
+                return await self._answered(delivery, speaking, end, by)
             case ModelFailure(code="model_off", detail=detail) if speaking.fallback is not None:
                 unasked = Instead("model_off", detail, speaking.fallback)
                 return await self._instead(delivery, speaking, unasked, by)
@@ -118,34 +115,38 @@ class Endings:
             case _ as never:
                 assert_never(never)
 
-    async def _finished(
+    async def _answered(
         self, delivery: Delivery, speaking: Speaking, end: Finished, by: By
+    ) -> Verdict | Again:
+        """Record an answer; one that does not have the form that it must have has failed."""
+        try:
+            said = understood(speaking)
+        except Unfit as fault:
+            remarks.malformed(speaking, fault)
+            failure = ModelFailure("malformed", str(fault))
+            return await self._failed(delivery, speaking, failure, by)
+        remarks.answered(speaking, end, said)
+        if speaking.stage != "reply":
+            return await self._gone_on(delivery, speaking, end, said, by)
+        # What was taken out may have kept two halves of something apart
+        broken = speaking.guard.violation(said.text) if said.repairs else None
+        if broken is not None:
+            return await self._withheld(delivery, speaking, broken, by)
+        return await self._finished(delivery, speaking, end, said, by)
+
+    async def _finished(
+        self, delivery: Delivery, speaking: Speaking, end: Finished, said: Understood, by: By
     ) -> Verdict:
-        taken = await self._spent(speaking, end)
-        closed = AttemptClosed(
-            call=speaking.attempt.call,
-            attempt=speaking.attempt.attempt,
-            length=len(speaking.text),
-            digest=digest_of(speaking.text),
-            finish=end.finish_reason,
-            usage=taken.usage,
-            first_token=speaking.timings.first_token,
-            total=speaking.timings.total,
-            tools=tools_in(end),
-        )
-        completed = CompleteTurn(
-            speaking.attempt,
-            speaking.text,
-            end.finish_reason,
-            taken,
-            speaking.material.phases,
-            closed.tools,
-            references=speaking.material.references,
-        )
+        taken = await self._spent(speaking)
+        completed = replying(speaking, end, said, taken)
+        completing = self.sessions.act(delivery.tenant, delivery.session, completed, by)
+        if not speaking.watched:
+            return verdict_for((await completing).state, speaking.attempt)
         # Sent first, so that it is there if the batch never is; nobody has to wait for that.
+        closed = closing(speaking, end, taken)
         _, done = await asyncio.gather(
             self.tokens.close(delivery.tenant, delivery.session, delivery.turn, closed),
-            self.sessions.act(delivery.tenant, delivery.session, completed, by),
+            completing,
         )
         return verdict_for(done.state, speaking.attempt)
 
@@ -153,27 +154,12 @@ class Endings:
         self, delivery: Delivery, speaking: Speaking, end: Violation, by: By
     ) -> Verdict:
         blob = await self.blobs.put(delivery.tenant, speaking.text.encode())
-        replacement = speaking.material.blueprint.policies.replacement
-        withheld = Withheld(end.reason, end.rule, replacement, blob)
-        taken = await self._spent(speaking)
-        completed = CompleteTurn(
-            speaking.attempt,
-            speaking.text,
-            "safety",
-            taken,
-            speaking.material.phases,
-            withheld=withheld,
-        )
+        completed = withholding(speaking, end, blob, await self._spent(speaking))
         done = await self.sessions.act(delivery.tenant, delivery.session, completed, by)
         return verdict_for(done.state, speaking.attempt)
 
     async def _failed(
-        self,
-        delivery: Delivery,
-        speaking: Speaking,
-        failure: Failure,
-        by: By,
-        taken: Spent | None = None,
+        self, delivery: Delivery, speaking: Speaking, failure: Failure, by: By
     ) -> Verdict | Again:
         retries = speaking.material.blueprint.policies.retries
         detail = self._detail(speaking, failure)
@@ -188,7 +174,8 @@ class Endings:
         )
         if seconds is None:
             return await self._given_up(delivery, speaking, fault, by)
-        taken = taken or await self._spent(speaking)
+        remarks.retrying(speaking, fault, seconds)
+        taken = await self._spent(speaking)
         ended = EndAttempt(
             speaking.attempt, "failed", taken, "retry", fault, partial=speaking.shown
         )
@@ -196,15 +183,10 @@ class Endings:
         return _following(done.state, speaking.attempt, seconds)
 
     async def _gone_on(
-        self, delivery: Delivery, speaking: Speaking, end: Finished, by: By
+        self, delivery: Delivery, speaking: Speaking, end: Finished, said: Understood, by: By
     ) -> Verdict | Again:
-        """Record an answer that is not the reply; one that cannot be read has failed."""
-        taken = await self._spent(speaking, end)
-        try:
-            command = answering(speaking, end, taken)
-        except Unplanned as fault:
-            failure = ModelFailure("malformed", f"no plan: {fault}")
-            return await self._failed(delivery, speaking, failure, by, taken)
+        """Record an answer that is not the reply."""
+        command = answering(speaking, end, said, await self._spent(speaking))
         done = await self.sessions.act(delivery.tenant, delivery.session, command, by)
         return _following(done.state, speaking.attempt, 0.0)
 
@@ -254,8 +236,9 @@ class Endings:
         done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
         return verdict_for(done.state, speaking.attempt)
 
-    async def _spent(self, speaking: Speaking, end: Finished | None = None) -> Spent:
+    async def _spent(self, speaking: Speaking) -> Spent:
         """Account for it; without a word from the provider nothing is known of it."""
+        end = speaking.finished
         if end is None and not speaking.text:
             return replace(UNKNOWN, timings=speaking.timings)
         usage = end.usage if end else None

@@ -1,4 +1,4 @@
-"""An answer that is not the reply, read as what its call was made for: a plan, or a tactic."""
+"""An answer that is not the reply: a plan, or a tactic with the tools that it asks for."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.tools import ToolsSpec
 from turnlog.projections.session.commands import Spent
 from turnlog.projections.session.turn_commands import AnswerCall
-from turnlog.projections.tools.planning import Planned, plan_in
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.model.exchange import Finished
+from turnlog.services.worker.understanding import Understood
 
 
-def answering(speaking: Speaking, end: Finished, spent: Spent) -> AnswerCall:
-    """Say what came of a call that a turn goes on from; raises `Unplanned` where it is no plan."""
+def answering(speaking: Speaking, end: Finished, said: Understood, spent: Spent) -> AnswerCall:
+    """Say what came of a call that a turn goes on from."""
     spec = speaking.material.blueprint.tools or ToolsSpec(servers={})
     return AnswerCall(
         speaking.attempt,
@@ -22,14 +22,9 @@ def answering(speaking: Speaking, end: Finished, spent: Spent) -> AnswerCall:
         tools_in(end),
         speaking.offered,
         spec.most_calls,
-        _planned(speaking, spec),
+        said.planned,
+        said.repairs,
     )
-
-
-def _planned(speaking: Speaking, spec: ToolsSpec) -> Planned | None:
-    if speaking.stage != "plan":
-        return None
-    return plan_in(speaking.text, speaking.tools, spec.most_steps)
 
 
 def tools_in(end: Finished) -> tuple[ToolRequest, ...]:

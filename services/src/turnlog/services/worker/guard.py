@@ -77,12 +77,13 @@ class Guard:
     def _released(self, until: int) -> str | Violation:
         if until <= self.shown:
             return ""
-        if violation := self._violation(self.text[:until]):
+        if violation := self.violation(self.text[:until]):
             return violation
         piece, self.shown = self.text[self.shown : until], until
         return piece
 
-    def _violation(self, text: str) -> Violation | None:
+    def violation(self, text: str) -> Violation | None:
+        """Give the first rule that a text breaks; none where it breaks none."""
         for name, broken in self.rules:
             if reason := broken(text):
                 return Violation(name, reason)

@@ -1,0 +1,70 @@
+"""Judging a value by a JSON Schema, and a schema by what may stand in one.
+
+Nothing is ever fetched: a schema refers to parts of itself or to nothing. What is said of a fault
+is what the schema wanted; the value, which may be anybody's secret, is not repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+_SAID: Final = 120
+"""Characters of a rule that are repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a value."""
+
+    place: tuple[str | int, ...]
+    """Where in it."""
+    rule: str
+    """The rule of the schema that it breaks."""
+
+
+def fault_in(value: JsonValue, schema: Mapping[str, JsonValue]) -> Fault | None:
+    """Find the first thing that is wrong with a value; none where it is as the schema wants."""
+    # Tens of milliseconds that only sessions with such answers should pay for
+    from jsonschema import Draft202012Validator  # noqa: PLC0415
+    from referencing import Registry  # noqa: PLC0415
+
+    nowhere: Registry[Any] = Registry()
+    try:
+        error = next(Draft202012Validator(schema, registry=nowhere).iter_errors(value), None)
+    except RecursionError:
+        return Fault((), "it is nested too deep")
+    if error is None:
+        return None
+    wanted = json.dumps(error.validator_value)[:_SAID]
+    return Fault(tuple(error.absolute_path), f"`{error.validator}` is {wanted}")
+
+
+def fault_of(schema: Mapping[str, JsonValue]) -> str | None:
+    """Say why a schema cannot be used; none where it can."""
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 as above
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        return f"{'.'.join(map(str, error.absolute_path)) or 'it'} is no JSON Schema"
+    elsewhere = [each for each in _references(dict(schema)) if not each.startswith("#")]
+    return f"it refers to {elsewhere[0][:80]!r}, outside itself" if elsewhere else None
+
+
+def _references(schema: JsonValue) -> Iterator[str]:
+    match schema:
+        case dict():
+            for word, inside in schema.items():
+                if word in {"$ref", "$dynamicRef", "$id"} and isinstance(inside, str):
+                    yield inside
+                yield from _references(inside)
+        case list():
+            for inside in schema:
+                yield from _references(inside)
+        case _:
+            pass
