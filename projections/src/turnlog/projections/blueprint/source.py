@@ -16,6 +16,7 @@ from turnlog.projections.blueprint.crosschecks import crosschecked
 from turnlog.projections.blueprint.document import document
 from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Lines, Remark, located
 from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.server_files import Beside, with_servers
 from turnlog.projections.blueprint.wording import remarks_on
 
 BLUEPRINT_FILE: Final = "blueprint.yaml"
@@ -34,9 +35,17 @@ class Source:
         return located(self.file, self.lines, remark)
 
 
-def read_source(text: str, file: str = BLUEPRINT_FILE) -> Source:
+def alone(folder: str) -> tuple[tuple[str, str], ...]:
+    """Give the files of a folder beside a blueprint that has none."""
+    del folder
+    return ()
+
+
+def read_source(text: str, file: str = BLUEPRINT_FILE, beside: Beside = alone) -> Source:
     """Read what an author wrote; raises `FaultyBlueprint` with everything that is wrong."""
-    written = document(text, file)
+    written = with_servers(document(text, file), file, beside)
+    if any(fault.file != file for fault in written.faults):
+        raise FaultyBlueprint(written.faults)
     try:
         # Strict, and by way of JSON: "8000" is no number, and lists may become tuples.
         blueprint = Blueprint.model_validate_json(json.dumps(written.value), strict=True)

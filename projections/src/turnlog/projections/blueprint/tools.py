@@ -6,7 +6,7 @@ be told of them is named, and taken from the environment of the worker.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
@@ -53,6 +53,14 @@ ServerSpec = Annotated[
 ]
 
 
+def _or_folder(schema: dict[str, Any]) -> None:
+    """Let an author name a folder instead, which is read with the other files of a blueprint."""
+    folder = {"type": "object", "properties": {"folder": {"type": "string"}}}
+    written = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [{**folder, "required": ["folder"], "additionalProperties": False}, written]
+
+
 class Distil(Strict):
     """What of a long result is told."""
 
@@ -67,8 +75,8 @@ class Distil(Strict):
 class ToolsSpec(Strict):
     """The tools of a blueprint."""
 
-    servers: dict[Name, ServerSpec]
-    """The servers that have them."""
+    servers: Annotated[dict[Name, ServerSpec], Field(json_schema_extra=_or_folder)]
+    """The servers that have them; or `folder`, where each has a file of its own."""
     seconds: Annotated[float, Field(gt=0, le=3_600)] = 30.0
     """How long one may take."""
     most_bytes: Annotated[int, Field(ge=1_000, le=8_000_000)] = 1_000_000

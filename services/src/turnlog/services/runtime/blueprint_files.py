@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.cartridge import Cartridge, read_cartridge_source
+from turnlog.projections.blueprint.crosschecks import leaves_folder
 from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Path, Remark, instead_of
 from turnlog.projections.blueprint.layer import FileLayer, OverrideLayer
 from turnlog.projections.blueprint.memory_source import ReadPolicy, instead, read_policy
@@ -20,7 +21,7 @@ from turnlog.projections.blueprint.override_checks import remarks_on_files
 from turnlog.projections.blueprint.overriding import OVERRIDES
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.slots import filled_slots, slots_in
-from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
+from turnlog.projections.blueprint.source import BLUEPRINT_FILE, Source, read_source
 from turnlog.services.runtime.files import Files
 from turnlog.services.runtime.prompt_files import Found, data_text, layer_text, with_provider
 
@@ -35,10 +36,22 @@ class BlueprintFiles:
 
     def blueprint(self) -> Blueprint:
         """Read the blueprint with all there is to check; raises `FaultyBlueprint`."""
-        source = read_source(self._written(), f"{self.files.name}/{BLUEPRINT_FILE}")
+        source = self.source()
         if faults := [source.fault(remark) for remark in _remarks(self.files, source.blueprint)]:
             raise FaultyBlueprint(faults)
         return source.blueprint
+
+    def source(self) -> Source:
+        """Read the blueprint with the lines it stands on; raises `FaultyBlueprint`."""
+        file = f"{self.files.name}/{BLUEPRINT_FILE}"
+        return read_source(self._written(), file, self._servers)
+
+    def _servers(self, folder: str) -> Iterator[tuple[str, str]]:
+        inside = () if leaves_folder(folder) else self.files.under(folder.rstrip("/"))
+        for place in sorted(inside):
+            text = self.files.text(place, "tools.servers.folder")
+            if place.endswith(".yaml") and text is not None:
+                yield place, text
 
     def _written(self) -> str:
         file = f"{self.files.name}/{BLUEPRINT_FILE}"

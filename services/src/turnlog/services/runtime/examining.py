@@ -21,7 +21,7 @@ from turnlog.projections.blueprint.layer import SourceLayer
 from turnlog.projections.blueprint.memory_source import faults_in
 from turnlog.projections.blueprint.safety import CheckRule
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.blueprint.source import BLUEPRINT_FILE, read_source
+from turnlog.services.runtime.blueprint_files import BlueprintFiles
 from turnlog.services.runtime.files import OnDisk
 from turnlog.services.runtime.library import read_folder
 from turnlog.services.runtime.plugins import (
@@ -41,8 +41,7 @@ def examine(folder: Path) -> tuple[Fault, ...]:
         blueprint = read_folder(folder)
     except FaultyBlueprint as faulty:
         return faulty.faults
-    file = f"{folder.name}/{BLUEPRINT_FILE}"
-    source = read_source((folder / BLUEPRINT_FILE).read_bytes().decode(), file)
+    source = BlueprintFiles(OnDisk(folder)).source()
     remarks = (*_plugins(blueprint), *_none(folder, blueprint))
     return (
         *map(source.fault, remarks),

@@ -30,7 +30,7 @@ def _become(holder: int, command: Sequence[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == holder:
-        os.execv(command[0], command)  # noqa: S606 - it is what the blueprint names
+        os.execv(command[0], [*command])  # noqa: S606 - it is what the blueprint names
 
 
 if __name__ == "__main__":

@@ -1,0 +1,60 @@
+"""Servers of tools in files of their own: a folder that stands where they would be written out.
+
+An operator adds a server by adding a file. What is read is put where the folder was named, so that
+a session is pinned to the servers themselves and a file that changes later concerns new ones only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Final
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from turnlog.projections.blueprint.document import Document, document
+from turnlog.projections.blueprint.faults import Fault, Remark, located
+from turnlog.projections.blueprint.tools import ServerSpec
+from turnlog.projections.blueprint.wording import remarks_on
+
+Beside = Callable[[str], Iterable[tuple[str, str]]]
+"""Gives the files of a folder beside a blueprint, each with its path and its text."""
+PLACE: Final = ("tools", "servers", "folder")
+_SERVER: Final[TypeAdapter[ServerSpec]] = TypeAdapter(ServerSpec)
+
+
+def with_servers(written: Document, file: str, beside: Beside) -> Document:
+    """Put servers where a folder of them is named; raises `FaultyBlueprint` for what is no YAML."""
+    value = written.value if isinstance(written.value, dict) else {}
+    tools = value.get("tools")
+    spec = tools.get("servers") if isinstance(tools, dict) else None
+    folder = spec.get("folder") if isinstance(spec, dict) and len(spec) == 1 else None
+    if not isinstance(tools, dict) or not isinstance(folder, str):
+        return written
+    servers, faults = _read(folder, str(PurePosixPath(file).parent), beside)
+    if not servers:
+        what, fix = f"there is no server in `{folder}`", "put a file there for each: `time.yaml`"
+        faults = [*faults, located(file, written.lines, Remark(PLACE, what, fix))]
+    changed: JsonValue = {**value, "tools": {**tools, "servers": servers}}
+    return replace(written, value=changed, faults=(*written.faults, *faults))
+
+
+def _read(folder: str, name: str, beside: Beside) -> tuple[dict[str, JsonValue], list[Fault]]:
+    servers: dict[str, JsonValue] = {}
+    faults: list[Fault] = []
+    for path, text in beside(folder):
+        found = document(text, f"{name}/{path}")
+        faults += (*found.faults, *_faults(found, f"{name}/{path}"))
+        servers[PurePosixPath(path).stem] = found.value
+    return servers, faults
+
+
+def _faults(found: Document, file: str) -> list[Fault]:
+    try:
+        # Strict, and by way of JSON: "8" is no number, and lists may become tuples.
+        _SERVER.validate_json(json.dumps(found.value), strict=True)
+    except ValidationError as error:
+        return [located(file, found.lines, each) for each in remarks_on(error, ServerSpec)]
+    return []

@@ -1,0 +1,56 @@
+"""Servers of tools in files of their own, read where a blueprint names their folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from turnlog.projections.blueprint.faults import FaultyBlueprint
+from turnlog.projections.blueprint.schema import Blueprint, stored_form
+from turnlog.projections.blueprint.source import read_source
+from turnlog.projections.blueprint.tools import LocalServer, RemoteServer
+
+TEXT = """
+blueprint: agent
+version: 1
+layers: {rules: {text: "Answer."}}
+calls: {reply: {messages: [{system: [rules]}, {user: [input]}]}}
+tools:
+  servers: {folder: mcp/}
+profiles: {chat: {default: true, call: reply}}
+"""
+TIME = "command: [mcp-server-time]\nidempotent: [get_current_time]"
+
+
+def reading(**files: str) -> Blueprint:
+    """Read the blueprint with these files in its folder."""
+
+    def beside(folder: str) -> Iterable[tuple[str, str]]:
+        assert folder == "mcp/"
+        return [(f"mcp/{name}.yaml", text) for name, text in files.items()]
+
+    return read_source(TEXT, "agent/blueprint.yaml", beside).blueprint
+
+
+def test_a_folder_stands_for_the_servers_in_it() -> None:
+    blueprint = reading(time=TIME, all="url: http://127.0.0.1:1/mcp")
+    assert blueprint.tools
+    assert blueprint.tools.servers == {
+        "time": LocalServer(command=("mcp-server-time",), idempotent=("get_current_time",)),
+        "all": RemoteServer(url="http://127.0.0.1:1/mcp"),
+    }
+    assert b'"folder"' not in stored_form(blueprint)
+
+
+def test_what_is_wrong_with_a_server_is_told_with_its_file_and_line() -> None:
+    with pytest.raises(FaultyBlueprint) as told:
+        reading(time=TIME.replace("idempotent", "idempotnt"))
+    (fault,) = told.value.faults
+    assert (fault.file, fault.line) == ("agent/mcp/time.yaml", 2)
+    assert fault.fix == "write `idempotent`"
+
+
+def test_a_folder_without_servers_is_told_of() -> None:
+    with pytest.raises(FaultyBlueprint, match="there is no server in `mcp/`"):
+        reading()
