@@ -20,7 +20,6 @@ from turnlog.projections.blueprint.asking import (
 from turnlog.projections.blueprint.budget import Budget, widest
 from turnlog.projections.blueprint.form import Form
 from turnlog.projections.blueprint.layer import Layer
-from turnlog.projections.blueprint.memory import ReaderName
 from turnlog.projections.blueprint.output import OutputSpec
 from turnlog.projections.blueprint.phases import PhasesSpec
 from turnlog.projections.blueprint.policies import Policies as Policies  # noqa: PLC0414 re-exported
@@ -28,6 +27,7 @@ from turnlog.projections.blueprint.policies import Retries as Retries  # noqa: P
 from turnlog.projections.blueprint.profile import Profile
 from turnlog.projections.blueprint.strict import Name, Strict
 from turnlog.projections.blueprint.tools import ToolsSpec
+from turnlog.projections.blueprint.views import History as History  # noqa: PLC0414 re-exported
 
 Type = Literal["id", "text", "locale", "int", "bool", "list", "map"]
 
@@ -132,46 +132,6 @@ class CallSpec(Strict):
         return tuple(name for slot in made for name in slot.layers)
 
 
-class SummarySpec(Strict):
-    """When older turns are summed up, and by which call."""
-
-    above_tokens: Annotated[int, Field(ge=1)] = 4_000
-    """More than so many tokens of the view, and the older turns are summed up."""
-    keep_messages: Annotated[int, Field(ge=0)] = 6
-    """So many of the latest messages stay word for word, in whole turns."""
-    call: Name
-    """The call that sums up; it shows the turns by a view that is `of: selected`."""
-
-
-Condense = Literal["duplicates", "repeats"]
-"""What of a history can be told in short."""
-
-
-class History(Strict):
-    """A view of the session's turns."""
-
-    all: bool = False
-    """Whether it is the whole history, never cut; otherwise no more than the latest 512 turns."""
-    max_turns: Annotated[int, Field(ge=0, le=512)] | None = None
-    """At most so many of the latest turns."""
-    memory: ReaderName | None = None
-    """Which block of the memory policy bounds it; without one, none does."""
-    like: Name | None = None
-    """The view whose words hold where this one says none."""
-    last_messages: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """At most so many of the latest messages, counted before anything else is left out."""
-    skip: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    """Texts of no interest: a turn in which nothing else was said is left out."""
-    of: Literal["work", "selected"] | None = None
-    """`work` to tell, before each answer, what was planned for it and what tools gave; `selected`,
-    of a call that sums up, for the turns it is asked to sum up."""
-    summary: SummarySpec | None = None
-    """When a model sums up its older turns; without it, none does."""
-    condense: Condense | None = None
-    """What is told in short: paragraphs that are said again later, or one question that was asked
-    over and over with other values."""
-
-
 class CartridgeSpec(Strict):
     """The data of one task, beside the blueprint."""
 
@@ -249,6 +209,13 @@ class Blueprint(Strict):
             message = f"exactly one profile must say `default: true`, {defaults} do"
             raise ValueError(message)
         return profiles
+
+    def conduct(self, profile: Name) -> Policies:
+        """The rules under a profile, which may have a deadline of its own."""
+        seconds = self.profiles[profile].deadline_seconds
+        if seconds is None:
+            return self.policies
+        return self.policies.model_copy(update={"deadline_seconds": seconds})
 
     @property
     def default_profile(self) -> Name:

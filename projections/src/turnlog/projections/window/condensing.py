@@ -16,7 +16,7 @@ from typing import Final, assert_never
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import Condensed
-from turnlog.projections.blueprint.schema import Condense
+from turnlog.projections.blueprint.views import Condense
 from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.history import LeftOut, merged
 from turnlog.projections.window.plan import HistorySlot

@@ -109,6 +109,16 @@ class Material:
         ahead = {"plan": profile.plan, "act": profile.act}.get(self.stage(state))
         if ahead is not None:
             return ahead
+        return self._replying(state)
+
+    def kinds(self, state: SessionState) -> tuple[str, ...]:
+        """Name the kinds of call that a turn may make now, but for those that sum up."""
+        profile = self.blueprint.profiles[state.profile]
+        ahead = (call for call in (profile.plan, profile.act) if call is not None)
+        return (*ahead, self._replying(state))
+
+    def _replying(self, state: SessionState) -> str:
+        profile = self.blueprint.profiles[state.profile]
         spec, phases = self.blueprint.phases, self.phases
         if profile.call != BY_PHASE or spec is None or phases is None:
             return profile.call
