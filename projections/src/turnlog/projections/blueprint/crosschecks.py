@@ -25,6 +25,7 @@ from turnlog.projections.blueprint.layer import (
     OverrideLayer,
     PromptsLayer,
     ResolvedLayer,
+    ResultsLayer,
     SegmentsLayer,
     SourceLayer,
     StepLayer,
@@ -139,7 +140,9 @@ def _source(blueprint: Blueprint, path: Path, layer: Layer) -> Remarks:
             yield from _unknown((*path, "input"), "input", name, blueprint.inputs)
         case FieldsLayer() | ChoicesLayer() | SourceLayer() | SegmentsLayer() | ResolvedLayer():
             return
-        case OverrideLayer() | ToolsLayer() | PromptsLayer() | StepLayer() | CarryLayer():
+        case OverrideLayer() | ToolsLayer() | PromptsLayer():
+            return
+        case StepLayer() | ResultsLayer() | CarryLayer():
             return
         case _ as never:
             assert_never(never)

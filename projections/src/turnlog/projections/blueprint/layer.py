@@ -209,6 +209,15 @@ class StepLayer(_Layer):
     """Which of the two."""
 
 
+class ResultsLayer(_Layer):
+    """What tools gave in the turn before, each in summary and by a name a plan can point at."""
+
+    results: Literal["previous_turn"]
+    """A plan's step that says `from: r1` is done by the first of them."""
+    heading: str = "What tools gave in the turn before:"
+    """The line above them."""
+
+
 class CarryLayer(_Layer):
     """What was told of the phase before, when the session moved on from it."""
 
@@ -232,17 +241,19 @@ Layer = Annotated[
     | Annotated[ToolsLayer, Tag("(tools)")]
     | Annotated[PromptsLayer, Tag("(prompts)")]
     | Annotated[StepLayer, Tag("(step)")]
+    | Annotated[ResultsLayer, Tag("(results)")]
     | Annotated[CarryLayer, Tag("(carry)")],
     Discriminator(
         form_by(
             # What is carried has a text as well
             *("carry", "segments", "file", "override", "text", "attribute", "input"),
-            *("fields", "each", "resolved", "source", "tools", "prompts", "step"),
+            *("fields", "each", "resolved", "source", "tools", "prompts", "step", "results"),
         ),
         custom_error_type="layer_source",
         custom_error_message=(
             "a layer needs one of: `segments`, `file`, `override`, `text`, `attribute`, `input`, "
-            "`fields`, `each`, `resolved`, `source`, `tools`, `prompts`, `step`, `carry`"
+            "`fields`, `each`, `resolved`, `source`, `tools`, `prompts`, `step`, `results`, "
+            "`carry`"
         ),
     ),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnlog.projections.blueprint.faults import Path, Remark
-from turnlog.projections.blueprint.layer import PromptsLayer, StepLayer, ToolsLayer
+from turnlog.projections.blueprint.layer import PromptsLayer, ResultsLayer, StepLayer, ToolsLayer
 from turnlog.projections.blueprint.schema import Blueprint
 
 Remarks = Iterator[Remark]
@@ -36,8 +36,8 @@ def _meaning_tools(blueprint: Blueprint) -> Iterator[Path]:
 
 def _meaning_steps(blueprint: Blueprint) -> Iterator[Path]:
     for name, layer in blueprint.layers.items():
-        if isinstance(layer, StepLayer):
-            yield ("layers", name, "step")
+        if isinstance(layer, StepLayer | ResultsLayer):
+            yield ("layers", name, "step" if isinstance(layer, StepLayer) else "results")
     for name, call in blueprint.calls.items():
         if "for_step" in call.tools:
             yield ("calls", name, "tools")

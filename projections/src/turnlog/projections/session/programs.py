@@ -36,8 +36,14 @@ def step_of(opened: OpenTurn | None) -> PlannedStep | None:
 
 
 def number_of_step(opened: OpenTurn) -> int:
-    """Count, from 1, to the step that is to be taken; beyond the last one there is none."""
-    return opened.acted + (not step_failed(opened))
+    """Count, from 1, to the step that is to be taken; beyond the last one there is none.
+
+    Those that are done already, by what the turn before was given, are not taken.
+    """
+    number, steps = opened.acted + (not step_failed(opened)), opened.plan or ()
+    while number <= len(steps) and steps[number - 1].given is not None:
+        number += 1
+    return number
 
 
 def step_failed(opened: OpenTurn | None) -> bool:

@@ -14,7 +14,7 @@ from turnlog.events.call import CallCompleted
 from turnlog.events.envelope import Recorded
 from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
-from turnlog.projections.session.programs import step_failed
+from turnlog.projections.session.programs import number_of_step, step_failed
 from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.standing import said, stands
 from turnlog.projections.session.state import (
@@ -64,7 +64,7 @@ def _acted(opened: OpenTurn) -> OpenTurn:
     """Count the step whose tactic is known now; one that was taken once more is counted already."""
     if step_failed(opened):
         return replace(opened, retaken=opened.acted)
-    return replace(opened, acted=opened.acted + (opened.plan is not None))
+    return opened if opened.plan is None else replace(opened, acted=number_of_step(opened))
 
 
 def _used(

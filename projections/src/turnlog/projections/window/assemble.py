@@ -17,6 +17,7 @@ from turnlog.projections.blueprint.layer import (
     CarryLayer,
     Pinned,
     PromptsLayer,
+    ResultsLayer,
     StepLayer,
     ToolsLayer,
 )
@@ -32,6 +33,7 @@ from turnlog.projections.library.picked import Wanted
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
 from turnlog.projections.window.counting import Counting, counting_by
+from turnlog.projections.window.hydrating import hydration
 from turnlog.projections.window.ladder import Fitting, fitted
 from turnlog.projections.window.layers import Sources, layer_block
 from turnlog.projections.window.looking import history_of, look, looks
@@ -60,7 +62,7 @@ def needs(material: Material, state: SessionState, call: Call) -> Needs:
     said = [said for back in looks(material, state, call) for said in back.said(state)]
     return Needs(
         blobs=_blobs(material, state, call),
-        said=(*said, *_asked(state), *_under_way(material.blueprint, state, call)),
+        said=(*said, *_asked(state), *_under_way(material, state, call)),
         older=reaches_back(material, state, call),
         earlier=state.called.get(call.kind),
     )
@@ -86,12 +88,15 @@ def _budget(blueprint: Blueprint, call: Call) -> Budget | None:
     return blueprint.budget[name] if name else None
 
 
-def _under_way(blueprint: Blueprint, state: SessionState, call: Call) -> Iterator[Said]:
+def _under_way(material: Material, state: SessionState, call: Call) -> Iterator[Said]:
     """Give where the texts of the step and of the turn's tools stand, as far as they are told."""
+    blueprint = material.blueprint
     listed = (blueprint.layers.get(name) for name in blueprint.calls[call.kind].layers)
     for layer in listed:
         if isinstance(layer, StepLayer):
-            yield from told_of(layer, state)
+            yield from told_of(layer, material, state)
+        elif isinstance(layer, ResultsLayer):
+            yield from (given.summary for given in hydration(material, state).results)
         elif isinstance(layer, CarryLayer) and state.carried:
             yield state.carried
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar, assert_never
 
@@ -20,6 +20,7 @@ from turnlog.projections.blueprint.layer import (
     OverrideLayer,
     PromptsLayer,
     ResolvedLayer,
+    ResultsLayer,
     SegmentsLayer,
     SourceLayer,
     StepLayer,
@@ -31,8 +32,9 @@ from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import Call, Texts
 from turnlog.projections.window.conditions import condition_name, holds
+from turnlog.projections.window.hydrating import hydration, named
 from turnlog.projections.window.material import Material, listed
-from turnlog.projections.window.pieces import Block, Piece, stood
+from turnlog.projections.window.pieces import Block, Item, Piece, stood
 from turnlog.projections.window.resolved import resolved_text
 from turnlog.projections.window.segments import segment_pieces
 from turnlog.projections.window.stepping import told_of
@@ -76,10 +78,14 @@ def _pieces(sources: Sources, layer: Layer, name: str, form: Form) -> tuple[Piec
         found = segment_pieces(layer, name, form, state, call)
         return tuple(_under(rule, piece) for piece in found) or (Piece(None, "", rule=NOTHING),)
     if isinstance(layer, StepLayer):
-        said = [_told(each, sources, name, form) for each in told_of(layer, state)]
+        said = [_told(each, sources, name, form) for each in told_of(layer, material, state)]
         return tuple(_under(rule, piece) for piece in said) or (Piece(None, "", rule=NOTHING),)
+    if isinstance(layer, ResultsLayer):
+        return tuple(_under(rule, piece) for piece in _hydrated(layer, sources, name, form))
     if isinstance(layer, ToolsLayer | PromptsLayer):
-        return told(layer, material, state, sources.texts.blobs, form) or (Piece(None, "", rule=NOTHING),)
+        return told(layer, material, state, sources.texts.blobs, form) or (
+            Piece(None, "", rule=NOTHING),
+        )
     source, text = _sourced(layer, name, sources)
     return (_under(rule, _piece(source, text, form)),)
 
@@ -98,6 +104,17 @@ def _input(sources: Sources, form: Form) -> Piece:
     if said is None:
         return Piece(None, "", rule="no input")
     return _told(said, sources, INPUT, form)
+
+
+def _hydrated(layer: ResultsLayer, sources: Sources, name: str, form: Form) -> Iterator[Piece]:
+    found = hydration(sources.material, sources.state)
+    heading = f"{layer.heading}\n" if layer.heading else ""
+    for place, (word, given) in enumerate(named(found.results)):
+        piece = _told(given.summary, sources, name, form)
+        yield replace(piece, item=Item(place, word, f"{heading}{word}:"))
+        heading = ""
+    if not found.results:
+        yield Piece(None, "", rule=found.why or NOTHING)
 
 
 def _told(said: Said, sources: Sources, layer: str, form: Form) -> Piece:
@@ -140,7 +157,7 @@ def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, 
             return _written(text, ("session.choices",))
         case ResolvedLayer():
             return _resolved(layer, name, state, sources.texts)
-        case SegmentsLayer() | StepLayer() | ToolsLayer() | PromptsLayer():
+        case SegmentsLayer() | StepLayer() | ResultsLayer() | ToolsLayer() | PromptsLayer():
             raise TypeError(name)
         case _ as never:
             assert_never(never)
