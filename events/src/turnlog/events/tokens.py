@@ -31,6 +31,10 @@ class Token(Fact):
     """The piece."""
 
 
+Doing = Literal["summarise", "plan", "act", "tool", "reply"]
+"""What a worker can be at: a call of a turn, or a tool that one asked for."""
+
+
 class AttemptAlive(Fact):
     """The worker of this attempt is still there; watchers see a keep-alive."""
 
@@ -39,7 +43,7 @@ class AttemptAlive(Fact):
     """The call."""
     attempt: int
     """The attempt."""
-    doing: Literal["summarise", "plan", "act", "tool", "reply"] | None = None
+    doing: Doing | None = None
     """What it begins to do, in a turn of several calls."""
     tool: str | None = None
     """The tool that it runs."""

@@ -40,7 +40,8 @@ async def ask(asked: AskedBy, desk: AtDesk, form: AskForm, request: Request) -> 
     session = (await found_or_opened(desk, asked, opening, key)).state.session
     turn = TurnForm(text=form.question, meta={"nickname": form.nickname})
     submitted = submitted_by(await put(desk, asked, session, turn, asked.command(form)))
-    wait = min(LONGEST_WAIT, blueprint.policies.deadline_seconds + desk.patience)
+    conduct = blueprint.conduct(blueprint.default_profile)
+    wait = min(LONGEST_WAIT, conduct.deadline_seconds + desk.patience)
     came = await outcome(desk, asked.tenant, submitted, wait, request.receive)
     if came is None:
         fix = "ask the same under the same Idempotency-Key"

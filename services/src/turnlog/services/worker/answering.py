@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import TokenStream
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.attempts import call_of, overdue
@@ -23,25 +23,21 @@ from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.window.material import Material
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.prices import cost_of
-from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.runtime.tasks import stopped
-from turnlog.services.runtime.telemetry import Tracing, note_answer, note_failure, traceparent
-from turnlog.services.worker.attempt import Speaking, model_request
-from turnlog.services.worker.context import Contexts, Prepared, Superseded
+from turnlog.services.runtime.telemetry import Tracing, traceparent
+from turnlog.services.worker.attempt import Speaking
+from turnlog.services.worker.context import Contexts, Superseded
 from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
 from turnlog.services.worker.ending import Again, Cut, End, Endings, verdict_for
-from turnlog.services.worker.guard import Violation, guard_of
 from turnlog.services.worker.heartbeat import Heart
-from turnlog.services.worker.model.exchange import Finished, Model
-from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.model.exchange import Model
 from turnlog.services.worker.recovery import spoken, whole_answer
-from turnlog.services.worker.resolving import Resolving, Unroutable
+from turnlog.services.worker.saying import Saying
 from turnlog.services.worker.silence import silence_of
-from turnlog.services.worker.tools.exchange import ServerFailure, ToolServers
+from turnlog.services.worker.tools.exchange import ToolServers
 from turnlog.services.worker.tools.mcp_servers import McpServers
 from turnlog.services.worker.tools.pinning import Pinning
-from turnlog.services.worker.tools.tooling import Tooling
 
 
 @dataclass
@@ -73,7 +69,7 @@ class Answering:
         if state is None or opened is None or opened.turn != delivery.turn:
             return Settled()
         material = await self.blueprints.load(state)
-        policies = material.blueprint.policies
+        policies = material.blueprint.conduct(state.profile)
         by = By("worker", opened.event, traceparent=traceparent())
         if opened.running and not overdue(opened, policies, self.sessions.clock()):
             patience = await self._patience(delivery, opened)
@@ -169,8 +165,10 @@ class Answering:
         material: Material,
         by: By,
     ) -> Verdict:
-        due = datetime.fromisoformat(opened.released_at) + timedelta(
-            seconds=material.blueprint.policies.deadline_seconds
+        seconds_open = material.blueprint.conduct(state.profile).deadline_seconds
+        due = datetime.fromisoformat(opened.released_at) + timedelta(seconds=seconds_open)
+        saying = Saying(
+            self.sessions, self.contexts, self.servers, self.pinning, self.model, self.tracing
         )
         seconds = 0.0
         while True:
@@ -183,68 +181,18 @@ class Answering:
                 material,
                 material.stage(state),
                 opened.attempt - opened.begun - 1,
+                opened.answered > 0,
             )
             async with self.heart.beating(delivery, attempt, state.head.sequence) as unwanted:
-                saying = self._say(speaking, state, seconds, by)
+                said = saying.say(speaking, state, seconds, by)
                 try:
-                    end = await self._until(saying, unwanted, due)
+                    end = await self._until(said, unwanted, due)
                 except Superseded:
                     return await self._overtaken(delivery, attempt)
             recorded = await self.endings.record(delivery, speaking, end, by)
             if not isinstance(recorded, Again):
                 return recorded
             state, opened, seconds = recorded.state, recorded.opened, recorded.seconds
-
-    async def _say(self, speaking: Speaking, state: SessionState, seconds: float, by: By) -> End:
-        """Wait, prepare the call and make it; what can go wrong with it is its end."""
-        await speaking.announce()
-        await asyncio.sleep(seconds)
-        try:
-            if speaking.stage == "reply":
-                speaking.guard = guard_of(speaking.material)
-            if await self._leads_nowhere(speaking, state, by):
-                return Unroutable()
-            tooling = Tooling(
-                self.sessions,
-                self.contexts.blobs,
-                self.servers,
-                self.pinning,
-                speaking.attempt,
-                by,
-            )
-            state = await tooling.ready(state, speaking.material)
-            taken = state.tools.get(state.profile)
-            speaking.tools = frozenset(taken.tools if taken else ())
-            prepared = await self.contexts.prepare(state, speaking.attempt, speaking.material, by)
-            return await self._listened(speaking, prepared)
-        except (ModelFailure, ResolverFailure, ServerFailure, Refused, Corrupt) as end:
-            return end
-
-    async def _leads_nowhere(self, speaking: Speaking, state: SessionState, by: By) -> bool:
-        """Ask the resolver, where there is one; what it answers stands by for the model's word."""
-        material, resolving = speaking.material, Resolving(self.sessions)
-        resolved = await resolving.resolved(state, speaking.attempt, material, by)
-        if resolved is None:
-            return False
-        if material.blueprint.calls[material.call_kind(state)].fallback:
-            speaking.fallback = await resolving.answer(speaking.tenant, resolved)
-        return resolved.entity is None
-
-    async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished | Violation:
-        request = model_request(prepared.request)
-        speaking.manifest = prepared.manifest
-        call = prepared.attempt.call
-        with self.tracing.chat(speaking.session, call, request.model) as span:
-            try:
-                finished = await speaking.listen(prepared.attempt, request, self.model)
-            except ModelFailure as failure:
-                note_failure(span, failure.code)
-                raise
-            if isinstance(finished, Violation):
-                note_answer(span, "safety", None)
-            else:
-                note_answer(span, finished.finish_reason, finished.usage)
-            return finished
 
     async def _until(
         self, saying: Coroutine[Any, Any, End], unwanted: asyncio.Event, due: datetime

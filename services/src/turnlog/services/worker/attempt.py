@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from turnlog.events.call import Timings
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.manifest import Manifest
-from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
+from turnlog.events.tokens import AttemptAlive, AttemptReset, Doing, Token
 from turnlog.projections.blueprint.output import OutputSpec
 from turnlog.projections.session.commands import Attempt
 from turnlog.projections.session.programs import Stage
@@ -42,6 +42,8 @@ class Speaking:
     """What the call is for; of one that is not the reply, nothing is shown to anybody."""
     tried: int = 0
     """Attempts at this call before."""
+    later: bool = False
+    """Whether calls of the turn were answered before this one."""
     guard: Guard = field(default_factory=lambda: Guard("none", ()))
     request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
     """What is sent; nothing until the call is on the log."""
@@ -63,6 +65,21 @@ class Speaking:
         await self.tokens.publish(
             self.tenant, self.session, self.attempt.turn, sign(call=call, attempt=attempt)
         )
+
+    async def begins(self, stage: Stage) -> None:
+        """Say what the call is for; watchers are told where the turn is more than its reply."""
+        self.stage = stage
+        if stage != "reply" or self.later:
+            await self._tell(stage)
+
+    async def runs(self, tool: str) -> None:
+        """Tell watchers that a tool is run."""
+        await self._tell("tool", tool)
+
+    async def _tell(self, doing: Doing, tool: str | None = None) -> None:
+        call, attempt = self.attempt.call, self.attempt.attempt
+        sign = AttemptAlive(call=call, attempt=attempt, doing=doing, tool=tool)
+        await self.tokens.publish(self.tenant, self.session, self.attempt.turn, sign)
 
     @property
     def output(self) -> OutputSpec | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -46,6 +47,8 @@ class Tooling:
     pinning: Pinning
     attempt: Attempt
     by: By
+    runs: Callable[[str], Awaitable[None]]
+    """Is told of each tool before it is run."""
 
     async def ready(self, state: SessionState, material: Material) -> SessionState:
         """Do what must be done before the next call; gives the state that it is made from.
@@ -82,6 +85,7 @@ class Tooling:
         begun = await self.sessions.act(state.tenant, state.session, start, self.by)
         if not begun.events:
             raise Superseded
+        await self.runs(use.tool)
         clock = asyncio.get_running_loop()
         since = clock.time()
         answered = await self._asked(pin, spec, arguments)

@@ -1,0 +1,91 @@
+"""One attempt carried out: what its call needs is made ready, the call prepared, the model asked.
+
+Whatever can go wrong with it is its end, and is given back as one. Only a claim that speaks for the
+turn no longer is an exception, since nothing is left to be ended then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from turnlog.events.errors import Corrupt, Refused
+from turnlog.projections.session.state import SessionState
+from turnlog.services.runtime.resolver import ResolverFailure
+from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.runtime.telemetry import Tracing, note_answer, note_failure
+from turnlog.services.worker.attempt import Speaking, model_request
+from turnlog.services.worker.context import Contexts, Prepared
+from turnlog.services.worker.ending import End
+from turnlog.services.worker.guard import Violation, guard_of
+from turnlog.services.worker.model.exchange import Finished, Model
+from turnlog.services.worker.model.failures import ModelFailure
+from turnlog.services.worker.resolving import Resolving, Unroutable
+from turnlog.services.worker.tools.exchange import ServerFailure, ToolServers
+from turnlog.services.worker.tools.pinning import Pinning
+from turnlog.services.worker.tools.tooling import Tooling
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """What it takes to make a call."""
+
+    sessions: Sessions
+    contexts: Contexts
+    servers: ToolServers
+    pinning: Pinning
+    model: Model
+    tracing: Tracing
+
+    async def say(self, speaking: Speaking, state: SessionState, seconds: float, by: By) -> End:
+        """Wait, prepare the call and make it; raises `Superseded` when it is too late."""
+        await speaking.announce()
+        await asyncio.sleep(seconds)
+        try:
+            if await self._leads_nowhere(speaking, state, by):
+                return Unroutable()
+            state = await self._ready(speaking, state, by)
+            prepared = await self.contexts.prepare(state, speaking.attempt, speaking.material, by)
+            return await self._listened(speaking, prepared)
+        except (ModelFailure, ResolverFailure, ServerFailure, Refused, Corrupt) as end:
+            return end
+
+    async def _leads_nowhere(self, speaking: Speaking, state: SessionState, by: By) -> bool:
+        """Ask the resolver, where there is one; what it answers stands by for the model's word."""
+        material, resolving = speaking.material, Resolving(self.sessions)
+        resolved = await resolving.resolved(state, speaking.attempt, material, by)
+        if resolved is None:
+            return False
+        if material.blueprint.calls[material.call_kind(state)].fallback:
+            speaking.fallback = await resolving.answer(speaking.tenant, resolved)
+        return resolved.entity is None
+
+    async def _ready(self, speaking: Speaking, state: SessionState, by: By) -> SessionState:
+        """Run the tools that were asked for; what the call is for depends on what they gave."""
+        blobs, material = self.contexts.blobs, speaking.material
+        tooling = Tooling(
+            self.sessions, blobs, self.servers, self.pinning, speaking.attempt, by, speaking.runs
+        )
+        state = await tooling.ready(state, material)
+        taken = state.tools.get(state.profile)
+        speaking.tools = frozenset(taken.tools if taken else ())
+        await speaking.begins(material.stage(state))
+        if speaking.stage == "reply":
+            speaking.guard = guard_of(material)
+        return state
+
+    async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished | Violation:
+        request = model_request(prepared.request)
+        speaking.manifest = prepared.manifest
+        call = prepared.attempt.call
+        with self.tracing.chat(speaking.session, call, request.model) as span:
+            try:
+                finished = await speaking.listen(prepared.attempt, request, self.model)
+            except ModelFailure as failure:
+                note_failure(span, failure.code)
+                raise
+            if isinstance(finished, Violation):
+                note_answer(span, "safety", None)
+            else:
+                note_answer(span, finished.finish_reason, finished.usage)
+            return finished
