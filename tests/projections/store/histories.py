@@ -29,7 +29,7 @@ from turnlog.events.kinds import KnownEvent
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.log.outcomes import Appended
 from turnlog.events.log.ports import Log, Raw
-from turnlog.events.manifest import Counter, FromTurns, Manifest, Part
+from turnlog.events.manifest import Counter, FromTurns, Manifest, Part, StepTaken
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
@@ -75,9 +75,16 @@ def part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0
     )
 
 
-def assembled(turn: int, call: str, *parts: Part) -> ContextAssembled:
+def assembled(
+    turn: int,
+    call: str,
+    *parts: Part,
+    steps: tuple[StepTaken, ...] = (),
+    kind: str = "reply",
+    profile: str | None = None,
+) -> ContextAssembled:
     manifest = Manifest(
-        kind="reply",
+        kind=kind,
         at="2026-01-01T00:00:00.000000Z",
         sequence=1,
         assembler=1,
@@ -85,10 +92,16 @@ def assembled(turn: int, call: str, *parts: Part) -> ContextAssembled:
         budget=1000,
         tokens=sum(p.tokens for p in parts if p.kept),
         parts=parts,
+        steps=steps,
         digest=digest_of(call),
     )
     return ContextAssembled(
-        turn=turn, call=call, model="scripted/demo", parameters={}, manifest=manifest
+        turn=turn,
+        call=call,
+        model="scripted/demo",
+        profile=profile,
+        parameters={},
+        manifest=manifest,
     )
 
 

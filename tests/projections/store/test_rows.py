@@ -32,7 +32,7 @@ from turnlog.events.turn import (
 )
 from turnlog.projections.store import listing, queries
 from turnlog.projections.store.engine import Store
-from turnlog.projections.store.rows import CallRow, Counts, GrowthRow, SessionRow, TurnRow
+from turnlog.projections.store.rows import CallRow, Counts, SessionRow, TurnRow
 
 
 @pytest.fixture
@@ -220,34 +220,11 @@ async def test_a_workers_own_word_replaces_what_others_said_of_its_attempt(
     assert (call.known, call.micro_dollars) == ("reported", 21)
 
 
-async def test_growth_ledger_counts_each_component_of_each_call(store: Store, story: Story) -> None:
-    await story.tell(opened(), submitted(1, "one"))
-    await story.tell(
-        assembled(
-            1,
-            "1.1",
-            part("system", tokens=9),
-            part("system", tokens=4),
-            part("history", tokens=0, message=None, turns=3),
-            part("history", tokens=30, message=1, turns=2),
-        )
-    )
-    await fold_log(store, story.log)
-    async with store.reading() as connection:
-        system, history = await queries.growth(connection, "t", "s")
-    at = "2026-01-01T00:00:02.000000Z"
-    assert system == GrowthRow("1.1", 1, at, "reply", 1000, "system", 2, 13, 52, 0, 0)
-    assert history == GrowthRow("1.1", 1, at, "reply", 1000, "history", 1, 30, 120, 2, 3)
-
-
 async def test_calls_come_in_the_order_they_were_made(store: Store, story: Story) -> None:
     await story.tell(opened(), submitted(1, "one"))
     made = [f"1.{number}" for number in range(1, 12)]
     await story.tell(*(assembled(1, call, part("input", tokens=1)) for call in made))
     assert [call.call for call in await calls(store, story)] == made
-    async with store.reading() as connection:
-        grown = await queries.growth(connection, "t", "s")
-    assert [row.call for row in grown] == made
 
 
 async def test_turns_come_page_by_page(store: Store, story: Story) -> None:

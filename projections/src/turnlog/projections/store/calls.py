@@ -12,6 +12,8 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import FromTurns, Part
 from turnlog.projections.store.changes import Change, Patch, Put, Values
 from turnlog.projections.store.tables import ATTEMPTS, CALLS, WINDOW_PARTS
+from turnlog.projections.store.texts import json_of
+from turnlog.projections.window.savings import savings
 
 
 def started(recorded: Recorded, event: AttemptStarted) -> Change:
@@ -49,6 +51,7 @@ def ended(recorded: Recorded, event: AttemptEnded) -> Change:
 def assembled(recorded: Recorded, event: ContextAssembled) -> Iterator[Change]:
     """Begin the row of a call, and one row for each component of its prompt."""
     manifest = event.manifest
+    saved = savings(manifest)
     key = (recorded.tenant, recorded.session, event.call)
     values: Values = {
         "turn": event.turn,
@@ -62,6 +65,9 @@ def assembled(recorded: Recorded, event: ContextAssembled) -> Iterator[Change]:
         "tokens": manifest.tokens,
         "counter": manifest.counter.name,
         "parts": len(manifest.parts),
+        "profile": event.profile,
+        "optimizations": json_of(dict(saved)),
+        "savings": sum(saved.values()),
     }
     yield Put(CALLS, key, values)
     components: dict[str, list[Part]] = {}

@@ -19,7 +19,7 @@ from turnlog.projections.store.tables import PROJECTIONS
 
 PROJECTION: Final = "sessions"
 """The name of this projection; it never changes."""
-VERSION: Final = 3
+VERSION: Final = 4
 """Raised whenever the same events make other rows; older rows are then rebuilt."""
 
 _GIVEN_UP: Final = -1

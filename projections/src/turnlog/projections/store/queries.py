@@ -11,7 +11,7 @@ from collections import defaultdict
 from sqlalchemy import BigInteger, ScalarSelect, Table, and_, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.projections.store.rows import AttemptRow, CallRow, Counts, GrowthRow, TurnRow
+from turnlog.projections.store.rows import AttemptRow, CallRow, Counts, TurnRow
 from turnlog.projections.store.selecting import columns_of, of_session, of_tenant
 from turnlog.projections.store.tables import (
     ATTEMPTS,
@@ -19,7 +19,6 @@ from turnlog.projections.store.tables import (
     REDACTIONS,
     SESSIONS,
     TURNS,
-    WINDOW_PARTS,
 )
 
 
@@ -62,24 +61,6 @@ async def attempts(
         .order_by(ATTEMPTS.c.turn, ATTEMPTS.c.attempt)
     )
     return tuple(AttemptRow(**row) for row in (await connection.execute(found)).mappings())
-
-
-async def growth(connection: AsyncConnection, tenant: str, session: str) -> tuple[GrowthRow, ...]:
-    """Give what each component took of each call: calls in order, components as in the prompt."""
-    parts, rows = WINDOW_PARTS.c, CALLS.c
-    same = and_(
-        rows.build == parts.build,
-        rows.tenant == parts.tenant,
-        rows.session == parts.session,
-        rows.call == parts.call,
-    )
-    found = (
-        select(*columns_of(WINDOW_PARTS, GrowthRow), rows.at, rows.kind, rows.budget)
-        .join(CALLS, same)
-        .where(of_session(WINDOW_PARTS, tenant, session))
-        .order_by(rows.sequence, parts.place)
-    )
-    return tuple(GrowthRow(**row) for row in (await connection.execute(found)).mappings())
 
 
 async def counts(connection: AsyncConnection, tenant: str) -> Counts:

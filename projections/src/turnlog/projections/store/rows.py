@@ -110,6 +110,10 @@ class CallRow:
     """Of the prompt, by `counter`."""
     counter: str
     parts: int
+    profile: str | None
+    """The profile it was made by, where the record says so."""
+    savings: int
+    """Tokens it would have taken more, had nothing of it been shortened."""
     attempt: int | None
     """The one that answered."""
     finish: str | None
@@ -139,14 +143,9 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True)
-class GrowthRow:
+class ComponentRow:
     """What one component took of one call."""
 
-    call: str
-    turn: int
-    at: str
-    kind: str
-    budget: int | None
     component: str
     parts: int
     tokens: int
@@ -155,6 +154,39 @@ class GrowthRow:
     """Turns of history it held."""
     cut_turns: int
     """Turns of history that were cut to fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallGrowth:
+    """What one call took, and what made it take less."""
+
+    call: str
+    turn: int
+    at: str
+    kind: str
+    model: str
+    profile: str | None
+    budget: int | None
+    tokens: int
+    savings: int
+    """Tokens that all optimizations saved together."""
+    optimizations: dict[str, int]
+    """Rules by which the prompt is shorter, each with the tokens it saved."""
+    components: tuple[ComponentRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGrowth:
+    """What some calls took together."""
+
+    group: str | None
+    """What they have in common; none where that is nothing, or not known."""
+    calls: int
+    tokens: int
+    savings: int
+    components: dict[str, int]
+    """Tokens of each."""
+    cut_turns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from turnlog.events.errors import Corrupt
 from turnlog.projections.store.engine import Store
 
-REVISION: Final = "0005"
+REVISION: Final = "0006"
 """The latest revision; a test holds it against the migrations."""
 _SCRIPTS: Final = "turnlog.projections.store:migrations"
 _LOCK: Final = 0x7475726E

@@ -143,11 +143,15 @@ CALLS: Final = _rows(
     _number("tokens", null=False),
     _text("counter", null=False),
     _number("parts", null=False),
+    _text("profile"),
+    _text("optimizations", null=False),
+    _number("savings", null=False),
     _number("attempt"),
     _text("finish"),
     _number("characters"),
 )
-"""One row a call whose prompt was fixed; `attempt` and what follows it once it has an answer."""
+"""One row a call whose prompt was fixed; `attempt` and what follows it once it has an answer.
+`optimizations` is JSON: rules by which the prompt is shorter, with the tokens each saved."""
 
 ATTEMPTS: Final = _rows(
     "attempts",

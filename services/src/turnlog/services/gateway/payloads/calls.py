@@ -70,6 +70,10 @@ class CallView(Answer):
     """Tokens it was allowed."""
     parts: int
     """Parts of the manifest."""
+    profile: str | None
+    """The profile it was made by; null where the record is of a time when that never changed."""
+    savings: int
+    """Tokens it would have taken more, had nothing of it been shortened; see `/v1/growth`."""
     attempt: int | None
     """The attempt that answered."""
     finish: Finish | None
