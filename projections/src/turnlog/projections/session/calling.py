@@ -28,6 +28,7 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     SubmitTurn,
 )
+from turnlog.projections.session.memory import fallen
 from turnlog.projections.session.phasing import begun, still_open, takes_turns
 from turnlog.projections.session.state import OpenTurn, Run, SessionState, TurnRef
 from turnlog.projections.session.tooling import left_behind
@@ -142,8 +143,9 @@ def mark(state: SessionState, command: ExcludeTurn | RestoreTurn) -> Events:
     wanted = isinstance(command, ExcludeTurn)
     if found.excluded == wanted:
         return ()
-    kind = TurnExcluded if wanted else TurnRestored
-    return (kind(turn=command.turn),)
+    if not wanted:
+        return (TurnRestored(turn=command.turn),)
+    return (TurnExcluded(turn=command.turn), *fallen(state, command.turn, "excluded"))
 
 
 def redact(state: SessionState, command: RedactReply) -> Events:
@@ -157,4 +159,5 @@ def redact(state: SessionState, command: RedactReply) -> Events:
             rule=command.rule,
             replacement=Plain(text=command.replacement),
         ),
+        *fallen(state, command.turn, "redacted"),
     )

@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.attempting import Attempt as Attempt  # noqa: PLC0414 re-exported
 from turnlog.projections.session.attempting import Spent as Spent  # noqa: PLC0414 re-exported
+from turnlog.projections.session.memory_commands import MemoryCommand
 from turnlog.projections.session.phase_commands import (
     EnterPhase as EnterPhase,  # noqa: PLC0414 re-exported
 )
@@ -234,6 +235,8 @@ class CompleteTurn:
     raw: str | None = None
     """What was answered word for word, where the text is what it came to once it was mended."""
     repairs: tuple[str, ...] = ()
+    work: str | None = None
+    """How the turn was worked out, where later ones are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +279,7 @@ Command = (
     | StartTool
     | ReturnTool
     | AnswerCall
+    | MemoryCommand
     | CompleteTurn
     | EndAttempt
 )

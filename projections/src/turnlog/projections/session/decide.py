@@ -16,6 +16,7 @@ from turnlog.projections.session import (
     apart,
     calling,
     forking,
+    memory,
     moving,
     phasing,
     resolving,
@@ -46,6 +47,13 @@ from turnlog.projections.session.commands import (
     SnapshotPrompts,
     SubmitTurn,
     SwitchProfile,
+)
+from turnlog.projections.session.memory_commands import (
+    BeginSummary,
+    GiveUpSummary,
+    PurgeMemory,
+    RecordSummary,
+    UndoSummary,
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_commands import (
@@ -103,6 +111,8 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return tooling.start(state, command)
         case ReturnTool():
             return tooling.come_back(state, command)
+        case BeginSummary() | RecordSummary() | GiveUpSummary() | UndoSummary() | PurgeMemory():
+            return memory.remember(state, command)
         case AnswerCall():
             return answering.answer(state, command)
         case FixContext():

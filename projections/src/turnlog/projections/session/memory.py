@@ -8,31 +8,48 @@ undoes was not wanted: its view is left whole until it has grown by as much agai
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, assert_never
 
 from turnlog.events.errors import Refused
 from turnlog.events.memory import MemoryPurged, SummaryUndone
-from turnlog.projections.session.attempts import Events, current
-from turnlog.projections.session.memory_commands import BeginSummary, PurgeMemory, UndoSummary
+from turnlog.projections.session import summing
+from turnlog.projections.session.attempts import Events
+from turnlog.projections.session.memory_commands import (
+    BeginSummary,
+    GiveUpSummary,
+    MemoryCommand,
+    PurgeMemory,
+    RecordSummary,
+    UndoSummary,
+)
 from turnlog.projections.session.phasing import still_open
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.summaries import holds
 
 
-def begin(state: SessionState, command: BeginSummary) -> Events:
-    """Say that the open turn waits for a summary; once a turn and view."""
-    opened, begun = current(state, command.attempt), command.begun
-    if opened is None or opened.summing or begun.view in opened.summed:
-        return ()
-    return (begun,)
+def remember(state: SessionState, command: MemoryCommand) -> Events:
+    """Say what a command on the memory leads to."""
+    match command:
+        case BeginSummary():
+            return summing.begin(state, command)
+        case RecordSummary():
+            return summing.record(state, command)
+        case GiveUpSummary():
+            return summing.give_up(state, command)
+        case UndoSummary(sequence=sequence):
+            return undo(state, sequence)
+        case PurgeMemory():
+            return purge(state)
+        case _ as never:
+            assert_never(never)
 
 
-def undo(state: SessionState, command: UndoSummary) -> Events:
+def undo(state: SessionState, sequence: int) -> Events:
     """Let a summary stand no more; refuses one that later ones took in, or that is not there."""
     still_open(state)
-    found = next((each for each in state.summaries if each.sequence == command.sequence), None)
+    found = next((each for each in state.summaries if each.sequence == sequence), None)
     if found is None:
-        detail = f"event {command.sequence} holds no summary that stands"
+        detail = f"event {sequence} holds no summary that stands"
         raise Refused("unknown-summary", detail, field="sequence", fix="name one that stands")
     _at_rest(state)
     by = next((each for each in state.summaries if each.former == found.sequence), None)
@@ -45,9 +62,8 @@ def undo(state: SessionState, command: UndoSummary) -> Events:
     return (SummaryUndone(sequence=found.sequence, view=found.view),)
 
 
-def purge(state: SessionState, command: PurgeMemory) -> Events:
+def purge(state: SessionState) -> Events:
     """Leave all turns so far out of windows; nothing where there are none that stand in any."""
-    del command
     still_open(state)
     _at_rest(state)
     if state.purged == state.submitted:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnlog.events.call import Fault
 from turnlog.events.memory import SummaryBegun
-from turnlog.projections.session.attempting import Attempt
+from turnlog.events.turn import Finish
+from turnlog.projections.session.attempting import Attempt, Spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,27 @@ class BeginSummary:
 
     attempt: Attempt
     begun: SummaryBegun
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """The call that sums up has its answer, and the turn goes on."""
+
+    attempt: Attempt
+    text: str
+    finish: Finish
+    spent: Spent
+    model: str
+    """As litellm was told it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpSummary:
+    """The call that sums up has none, and the turn goes on without."""
+
+    attempt: Attempt
+    spent: Spent
+    fault: Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +50,6 @@ class UndoSummary:
 @dataclass(frozen=True, slots=True)
 class PurgeMemory:
     """Leave all turns so far out of windows."""
+
+
+MemoryCommand = BeginSummary | RecordSummary | GiveUpSummary | UndoSummary | PurgeMemory

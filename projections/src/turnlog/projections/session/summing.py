@@ -1,0 +1,120 @@
+"""The rules of a turn that waits for a summary: it goes on in any case, with it or without.
+
+What comes of the call is one batch with the claim to the next one, as with every answer that a turn
+goes on from. Words that are no shorter than what they are to stand for are no summary, and neither
+are those that tell of a turn that was taken back while they were written.
+"""
+
+from __future__ import annotations
+
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted
+from turnlog.events.content import Plain
+from turnlog.events.memory import HistorySummarised, SummaryFailed
+from turnlog.projections.session.attempts import Events, attempt_ended, current
+from turnlog.projections.session.commands import EndAttempt
+from turnlog.projections.session.memory_commands import BeginSummary, GiveUpSummary, RecordSummary
+from turnlog.projections.session.state import OpenTurn, SessionState
+from turnlog.projections.session.summaries import Summing, Turns
+
+
+def begin(state: SessionState, command: BeginSummary) -> Events:
+    """Let the open turn wait for a summary, once for each view."""
+    opened, begun = current(state, command.attempt), command.begun
+    if opened is None or opened.summing or begun.view in opened.summed:
+        return ()
+    return (begun,)
+
+
+def record(state: SessionState, command: RecordSummary) -> Events:
+    """Record what was summed up; of a worker that is no longer heard, only what it took."""
+    attempt, spent, text = command.attempt, command.spent, Plain(text=command.text)
+    opened = current(state, attempt)
+    if opened is None or opened.summing is None:
+        ended = EndAttempt(attempt, "cancelled", spent, "release", partial=command.text)
+        return (attempt_ended(attempt, ended),)
+    return (
+        AttemptEnded(
+            turn=attempt.turn,
+            call=attempt.call,
+            attempt=attempt.attempt,
+            outcome="answered",
+            usage=spent.usage,
+            cost=spent.cost,
+            timings=spent.timings,
+        ),
+        CallCompleted(
+            turn=attempt.turn,
+            call=attempt.call,
+            attempt=attempt.attempt,
+            finish=command.finish,
+            digest=text.digest,
+            characters=text.characters,
+            text=text,
+        ),
+        _judged(state, opened, opened.summing, command),
+        _next(opened),
+    )
+
+
+def give_up(state: SessionState, command: GiveUpSummary) -> Events:
+    """Record why there is no summary, and go on without."""
+    attempt, fault = command.attempt, command.fault
+    ended = attempt_ended(
+        attempt, EndAttempt(attempt, "failed", command.spent, "release", command.fault)
+    )
+    opened = current(state, attempt)
+    if opened is None or opened.summing is None:
+        return (ended,)
+    failed = _failed(opened, opened.summing, fault.code, fault.detail)
+    return (ended, failed, _next(opened))
+
+
+def _next(opened: OpenTurn) -> AttemptStarted:
+    return AttemptStarted(
+        turn=opened.turn,
+        call=f"{opened.turn}.{opened.calls + 1}",
+        attempt=opened.attempt + 1,
+        worker=opened.worker,
+    )
+
+
+def _judged(
+    state: SessionState, opened: OpenTurn, summing: Summing, command: RecordSummary
+) -> HistorySummarised | SummaryFailed:
+    text = command.text
+    if summing.withdrawn:
+        return _failed(opened, summing, "withdrawn", "a turn it tells of was taken back meanwhile")
+    if command.finish not in {"stop", "length"} or not text.strip():
+        return _failed(opened, summing, "empty", f"the model ended with {command.finish}")
+    if len(text) >= summing.characters:
+        detail = f"{len(text)} characters for {summing.characters}"
+        return _failed(opened, summing, "no-shorter", detail)
+    return HistorySummarised(
+        turn=opened.turn,
+        call=command.attempt.call,
+        view=summing.view,
+        summary=Plain(text=text),
+        turns=summing.turns,
+        former=summing.former,
+        phases=_phases(state, summing.turns),
+        inputs=opened.context.digest if opened.context else "",
+        model=command.model,
+        cost=command.spent.cost,
+    )
+
+
+def _failed(opened: OpenTurn, summing: Summing, code: str, detail: str) -> SummaryFailed:
+    return SummaryFailed(turn=opened.turn, view=summing.view, code=code, detail=detail)
+
+
+def _phases(state: SessionState, turns: Turns) -> tuple[str, ...]:
+    """Name the phases that any of these turns was said in."""
+    settled = [(ref.turn, ref.turn, ref.phase) for ref in state.turns]
+    settled += [(run.first, run.last, run.phase) for run in state.earlier]
+    told = {
+        phase
+        for first, last, phase in settled
+        for each in turns
+        if first <= each.last and each.first <= last
+    }
+    return tuple(sorted(filter(None, told)))
