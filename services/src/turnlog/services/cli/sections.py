@@ -18,6 +18,7 @@ from turnlog.services.cli.commands import (
     starting,
     supposing,
     switching,
+    tools,
     watching,
 )
 
@@ -58,6 +59,7 @@ SECTIONS: Final = (
         (
             Command("chat", starting.chat),
             Command("switch", switching.switch),
+            Command("schemas", tools.schemas),
             Command("fork", forking.fork),
         ),
     ),
@@ -71,6 +73,7 @@ SECTIONS: Final = (
             Command("memory", remembering.memory),
             Command("references", remembering.references),
             Command("prompt", reading.prompt),
+            Command("tool", tools.tool),
             Command("why", explaining.why),
             Command("diff", explaining.diff),
             Command("tail", watching.tail),

@@ -26,6 +26,7 @@ from turnlog.projections.session.commands import (
     SwitchProfile,
 )
 from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import RequestSchemas
 from turnlog.services.gateway.caller import AskedBy, Caller
 from turnlog.services.gateway.desk import AtDesk, Desk
 from turnlog.services.gateway.headers import stamp
@@ -135,6 +136,12 @@ async def _phases(desk: Desk, state: SessionState | None) -> PhaseGraph:
     if material.phases is None:
         raise Refused("no-phases", f"blueprint {state.blueprint.name} has no phases")
     return material.phases
+
+
+@router.post("/v1/sessions/{session}/schemas", summary="Tell of tools in full again")
+async def request_schemas(session: str, asked: AskedBy, desk: AtDesk, response: Response) -> Acted:
+    """Let prompts tell of the tools in full again, from the next call on, for a turn."""
+    return await _act(desk, asked, session, RequestSchemas(), None, response)
 
 
 @router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Leave a turn out")

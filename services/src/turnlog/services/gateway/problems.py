@@ -37,6 +37,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "key-reused": HTTPStatus.CONFLICT,
     "no-front-door": HTTPStatus.NOT_FOUND,
     "no-phases": HTTPStatus.CONFLICT,
+    "no-tools": HTTPStatus.CONFLICT,
     "no-reply": HTTPStatus.CONFLICT,
     "not-acceptable": HTTPStatus.NOT_ACCEPTABLE,
     "not-at-a-boundary": HTTPStatus.CONFLICT,
@@ -46,6 +47,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "nothing-to-cancel": HTTPStatus.CONFLICT,
     "phase-takes-no-turns": HTTPStatus.CONFLICT,
     "queue-full": HTTPStatus.TOO_MANY_REQUESTS,
+    "result-gone": HTTPStatus.GONE,
     "session-closed": HTTPStatus.CONFLICT,
     "segment-moved": HTTPStatus.CONFLICT,
     "segment-taken": HTTPStatus.CONFLICT,
@@ -59,6 +61,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "unknown-call": HTTPStatus.NOT_FOUND,
     "unknown-segment": HTTPStatus.NOT_FOUND,
     "unknown-session": HTTPStatus.NOT_FOUND,
+    "unknown-tool-use": HTTPStatus.NOT_FOUND,
     "unknown-turn": HTTPStatus.NOT_FOUND,
     "unsupported-encoding": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "unsupported-media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -72,6 +75,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "unknown-call": "see `/calls` for those there are",
     "unknown-segment": "see `/v1/segments` for those there are",
     "unknown-session": "see `/v1/sessions` for those there are",
+    "unknown-tool-use": "see `tools` of the turn in `/history` for those there are",
     "unknown-turn": "see `/history` for those there are",
 }
 """What to do, where whoever refused does not know that it was asked over HTTP."""

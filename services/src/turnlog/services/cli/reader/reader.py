@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
+from urllib.parse import quote
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
@@ -31,6 +32,7 @@ from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
 from turnlog.services.gateway.payloads.segments import SegmentPage, SegmentView
 from turnlog.services.gateway.payloads.service import BlueprintList
 from turnlog.services.gateway.payloads.sessions import SessionPage, SessionView
+from turnlog.services.gateway.payloads.tools import ToolResultView
 from turnlog.services.gateway.payloads.turns import HistoryView
 from turnlog.services.gateway.payloads.verify import VerifyView
 
@@ -77,9 +79,12 @@ class Reader:
         """Give a session as its own log tells it, now or as it was at a sequence."""
         return await self._get(SessionView, f"/v1/sessions/{session}", {"at": at})
 
-    async def history(self, session: str, at: int | None = None) -> HistoryView:
-        """Give all turns, or those there were at a sequence."""
-        return await self._get(HistoryView, f"/v1/sessions/{session}/history", {"at": at})
+    async def history(
+        self, session: str, at: int | None = None, phase: str | None = None
+    ) -> HistoryView:
+        """Give all turns, or those there were at a sequence, or those of a phase."""
+        query: Query = {"at": at, "phase": phase}
+        return await self._get(HistoryView, f"/v1/sessions/{session}/history", query)
 
     async def window(
         self, session: str, call: str | None, at: int | None, clock: str | None = None
@@ -112,6 +117,11 @@ class Reader:
     async def prompt(self, session: str, call: str) -> PromptView:
         """Give the exact prompt of a call."""
         return await self._get(PromptView, f"/v1/sessions/{session}/calls/{call}/prompt")
+
+    async def tool(self, session: str, call: str, id: str) -> ToolResultView:
+        """Give the whole of what a tool gave that a call asked for."""
+        path = f"/v1/sessions/{session}/calls/{call}/tools/{quote(id, safe='')}"
+        return await self._get(ToolResultView, path)
 
     async def why(self, session: str, which: str) -> Why:
         """Explain a turn, `3`, or one of its calls, `3.1`."""
