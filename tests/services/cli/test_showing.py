@@ -44,6 +44,23 @@ async def test_however_a_reply_ends_it_is_said(end: Said, line: str) -> None:
     assert await shown(HELLO, ("something-of-a-later-release", {"a": 1}), end) == [line]
 
 
+async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
+    console = Console(width=60, file=StringIO(), force_terminal=True, highlight=False)
+    plan: Said = ("progress", {"call": "1.1", "doing": "plan"})
+    tool: Said = ("progress", {"call": "1.2", "doing": "tool", "tool": "shop_look"})
+
+    async def slowly() -> AsyncGenerator[Frame]:
+        async for frame in stream(plan, tool, HELLO, ("done", {"finish": "stop"})):
+            yield frame
+            console.print(end="")  # as the spinner's own thread does, ten times a second
+
+    await Showing(console).show(slowly())
+    file = console.file
+    assert isinstance(file, StringIO)
+    told = [file.getvalue().find(what) for what in ("planning", "running shop_look", "Hello.")]
+    assert -1 < told[0] < told[1] < told[2]
+
+
 async def test_a_replacement_stands_where_a_reply_was_withheld() -> None:
     redact: Said = ("redact", {"replacement": "(No.)"})
     assert await shown(redact) == ["withheld (No.)"]

@@ -43,7 +43,8 @@ async def watch_turn(
     """Send `token` events, then one of `done`, `redact`, `failed` and `cancelled`.
 
     After `attempt-reset` the texts of all tokens before it are void. Whoever comes back with
-    the id of the last event they got misses nothing and gets nothing twice.
+    the id of the last event they got misses no text and gets none twice. A turn of several calls
+    tells by `progress` what it is at, until its reply begins.
     """
     accepted(request, SSE)
     came_to = last_event_id(request)

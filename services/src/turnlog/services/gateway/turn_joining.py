@@ -18,7 +18,7 @@ from turnlog.events.call import AttemptEnded, AttemptStarted
 from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.tokens import AttemptReset, Token, TokenEvent
+from turnlog.events.tokens import AttemptAlive, AttemptReset, Token, TokenEvent
 from turnlog.events.turn import Fallback, TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.services.gateway.turn_cursor import Cursor, End, bad_cursor
 
@@ -151,10 +151,20 @@ def heard(at: Cursor, event: TokenEvent) -> Step:
     if at.end or event.attempt < at.attempt:
         return at, ()
     at, reset = _moved(at, event.attempt, void=isinstance(event, AttemptReset))
-    if not isinstance(event, Token) or event.offset > at.offset:
-        return at, reset
-    at, said = _said(at, event.text[at.offset - event.offset :])
-    return at, (*reset, *said)
+    match event:
+        case AttemptAlive(doing=doing) if doing and not at.offset:
+            return at, (*reset, _progress(at, event))
+        case Token(offset=offset, text=text) if offset <= at.offset:
+            at, said = _said(at, text[at.offset - offset :])
+            return at, (*reset, *said)
+        case _:
+            return at, reset
+
+
+def _progress(at: Cursor, alive: AttemptAlive) -> Shown:
+    """Tell what is being done; it is no part of what is said, so nobody stands elsewhere for it."""
+    data: dict[str, JsonValue] = {"call": alive.call, "doing": alive.doing}
+    return Shown("progress", data | ({"tool": alive.tool} if alive.tool else {}), at)
 
 
 def learnt(at: Cursor, record: Record) -> Step:

@@ -14,6 +14,7 @@ from rich.text import Text
 from turnlog.services.cli.reader.frames import Frame
 from turnlog.services.cli.screens.history import REPLY, WIDTH
 from turnlog.services.cli.screens.palette import BAD, QUIET, WARY
+from turnlog.services.cli.screens.spelling import one_line
 from turnlog.services.cli.talk.typist import Typist
 
 
@@ -29,12 +30,16 @@ class Showing:
 
     async def show(self, frames: AsyncGenerator[Frame]) -> None:
         """Show a turn until its end."""
-        waiting = self.console.status(Text("waiting for the first word", QUIET), spinner="dots")
+        waiting = self.console.status(Text(_doing({}), QUIET), spinner="dots")
         waiting.start()
         async with aclosing(frames):
             async for frame in frames:
+                data = json.loads(frame.data)
+                if frame.name == "progress":
+                    waiting.update(Text(_doing(data), QUIET))
+                    continue
                 waiting.stop()
-                self._take(frame.name, json.loads(frame.data))
+                self._take(frame.name, data)
 
     def _take(self, name: str, data: Mapping[str, Any]) -> None:
         match name:
@@ -62,6 +67,21 @@ class Showing:
 
     def _fresh(self) -> Typist:
         return Typist(self.console, "reply", REPLY, WIDTH)
+
+
+def _doing(progress: Mapping[str, Any]) -> str:
+    """Say what a turn is at that has not begun to reply."""
+    match progress.get("doing"):
+        case "summarise":
+            return "summing up what was said before"
+        case "plan":
+            return "planning"
+        case "act":
+            return "choosing tools"
+        case "tool":
+            return f"running {one_line(progress['tool'])}"
+        case _:
+            return "waiting for the first word"
 
 
 def _remark(done: Mapping[str, Any]) -> str:
