@@ -71,7 +71,8 @@ def _planned(command: AnswerCall) -> Iterator[KnownEvent]:
         return
     yield PlanMade(turn=turn, call=command.attempt.call, steps=len(planned.steps))
     for number, step in enumerate(planned.steps, 1):
-        yield StepPlanned(turn=turn, step=number, goal=Plain(text=step.goal), tools=step.tools)
+        goal = Plain(text=step.goal)
+        yield StepPlanned(turn=turn, step=number, goal=goal, tools=step.tools, given=step.given)
 
 
 def _asked(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:

@@ -139,6 +139,7 @@ def _replied(
         text=Plain(text=command.text),
         finish=command.finish,
         exchange=exchange(state, command.phases, step),
+        work=None if command.work is None else Plain(text=command.work),
     )
 
 

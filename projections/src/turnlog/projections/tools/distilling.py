@@ -19,6 +19,8 @@ from turnlog.projections.window.request import canonical
 
 BEGINNING: Final = 400
 """Characters shown of a text that is too long."""
+_LATER: Final = Distil(rows=20, chars=400)
+"""What of a result is told as long as nobody works with it."""
 CELL: Final = 60
 """Characters shown of a value in a sample."""
 
@@ -42,6 +44,12 @@ def distilled(result: str, spec: Distil) -> Distilled:
     if len(result) <= spec.chars and (rows is None or len(rows) <= spec.rows):
         return Distilled(result, "kept")
     return Distilled(_table(rows, spec) if rows else _beginning(result), "condensed")
+
+
+def summarised(result: str) -> str | None:
+    """Tell of a result what later turns are told; none where that is no less."""
+    gist = distilled(result, _LATER)
+    return gist.text if len(gist.text) < len(result) else None
 
 
 def _rows(result: str) -> Sequence[JsonValue] | None:

@@ -6,7 +6,7 @@ tools there are, and how many steps are allowed.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -28,12 +28,14 @@ PLAN: Final[dict[str, JsonValue]] = {
                 "properties": {
                     "goal": {"type": "string", "pattern": r"\S"},
                     "tools": {"type": "array"},
+                    "from": {"type": "string"},
                 },
             },
         }
     },
 }
-"""The form of a plan: steps, each with a goal and the tools it may take."""
+"""The form of a plan: steps, each with a goal and the tools it may take, or with the result of the
+turn before that it is done by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Intended:
     goal: str
     tools: tuple[str, ...] = ()
     """Those it named, of those there are."""
+    given: int | None = None
+    """Sequence of the result that it is done by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +57,33 @@ class Planned:
     repairs: tuple[str, ...] = ()
 
 
-def plan_in(fitted: Fitted, tools: Container[str], most: int) -> Planned:
-    """Read a plan of at most so many steps; raises `Unfit`."""
+def plan_in(
+    fitted: Fitted, tools: Container[str], most: int, given: Mapping[str, int] = {}
+) -> Planned:
+    """Read a plan of at most so many steps; raises `Unfit`.
+
+    `given` names the results of the turn before, each with the sequence it stands at.
+    """
     said = cast("list[dict[str, Any]]", cast("dict[str, Any]", fitted.value)["steps"])
     if len(said) > most:
         raise Unfit(f"it has {len(said)} steps, {most} are allowed")
     repairs: list[str] = []
-    steps = tuple(_step(place, step, tools, repairs) for place, step in enumerate(said))
+    steps = tuple(
+        Intended(
+            mended(step["goal"]).strip(),
+            tuple(_tools(place, step.get("tools", ()), tools, repairs)),
+            _given(place, step.get("from", ""), given, repairs),
+        )
+        for place, step in enumerate(said)
+    )
     return Planned(steps, tuple(repairs))
 
 
-def _step(place: int, step: dict[str, Any], tools: Container[str], repairs: list[str]) -> Intended:
-    return Intended(
-        mended(step["goal"]).strip(),
-        tuple(_tools(place, step.get("tools", ()), tools, repairs)),
-    )
+def _given(place: int, name: str, given: Mapping[str, int], repairs: list[str]) -> int | None:
+    """Find the result that a step is done by; one that points nowhere is taken as any other."""
+    if name and name not in given:
+        repairs.append(f"steps.{place}: there is no result {name[:64]!r}")
+    return given.get(name)
 
 
 def _tools(

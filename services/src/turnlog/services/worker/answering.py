@@ -38,6 +38,7 @@ from turnlog.services.worker.silence import silence_of
 from turnlog.services.worker.tools.exchange import ToolServers
 from turnlog.services.worker.tools.mcp_servers import McpServers
 from turnlog.services.worker.tools.pinning import Pinning
+from turnlog.services.worker.workings import work_of
 
 
 @dataclass
@@ -129,6 +130,7 @@ class Answering:
             material.phases,
             whole.closed.tools,
             references=material.references,
+            work=await work_of(self.sessions.texts, delivery.tenant, opened, material.blueprint),
         )
         await self.sessions.act(delivery.tenant, delivery.session, command, by)
         return True

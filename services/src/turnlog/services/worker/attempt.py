@@ -7,6 +7,7 @@ came and the time it took are known here, and the provider's connection is close
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -49,6 +50,10 @@ class Speaking:
     """What is sent; nothing until the call is on the log."""
     tools: frozenset[str] = frozenset()
     """Tools that servers have, by the names a model knows them by."""
+    given: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Results of the turn before that a plan can point at, with the sequences they stand at."""
+    work: str | None = None
+    """How the turn was worked out, where it is replied to and later ones are told."""
     manifest: Manifest | None = None
     """What is known of it, from then on."""
     fallback: str | None = None

@@ -24,6 +24,7 @@ def replying(speaking: Speaking, end: Finished, said: Understood, spent: Spent) 
         references=speaking.material.references,
         raw=speaking.text if said.repairs else None,
         repairs=said.repairs,
+        work=speaking.work,
     )
 
 

@@ -24,6 +24,7 @@ from turnlog.services.worker.resolving import Resolving, Unroutable
 from turnlog.services.worker.tools.exchange import ServerFailure, ToolServers
 from turnlog.services.worker.tools.pinning import Pinning
 from turnlog.services.worker.tools.tooling import Tooling
+from turnlog.services.worker.workings import given_to, work_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +71,18 @@ class Saying:
         taken = state.tools.get(state.profile)
         speaking.tools = frozenset(taken.tools if taken else ())
         await speaking.begins(material.stage(state))
+        if speaking.stage == "plan":
+            speaking.given = given_to(material, state)
         if speaking.stage == "reply":
             speaking.guard = guard_of(material)
+            speaking.work = await self._worked(speaking, state)
         return state
+
+    async def _worked(self, speaking: Speaking, state: SessionState) -> str | None:
+        if state.open is None:
+            return None
+        texts, blueprint = self.sessions.texts, speaking.material.blueprint
+        return await work_of(texts, speaking.tenant, state.open, blueprint)
 
     async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished | Violation:
         request = model_request(prepared.request)

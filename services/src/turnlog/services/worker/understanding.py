@@ -32,7 +32,7 @@ def understood(speaking: Speaking) -> Understood:
     if speaking.stage != "plan":
         return Understood(found.text, found.repairs)
     tools = speaking.material.blueprint.tools or ToolsSpec(servers={})
-    planned = plan_in(fitted(found.text, PLAN), speaking.tools, tools.most_steps)
+    planned = plan_in(fitted(found.text, PLAN), speaking.tools, tools.most_steps, speaking.given)
     repairs = (*found.repairs, *planned.repairs)
     return Understood(found.text, repairs, planned)
 

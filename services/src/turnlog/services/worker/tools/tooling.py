@@ -26,7 +26,7 @@ from turnlog.projections.session.progress import pending
 from turnlog.projections.session.state import SessionState, ToolUse
 from turnlog.projections.session.tooling import refused
 from turnlog.projections.session.turn_commands import ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.tools.distilling import distilled, told
+from turnlog.projections.tools.distilling import distilled, summarised, told
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.tools import takes_tools
 from turnlog.services.runtime.sessions import By, Sessions
@@ -124,6 +124,7 @@ class Tooling:
         digest = await self.blobs.put(tenant, whole.encode())
         gist = distilled(whole, spec.distil)
         gave = f"failed: {gist.text}" if answered.failed else gist.text
+        later = None if answered.failed else summarised(whole)
         return ToolReturned(
             turn=called.turn,
             call=called.call,
@@ -131,6 +132,7 @@ class Tooling:
             tool=called.tool,
             outcome="failed" if answered.failed else "answered",
             text=Plain(text=told(called.tool, called.arguments, gave)),
+            summary=Plain(text=told(called.tool, called.arguments, later)) if later else None,
             result=digest,
             characters=len(whole),
             treatment=gist.treatment,
