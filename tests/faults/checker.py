@@ -17,7 +17,8 @@ from tests.faults.history import Heard, History, Look, Try
 from turnlog.events.content import Digest, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.turn import TurnCompleted, TurnQueued, TurnSubmitted
-from turnlog.projections.audit.verify import Means, verify
+from turnlog.projections.audit.prompts import Means
+from turnlog.projections.audit.verify import verify
 from turnlog.services.runtime.installed import installed
 
 Fault = Literal[

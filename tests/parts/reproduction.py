@@ -16,8 +16,9 @@ from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog
 from turnlog.events.log.ports import Blobs, Log, Raw
+from turnlog.projections.audit.prompts import Means
 from turnlog.projections.audit.retelling import blobs_named
-from turnlog.projections.audit.verify import Means, verify
+from turnlog.projections.audit.verify import verify
 from turnlog.services.bundle.verifier import MALFORMED, Session, Wrong, proven
 from turnlog.services.runtime.installed import installed
 

@@ -31,7 +31,11 @@ async def record_of(house: House) -> Record:
 
 def made_in(record: Record) -> list[Made]:
     telling = Retelling(record.blobs, installed())
-    return [made for made in map(telling.told, record.events) if made]
+    calls: list[Made] = []
+    for recorded in record.events:
+        calls += filter(None, [telling.made(recorded)])
+        telling.told(recorded)
+    return calls
 
 
 def same(made: Made) -> bool:

@@ -19,9 +19,10 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
+from turnlog.projections.audit.prompts import Means
 from turnlog.projections.audit.reproduction import proven
 from turnlog.projections.audit.retelling import blobs_named
-from turnlog.projections.audit.verify import Means, verify
+from turnlog.projections.audit.verify import verify
 from turnlog.projections.history import Turn, history
 from turnlog.projections.session.evolve import fold, fold_whole
 from turnlog.projections.window.assemble import assemble, needs

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from pydantic import JsonValue
@@ -17,8 +19,11 @@ from turnlog.events.testing import draft
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.audit.chain import Chains, Noted
+from turnlog.projections.audit.findings import Finding
+from turnlog.projections.audit.prompts import Means
 from turnlog.projections.audit.report import Report
-from turnlog.projections.audit.verify import Means, verify
+from turnlog.projections.audit.unread import decoded
+from turnlog.projections.audit.verify import verify
 from turnlog.projections.session.commands import FixContext
 from turnlog.projections.testing import Given, answering, attempt_of, claiming, saying
 from turnlog.projections.window.material import Material
@@ -86,6 +91,11 @@ def checks(events: Sequence[Recorded], noted: Noted | None = None) -> Found:
 def unaltered(found: Found) -> Found:
     """Leave out what only follows: prompts that cannot be had again of an altered record."""
     return [each for each in found if each[0] != "reproduction"]
+
+
+def unaltered_in(report: Report) -> list[Finding]:
+    """Leave out what a hole brings with it: a turn whose tools or answers lie in it."""
+    return [each for each in report.findings if each.check not in {"reference", "assembly"}]
 
 
 def stored_as(event: Recorded, payload: bytes) -> Recorded:
@@ -308,6 +318,48 @@ def test_a_session_without_events_has_no_head() -> None:
     report = report_on(())
     assert report.sound
     assert report.head is None
+
+
+TYPE = b'"type":"turnlog.'
+"""What an event says before it tells its place."""
+DATA = b'"data":{'
+"""And behind it."""
+
+
+@pytest.mark.parametrize("where", [TYPE, DATA], ids=["before its place", "behind its place"])
+@pytest.mark.parametrize("place", range(1, len(EVENTS)))
+def test_an_event_that_cannot_be_read_is_told_once_and_names_the_calls_behind_it(
+    place: int, where: bytes
+) -> None:
+    raws = [Raw("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS]
+    raws[place] = replace(raws[place], stored=raws[place].stored.replace(where, b"[" + where))
+    events, unread = decoded(raws)
+    report = verify(events, BLOBS, means(), unread=unread)
+    bad = EVENTS[place].sequence
+    assert [(each.verdict, each.sequence) for each in unaltered_in(report)] == [("integrity", bad)]
+    behind = [EVENTS[call].event for call in CALLS if call > place]
+    assert report.prompts.unchecked == len(behind)
+    if behind:
+        first = f"calls? {getattr(behind[0], 'call', '')} "
+        assert re.match(first, report.prompts.behind)
+        assert report.prompts.behind.endswith(f"since event {bad} cannot be read")
+
+
+def test_what_cannot_be_read_and_was_put_in_between_hides_nothing_behind_it() -> None:
+    first, second, third, fourth = (
+        Raw("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS[:4]
+    )
+    between = Raw("session.acme.s1.x", 99, b"?")
+    noted = Chains({("acme", "s1"): Noted(4, digest_of("another"))})
+    assert told_by(noted, first, second, third, between, fourth) == [("log", 4), ("noted", 4)]
+    forged = replace(fourth, stored=fourth.stored.replace(b'"prevhash":"', b'"prevhash":"?'))
+    found = told_by(Chains(), first, second, third, between, forged)
+    assert found == [("log", 4), ("chain", 3)]
+
+
+def told_by(chains: Chains, *raws: Raw) -> list[tuple[str, int | None]]:
+    found = filter(None, map(chains.taken, raws))
+    return [(finding.check, finding.sequence) for _, finding in found]
 
 
 def test_a_name_that_steers_a_terminal_is_spelt_in_what_is_told_of_it() -> None:

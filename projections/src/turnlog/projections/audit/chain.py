@@ -2,22 +2,28 @@
 
 It is checked over stored bytes in stream order, one small end a session, so that a log of any
 length takes little memory. A break is named by the first event that can be at fault; what comes
-after it is checked against what really stands before it, so one break is found once.
+after it is checked against what really stands before it, so one break is found once. Bytes that do
+not tell their place stand for the event that should be there, as long as that does not come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
+from operator import attrgetter
+from typing import Final
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.envelope import Recorded
 from turnlog.events.links import Link, link_in, link_of
 from turnlog.events.log.ports import Raw
 from turnlog.projections.audit.findings import Finding
+from turnlog.projections.audit.unread import Unread, why_unread
 
 Key = tuple[str, str]
 """A tenant, and a session of its or a family of its library."""
+_IN_STREAM: Final = attrgetter("stream_sequence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +38,33 @@ class Noted:
 class End:
     """Where a session ends, as far as it was looked at."""
 
-    sequence: int
-    place: int
-    hash: Digest
     first: int
     """Where its first event lies in the stream."""
+    last: int
+    """Where its last one lies, whether that can be read or not."""
+    sequence: int = 0
+    """Its last event that tells its place; 0 before the first."""
+    place: int = 0
+    """Where that one lies."""
+    hash: Digest = ""
     events: int = 0
     size: int = 0
     """Stored bytes so far."""
     noted: bool = False
     """Whether what was noted of it has been seen."""
+    unread: list[int] = field(default_factory=list[int])
+    """Events in whose stead stand bytes that do not tell their place."""
+
+    @property
+    def next(self) -> int:
+        """The event that should come now."""
+        return max(self.sequence, *self.unread[-1:]) + 1 if self.unread else self.sequence + 1
+
+    def took(self, place: int, size: int) -> None:
+        """Count stored bytes."""
+        self.last = place
+        self.events += 1
+        self.size += size
 
 
 @dataclass(slots=True)
@@ -53,24 +76,31 @@ class Chains:
 
     def taken(self, raw: Raw) -> tuple[Key, Finding] | None:
         """Take the next event of the stream; give what is wrong with it."""
-        key, link = key_of(raw.subject), link_of(raw.stored)
+        key, link, place = key_of(raw.subject), link_of(raw.stored), raw.stream_sequence
         if link is None:
-            detail = f"stream sequence {raw.stream_sequence} holds no event"
-            return key, Finding("integrity", "log", None, detail)
-        found = self.linked(key, link, raw.stream_sequence, raw.stored)
+            return key, self._unread(key, raw)
+        digest = digest_of(raw.stored)
+        found = self.linked(key, link, place, digest, len(raw.stored))
         return (key, found) if found else None
 
-    def linked(self, key: Key, link: Link, place: int, stored: bytes) -> Finding | None:
+    def _unread(self, key: Key, raw: Raw) -> Finding:
+        place = raw.stream_sequence
+        end = self.ends.setdefault(key, End(place, place))
+        at = end.next
+        end.unread.append(at)
+        end.took(place, len(raw.stored))
+        detail = f"what stands for it at stream sequence {place} cannot be read: {why_unread(raw)}"
+        return Finding("integrity", "log", at, detail)
+
+    def linked(self, key: Key, link: Link, place: int, digest: Digest, size: int) -> Finding | None:
         """Take an event whose link was read."""
         end = self.ends.get(key)
-        found = _broken(key, end, link, place)
-        digest = digest_of(stored)
         if end is None:
-            end = self.ends[key] = End(link.sequence, place, digest, first=place)
-        elif link.sequence > end.sequence:
+            end = self.ends[key] = End(place, place)
+        found = _broken(key, end, link, place)
+        end.took(place, size)
+        if link.sequence > end.sequence:
             end.sequence, end.place, end.hash = link.sequence, place, digest
-        end.events += 1
-        end.size += len(stored)
         return found or self._other(key, end)
 
     def _other(self, key: Key, end: End) -> Finding | None:
@@ -87,30 +117,30 @@ class Chains:
         """Give what was noted and did not come, once everything has been taken."""
         for key, noted in self.noted.items():
             end = self.ends.get(key)
-            if end is None or not end.noted:
+            if end is None or not (end.noted or noted.sequence in end.unread):
                 detail = "it was noted, and is not there"
                 yield key, Finding("completeness", "noted", noted.sequence, detail)
 
 
-def _broken(key: Key, end: End | None, link: Link, place: int) -> Finding | None:
-    at, before = link.sequence, end.sequence if end else 0
+def _broken(key: Key, end: End, link: Link, place: int) -> Finding | None:
+    at, before, due = link.sequence, end.sequence, end.next
     if (link.tenant, link.session) != key:
         return Finding("integrity", "chain", at, f"it belongs to session {link.session[:80]!a}")
-    if at > before + 1:
-        gone = (
-            f"event {before + 1} is" if at == before + 2 else f"events {before + 1} to {at - 1} are"
-        )
-        return Finding("completeness", "sequence", before + 1, f"{gone} missing before event {at}")
+    if at > due:
+        gone = f"event {due} is" if at == due + 1 else f"events {due} to {at - 1} are"
+        return Finding("completeness", "sequence", due, f"{gone} missing before event {at}")
     if at <= before:
         return Finding("integrity", "sequence", at, f"it stands behind event {before}")
-    if end is None:
+    if at > before + 1:
+        return None  # It continues what cannot be read, of which that was told
+    if not before:
         odd = link.prevhash is not None
         detail = "it continues an event although it is the first"
         return Finding("integrity", "chain", at, detail) if odd else None
     if link.prevhash != end.hash:
         detail = f"event {at} does not continue its bytes"
         return Finding("integrity", "chain", before, detail)
-    if (link.prevstreamseq or place - 1) != end.place:
+    if due == at and (link.prevstreamseq or place - 1) != end.place:
         return Finding("integrity", "chain", at, f"event {before} does not lie where it says")
     return None
 
@@ -121,16 +151,23 @@ def key_of(subject: str) -> Key:
     return tenant, session
 
 
-def broken(events: Iterable[Recorded], noted: Noted | None) -> Iterator[Finding]:
+def broken(
+    events: Sequence[Recorded], unread: Sequence[Unread], noted: Noted | None
+) -> Iterator[Finding]:
     """Check the events of one session, given in stored order, and a head noted of it."""
-    chains: Chains | None = None
-    key: Key = ("", "")
-    for each in events:
-        if chains is None:
-            key = (each.tenant, each.session)
-            chains = Chains({key: noted} if noted else {})
-        link = link_in(each.envelope)
-        if found := chains.linked(key, link, each.stream_sequence, each.stored):
+    stored: Iterable[Recorded | Raw] = events
+    key: Key = (events[0].tenant, events[0].session) if events else ("", "")
+    if unread:
+        stored = merge(events, (each.raw for each in unread), key=_IN_STREAM)
+        key = key_of(unread[0].raw.subject)
+    chains = Chains({key: noted} if noted else {})
+    for each in stored:
+        match each:
+            case Recorded(envelope=envelope, head=head):
+                place, size = head.stream_sequence, len(each.stored)
+                found = chains.linked(key, link_in(envelope), place, head.hash, size)
+            case Raw():
+                _, found = chains.taken(each) or (key, None)
+        if found:
             yield found
-    absent = chains or Chains({key: noted} if noted else {})
-    yield from (finding for _, finding in absent.missing())
+    yield from (finding for _, finding in chains.missing())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from turnlog.events.envelope import Head
-from turnlog.projections.audit.findings import Finding, Verdict, in_order
+from turnlog.projections.audit.findings import Finding, Verdict
 from turnlog.projections.audit.totals import Totals, differing
 
 Integrity = Literal["intact", "broken"]
@@ -36,6 +36,8 @@ class Reproduced:
     """What has moved on, for the first of those."""
     unchecked: int = 0
     """That lie behind a hole."""
+    behind: str = ""
+    """Which they are and what the hole is, for the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,6 @@ class Report:
         """Say what that makes of each promise."""
         against: set[Verdict] = {finding.verdict for finding in self.findings}
         return verdicts(against, self.prompts, witnessed=self.witnessed, compared=self.compared)
-
-    def after(self, junk: tuple[Finding, ...]) -> Report:
-        """Add what was no event and could not be told."""
-        return replace(self, findings=in_order((*junk, *self.findings)))
 
     def beside(self, rows: Totals | None) -> Report:
         """Hold it against the read models; those that stand elsewhere say nothing."""

@@ -104,33 +104,30 @@ class Retelling:
     """What was read before, by what it is pinned by; sessions that are told together share it."""
     bare: bool = False
     """Whether calls are told without texts, for whoever supposes a change and asks for others."""
-    _before: SessionState | None = None
     _whole: SessionState | None = None
     _heard: Heard = field(init=False)
 
     def __post_init__(self) -> None:
         self._heard = Heard(self.known)
 
-    def told(self, recorded: Recorded) -> Made | None:
-        """Take in an event; give the call where it fixed a prompt.
+    def told(self, recorded: Recorded) -> None:
+        """Take in an event."""
+        self.state = evolve(self.state, recorded)
+        self.known.append(recorded)
 
-        Where that raises `Corrupt`, later events can be told all the same.
+    def made(self, recorded: Recorded) -> Made | None:
+        """Give the call where the event that comes next fixes a prompt.
+
+        Raises `Corrupt` where something that was there then is there no more.
         """
-        self._before, self.state = self.state, evolve(self.state, recorded)
-        try:
-            match recorded.event:
-                case ContextAssembled() as call:
-                    return self._made(self._before, recorded, call)
-                case _:
-                    return None
-        finally:
-            self.known.append(recorded)
+        match recorded.event:
+            case ContextAssembled() as call:
+                return self._made(recorded, call)
+            case _:
+                return None
 
-    def instead(self, recorded: Recorded) -> None:
-        """Let the event told last have been this one, to tell a session as it might have been."""
-        self.state, self.known[-1] = evolve(self._before, recorded), recorded
-
-    def _made(self, state: SessionState | None, recorded: Recorded, call: ContextAssembled) -> Made:
+    def _made(self, recorded: Recorded, call: ContextAssembled) -> Made:
+        state = self.state
         if state is None or state.head.sequence != call.manifest.sequence:
             detail = f"it was not assembled from event {call.manifest.sequence}"
             raise Corrupt(f"event {recorded.sequence}", detail)

@@ -25,11 +25,12 @@ from turnlog.events.log.ports import Raw
 from turnlog.projections.audit.chain import Chains, Key, Noted, key_of
 from turnlog.projections.audit.checkpoint import Checkpoint, heads
 from turnlog.projections.audit.findings import Finding
+from turnlog.projections.audit.prompts import Means
 from turnlog.projections.audit.report import Report
 from turnlog.projections.audit.retelling import blobs_named
 from turnlog.projections.audit.tally import Tally
 from turnlog.projections.audit.totals import Totals
-from turnlog.projections.audit.verify import Means, verify
+from turnlog.projections.audit.verify import verify
 from turnlog.projections.store.engine import Store
 from turnlog.projections.store.totals import totals_of
 from turnlog.services.runtime.aside import aside
@@ -208,7 +209,7 @@ class Auditing:
             tenant=self.tenant,
             stream=identity.stream,
             created=identity.created,
-            end=max((end.place for end in chains.ends.values()), default=0),
+            end=max((end.last for end in chains.ends.values()), default=0),
             sessions=heads(chains.ends),
             library=heads(shelves.ends),
         )

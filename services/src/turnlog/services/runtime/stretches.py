@@ -46,12 +46,12 @@ def groups(ends: Ends) -> Iterator[Sequence[Key]]:
 async def _read(log: Log, tenant: str, ends: Ends) -> Stretch:
     held: Stretch = {key: [] for key in ends}
     first = min(end.first for end in ends.values())
-    last = max(end.place for end in ends.values())
+    last = max(end.last for end in ends.values())
     async with aclosing(log.follow(tenant, first - 1, live=False)) as bulks:
         async for bulk in bulks:
             for raw in bulk:
                 key = key_of(raw.subject)
-                if key in held and raw.stream_sequence <= ends[key].place:
+                if key in held and raw.stream_sequence <= ends[key].last:
                     held[key].append(raw)
             if bulk[-1].stream_sequence >= last:
                 return held

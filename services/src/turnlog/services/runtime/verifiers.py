@@ -22,9 +22,11 @@ from turnlog.events.content import Digest
 from turnlog.events.errors import Unavailable
 from turnlog.events.log.ports import Raw
 from turnlog.projections.audit.chain import Noted
+from turnlog.projections.audit.prompts import Means
 from turnlog.projections.audit.report import Report
 from turnlog.projections.audit.retelling import blobs_named
-from turnlog.projections.audit.verify import Means, decoded, verify
+from turnlog.projections.audit.unread import decoded
+from turnlog.projections.audit.verify import verify
 from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.bulk import seldom_collected
 from turnlog.services.runtime.installed import installed
@@ -66,9 +68,9 @@ class Here:
         self, stored: Sequence[Raw], fetch: Fetch, noted: Noted | None = None
     ) -> Report:
         """See `Verifier.report`."""
-        events, junk = await aside(lambda: decoded(stored))
+        events, unread = await aside(lambda: decoded(stored))
         blobs = await fetch(blobs_named(events))
-        return (await aside(lambda: verify(events, blobs, self.means, noted))).after(junk)
+        return await aside(lambda: verify(events, blobs, self.means, noted, unread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,6 @@ def _verifying(asked: Connection) -> None:
     means = Means(installed())
     with seldom_collected(), suppress(EOFError, BrokenPipeError):
         while True:
-            events, junk = decoded(starmap(Raw, asked.recv()))
+            events, unread = decoded(starmap(Raw, asked.recv()))
             asked.send(blobs_named(events))
-            asked.send(verify(events, asked.recv(), means).after(junk))
+            asked.send(verify(events, asked.recv(), means, unread=unread))

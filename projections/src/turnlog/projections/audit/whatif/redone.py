@@ -72,11 +72,12 @@ def what_if(
     texts = dict(blobs)
     retelling, supposing = Retelling(texts, installed, bare=True), Supposing(change, texts)
     for recorded in events:
-        if made := retelling.told(_reaching(recorded, change)):
+        told = _reaching(recorded, change)
+        if made := retelling.made(told):
             redone, assembled = _redone(retelling, supposing, made)
-            if assembled:
-                retelling.instead(_instead(made, assembled))
+            told = _instead(made, assembled) if assembled else told
             yield redone
+        retelling.told(told)
 
 
 def _redone(
@@ -99,7 +100,7 @@ def _redone(
 def _assembled(retelling: Retelling, supposed: Supposed) -> Assembled:
     material, state, asked = supposed.material, supposed.state, supposed.asked
     further = reaches_back(material, state, asked)
-    if further and (whole := fold_whole(retelling.known[:-1])):
+    if further and (whole := fold_whole(retelling.known)):
         state = replace(state, turns=whole.turns, earlier=whole.earlier, reach=whole.reach)
     return assemble(material, state, asked, retelling.texts(state, asked))
 

@@ -78,7 +78,7 @@ def _prompts(prompts: PromptsView) -> str:
     told = f"{prompts.reference} by reference and {prompts.assembly} by assembly of {prompts.calls}"
     if prompts.unreproducible:
         told += f"; {prompts.unreproducible} not by this version: {prompts.why}"
-    return told + (f"; {prompts.unchecked} not checked" if prompts.unchecked else "")
+    return told + (f"; {prompts.unchecked} not checked: {prompts.behind}" if prompts.behind else "")
 
 
 def _lines(wrong: Sequence[Found]) -> Iterator[Text]:

@@ -38,6 +38,8 @@ class PromptsView(Answer):
     """What has moved on, for the first of those."""
     unchecked: int
     """That lie behind a hole."""
+    behind: str
+    """Which they are and what the hole is, for the first of them."""
 
 
 class TotalsView(Answer):

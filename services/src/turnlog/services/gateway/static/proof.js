@@ -78,11 +78,11 @@ function promise(name, found, session) {
 
 const place = ({ sequence }, session) => (sequence === null ? null : [make("a", { href: toEvent(session, sequence) }, `event ${sequence}`), ": "]);
 
-function prompts({ calls, reference, assembly, unreproducible, why, unchecked }) {
+function prompts({ calls, reference, assembly, unreproducible, why, unchecked, behind }) {
   return [
     `${figure(reference)} by reference and ${figure(assembly)} by assembly of ${figure(calls)}`,
     unreproducible ? `${figure(unreproducible)} not by this version: ${why}` : null,
-    unchecked ? `${figure(unchecked)} not checked` : null,
+    unchecked ? `${figure(unchecked)} not checked: ${behind}` : null,
   ].filter(Boolean).join("; ");
 }
 
