@@ -51,6 +51,10 @@ Session = Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
 At = Annotated[
     int | None, typer.Option("--at", metavar="SEQUENCE", min=1, help="As it was at this sequence.")
 ]
+InPhase = Annotated[
+    str | None,
+    typer.Option("--phase", metavar="PHASE", help="Only what was said in this phase."),
+]
 
 
 @dataclass(frozen=True, slots=True)

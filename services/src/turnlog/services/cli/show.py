@@ -58,10 +58,12 @@ def _until(calls: CallList, at: int | None) -> CallList:
     return calls.model_copy(update={"calls": made})
 
 
-async def show_history(reader: Reader, session: str, at: int | None, form: Form) -> None:
-    """Show the conversation."""
-    history = await reader.history(session, at)
-    shown(history, conversation(history.turns), form)
+async def show_history(
+    reader: Reader, session: str, at: int | None, phase: str | None, form: Form
+) -> None:
+    """Show the conversation, or what was said of it in one phase."""
+    history = await reader.history(session, at, phase)
+    shown(history, conversation(history), form)
 
 
 async def show_window(

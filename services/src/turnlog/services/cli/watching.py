@@ -12,6 +12,7 @@ from rich.text import Text
 
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Refused
+from turnlog.projections.stays import in_phase, stays
 from turnlog.services.cli.console import answers, print_json
 from turnlog.services.cli.reader.reader import Reader, Unreadable, Wanted
 from turnlog.services.cli.replay.player import Player
@@ -48,10 +49,21 @@ def _write(event: Recorded | Unreadable, *, with_session: bool) -> None:
     console.print(line, no_wrap=True, overflow="ellipsis", soft_wrap=whole)
 
 
-async def replay(reader: Reader, session: str, speed: float, *, step: bool, prompts: bool) -> None:
-    """Play a session as its user saw it, or with `prompts` as its models did too."""
+async def replay(
+    reader: Reader,
+    session: str,
+    speed: float,
+    phase: str | None,
+    *,
+    step: bool,
+    prompts: bool,
+) -> None:
+    """Play a session, or one phase of it, as its user saw it, or as its models did too."""
     console = answers()
     events = [event async for event in reader.events(Wanted(session))]
+    if phase is not None:
+        there = in_phase(stays(events), phase)
+        events = [each for each in events if any(stay.holds(each) for stay in there)]
     if step and not sys.stdin.isatty():
         fix = "leave it out, or run it in a terminal"
         raise Refused("bad-option", "nobody is there to turn the page", field="--step", fix=fix)

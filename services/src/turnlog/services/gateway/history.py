@@ -6,11 +6,21 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from turnlog.events.plan import StepPlanned
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.history import Turn, history
+from turnlog.projections.stays import Stay, in_phase, stays
+from turnlog.projections.undertakings import NOTHING, Undertaking, Use, undertakings
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import stamp
-from turnlog.services.gateway.payloads.turns import HistoryView, TurnView, plain
+from turnlog.services.gateway.payloads.turns import (
+    HistoryView,
+    StayView,
+    StepView,
+    ToolUseView,
+    TurnView,
+    plain,
+)
 
 router = APIRouter()
 
@@ -22,16 +32,48 @@ At = Annotated[
 
 @router.get("/v1/sessions/{session}/history", summary="Turns of a session")
 async def show_history(
-    session: str, tenant: Tenant, desk: AtDesk, response: Response, at: At = None
+    session: str,
+    tenant: Tenant,
+    desk: AtDesk,
+    response: Response,
+    at: At = None,
+    phase: Annotated[str | None, Query(description="Only what was said in this phase")] = None,
 ) -> HistoryView:
-    """Give all turns with their texts, replies and fates."""
+    """Give all turns with their texts, replies and fates, and the stays in phases."""
     events = await desk.past.events(tenant, session, at)
     stamp(response, events[-1].sequence)
-    turns = tuple(_view(turn) for turn in history(events))
-    return HistoryView(session=session, sequence=events[-1].sequence, turns=turns)
+    told, been = history(events), stays(events)
+    if phase is not None:
+        been = in_phase(been, phase)
+        told = tuple(turn for turn in told if any(turn.turn in stay.turns for stay in been))
+    phases = {turn: stay.phase for stay in been for turn in stay.turns}
+    done = undertakings(events)
+    return HistoryView(
+        session=session,
+        sequence=events[-1].sequence,
+        turns=tuple(
+            _view(turn, done.get(turn.turn, NOTHING), phases.get(turn.turn)) for turn in told
+        ),
+        stays=tuple(_stay(stay) for stay in been),
+    )
 
 
-def _view(turn: Turn) -> TurnView:
+def _stay(stay: Stay) -> StayView:
+    return StayView(
+        phase=stay.phase,
+        before=stay.before,
+        signal=stay.signal,
+        at=stay.at,
+        first=stay.first,
+        last=stay.last,
+        carried=plain(stay.carried),
+        shared=stay.shared,
+        hidden=stay.hidden,
+        turns=stay.turns,
+    )
+
+
+def _view(turn: Turn, done: Undertaking, phase: str | None) -> TurnView:
     return TurnView(
         turn=turn.turn,
         status=turn.status,
@@ -47,4 +89,28 @@ def _view(turn: Turn) -> TurnView:
         settled_at=turn.settled_at,
         remembered=turn.remembered,
         fallback=turn.fallback.code if turn.fallback else None,
+        phase=phase,
+        steps=tuple(_step(step) for step in done.steps),
+        tools=tuple(_use(use) for use in done.uses),
+    )
+
+
+def _step(step: StepPlanned) -> StepView:
+    return StepView(step=step.step, goal=plain(step.goal), given=step.given is not None)
+
+
+def _use(use: Use) -> ToolUseView:
+    called, back = use.called, use.back
+    return ToolUseView(
+        call=called.call,
+        id=called.id,
+        tool=called.tool,
+        arguments=called.arguments,
+        step=called.step,
+        outcome=back.outcome if back else None,
+        detail=back.detail if back else "",
+        text=plain(back.text) if back else None,
+        characters=back.characters if back else 0,
+        condensed=back is not None and back.treatment == "condensed",
+        milliseconds=back.milliseconds if back else None,
     )

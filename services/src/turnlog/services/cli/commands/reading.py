@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import Asked, At, Output, Session
+from turnlog.services.cli.options import Asked, At, InPhase, Output, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,18 @@ def show(session: Session, *, at: At = None, asked: Asked, output: Output = "tab
     reading(asked, lambda reader: show_session(reader, session, at, output), rows=True)
 
 
-def history(session: Session, *, at: At = None, asked: Asked, output: Output = "table") -> None:
+def history(
+    session: Session,
+    *,
+    at: At = None,
+    phase: InPhase = None,
+    asked: Asked,
+    output: Output = "table",
+) -> None:
     """Show the conversation, turn by turn."""
     from turnlog.services.cli.show import show_history
 
-    reading(asked, lambda reader: show_history(reader, session, at, output))
+    reading(asked, lambda reader: show_history(reader, session, at, phase, output))
 
 
 def window(

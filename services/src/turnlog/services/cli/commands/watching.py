@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import Asked, Output, Session, Stored
+from turnlog.services.cli.options import Asked, InPhase, Output, Session, Stored
 
 
 def tail(
@@ -52,12 +52,13 @@ def replay(
     prompts: Annotated[
         bool, typer.Option("--prompts", help="Show what the model saw before each reply, too.")
     ] = False,
+    phase: InPhase = None,
     asked: Asked,
 ) -> None:
     """Play a session as its user saw it, at the pace it had; with --prompts as its models did."""
     from turnlog.services.cli.watching import replay
 
-    reading(asked, lambda reader: replay(reader, session, speed, step=step, prompts=prompts))
+    reading(asked, lambda reader: replay(reader, session, speed, phase, step=step, prompts=prompts))
 
 
 def rebuild(*, stored: Stored) -> None:

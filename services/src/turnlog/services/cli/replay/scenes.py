@@ -17,8 +17,15 @@ from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Event
 from turnlog.events.phase import PhaseEntered
+from turnlog.events.plan import StepPlanned
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.session import BlueprintMoved, SessionClosed, SessionOpened
+from turnlog.events.session import (
+    BlueprintMoved,
+    ProfileSwitched,
+    SessionClosed,
+    SessionOpened,
+)
+from turnlog.events.tool import ToolReturned
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
@@ -59,11 +66,13 @@ class _Line:
 def scenes(events: Iterable[Recorded], *, prompts: bool = False) -> Iterator[Scene]:
     """Give the scenes of a session's events; with `prompts` what models were shown as well."""
     shown_at: datetime | None = None
-    spoke = 0.0
+    spoke, tried = 0.0, ""
     for recorded in events:
-        if isinstance(recorded.event, AttemptEnded):
-            spoke = _spoke(recorded.event.timings)
-        line = _line(recorded.event, spoke)
+        event = recorded.event
+        if isinstance(event, AttemptEnded):
+            spoke = _spoke(event.timings)
+        line = _line(event, spoke, anew=isinstance(event, AttemptStarted) and event.call == tried)
+        tried = event.call if isinstance(event, AttemptStarted) else tried
         if line is not None and (prompts or line.who != "prompt"):
             at = datetime.fromisoformat(recorded.envelope.time)
             since = (at - shown_at).total_seconds() if shown_at else 0.0
@@ -76,7 +85,7 @@ def _spoke(timings: Timings | None) -> float:
     return (timings.total - (timings.first_token or 0)) / 1_000 if timings else 0.0
 
 
-def _line(event: Event, spoke: float) -> _Line | None:
+def _line(event: Event, spoke: float, *, anew: bool) -> _Line | None:
     match event:
         case SessionOpened(blueprint=blueprint, origin=origin):
             came = f", {origin.kind} of {origin.session} at {origin.sequence}" if origin else ""
@@ -86,7 +95,7 @@ def _line(event: Event, spoke: float) -> _Line | None:
             return _Line("you", _text(text), turn=turn) if text else None
         case ContextAssembled(call=call):
             return _Line("prompt", call)
-        case AttemptStarted(attempt=attempt) if attempt > 1:
+        case AttemptStarted(attempt=attempt) if anew:
             return _Line("note", f"attempt {attempt} begins anew")
         case AttemptEnded(partial=partial) if partial:
             return _Line("reply", _text(partial), spoke)
@@ -100,14 +109,28 @@ def _line(event: Event, spoke: float) -> _Line | None:
             return _Line("note", f"the reply of turn {turn} is withheld: {_text(replacement)}")
         case ChoiceRecorded(choice=choice, label=label):
             return _Line("note", f"the choice is {label or choice}")
-        case PhaseEntered(phase=phase):
-            return _Line("note", f"phase {phase} begins")
+        case PhaseEntered() as entered:
+            return _Line("note", _entered(entered))
+        case ProfileSwitched(profile=profile, model=model):
+            answers = f", {model} answers" if model else ""
+            return _Line("note", f"the session goes on by profile {profile}{answers}")
+        case StepPlanned(step=step, goal=goal):
+            return _Line("note", f"step {step}: {_text(goal)}")
+        case ToolReturned(tool=tool, outcome=outcome, detail=detail):
+            why = f": {detail}" if detail else ""
+            return _Line("note", f"{tool} {outcome}{why}")
         case BlueprintMoved(blueprint=blueprint):
             return _Line("note", f"the session goes on by {blueprint.name} v{blueprint.version}")
         case SessionClosed(reason=reason):
             return _Line("note", f"the session closes: {reason}")
         case _:
             return None
+
+
+def _entered(entered: PhaseEntered) -> str:
+    hidden = f", and does not see {', '.join(entered.hidden)}" if entered.hidden else ""
+    told = f"; it is told: {_text(entered.carried)}" if entered.carried else ""
+    return f"phase {entered.phase} begins{hidden}{told}"
 
 
 def _text(content: Content | None) -> str:

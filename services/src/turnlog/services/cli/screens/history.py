@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -10,32 +10,79 @@ from rich.text import Text
 
 from turnlog.services.cli.screens.margin import beside
 from turnlog.services.cli.screens.palette import BAD, FAMILIES, QUIET, WARY
-from turnlog.services.cli.screens.spelling import clock, one_line
-from turnlog.services.gateway.payloads.turns import TurnView
+from turnlog.services.cli.screens.spelling import clock, counted, one_line
+from turnlog.services.gateway.payloads.turns import (
+    HistoryView,
+    StayView,
+    ToolUseView,
+    TurnView,
+)
 
 WIDTH: Final = 9
 """Columns of who speaks."""
 SAID: Final = FAMILIES["turn"]
 REPLY: Final = FAMILIES["session"]
-_HIDDEN: Final = "(its text is sealed or erased)"
+TOOL: Final = FAMILIES["tool"]
+PHASE: Final = FAMILIES["phase"]
+HIDDEN: Final = "(its text is sealed or erased)"
 _NO_TEXT: Final = "(nothing: it started by itself, or its text is sealed or erased)"
 
 
-def conversation(turns: Iterable[TurnView]) -> RenderableType:
-    """Lay out turns as people read them."""
-    return Group(*(line for turn in turns for line in _turn(turn)))
+def conversation(history: HistoryView) -> RenderableType:
+    """Lay out turns as people read them, phase by phase where there are phases."""
+    if not history.stays:
+        return Group(*(line for turn in history.turns for line in _turn(turn)))
+    turns = {turn.turn: turn for turn in history.turns}
+    return Group(*(line for stay in history.stays for line in _stay(stay, turns)))
+
+
+def _stay(stay: StayView, turns: Mapping[int, TurnView]) -> Iterator[RenderableType]:
+    yield Text(entrance(stay), PHASE)
+    if stay.carried:
+        yield beside("told", stay.carried, PHASE, WIDTH)
+    yield Text("")
+    for turn in stay.turns:
+        yield from _turn(turns[turn])
+
+
+def entrance(stay: StayView) -> str:
+    """Say on a line what phase begins, and what it can tell of others."""
+    came = f"phase {stay.phase}" + (f", after {stay.before}" if stay.before else "")
+    others = ", ".join(phase for phase in stay.shared if phase != stay.phase)
+    sees = f" · sees {others}" if others else ""
+    hidden = f" · not {', '.join(stay.hidden)}" if stay.hidden else ""
+    return one_line(f"{came}{sees}{hidden}")
 
 
 def _turn(turn: TurnView) -> Iterator[RenderableType]:
     yield _heading(turn)
     yield said(turn.text if turn.text is not None else _NO_TEXT)
+    if turn.steps or turn.tools:
+        yield beside("plan" if turn.steps else "tools", "\n".join(doings(turn)), TOOL, WIDTH)
     if turn.reply == "":
         yield beside("reply", "(empty)", REPLY, WIDTH, QUIET)
     elif turn.reply is not None:
         yield beside("reply", turn.reply, BAD if turn.redacted else REPLY, WIDTH)
     elif turn.status == "completed":
-        yield beside("reply", _HIDDEN, REPLY, WIDTH, QUIET)
+        yield beside("reply", HIDDEN, REPLY, WIDTH, QUIET)
     yield Text("")
+
+
+def doings(turn: TurnView) -> Iterator[str]:
+    """Say in lines what was done before the reply: each step, and the tools taken in it."""
+    for step in turn.steps:
+        done = " (the turn before had done it)" if step.given else ""
+        yield one_line(f"{step.step}. {step.goal or HIDDEN}{done}")
+        yield from (f"   {_use(use)}" for use in turn.tools if use.step == step.step)
+    yield from (_use(use) for use in turn.tools if use.step is None)
+
+
+def _use(use: ToolUseView) -> str:
+    came = use.outcome or "is under way"
+    more = f": {use.detail}" if use.detail else ""
+    size = f", {counted(use.characters, 'character')}" if use.characters else ""
+    short = " told in short" if use.condensed else ""
+    return one_line(f"{use.tool} {use.arguments} · {came}{more}{size}{short}")
 
 
 def said(text: str) -> RenderableType:

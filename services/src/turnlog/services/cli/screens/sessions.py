@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from turnlog.services.cli.screens.history import PHASE, entrance
 from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY
 from turnlog.services.cli.screens.spelling import (
     UNKNOWN,
@@ -71,7 +72,9 @@ def summary(
 ) -> RenderableType:
     """Show one session with its turns, the calls they took, and the sessions that came from it."""
     turns, made = turn_table(history.turns), call_table(calls.calls)
-    return Group(facts(session, forks), Text(), turns, Text(), made)
+    been = [Text(), *(Text(entrance(stay), PHASE) for stay in history.stays)]
+    phases = been if history.stays else ()
+    return Group(facts(session, forks), *phases, Text(), turns, Text(), made)
 
 
 def facts(session: SessionView, forks: Sequence[ListedSession] = ()) -> Table:
@@ -97,7 +100,7 @@ def _facts(session: SessionView) -> Iterator[tuple[str, str | Text]]:
     yield "session", Text(session.session, "bold")
     blueprint = Text(f"{session.blueprint} v{session.version}")
     yield "blueprint", blueprint.append(f"  {short(session.digest)}", QUIET)
-    yield "profile", session.profile
+    yield "profile", session.profile + (f" · {session.model}" if session.model else "")
     given = ", ".join(f"{name}={value}" for name, value in session.attributes.items())
     yield "attributes", harmless(given)
     if session.phase is not None:
@@ -134,12 +137,13 @@ def turn_table(turns: Iterable[TurnView]) -> Table:
 def call_table(calls: Iterable[CallView]) -> Table:
     """List calls, with what all their attempts took."""
     table = listing()
-    for title in ("call", "model", "finish"):
+    for title in ("call", "kind", "model", "finish"):
         table.add_column(title, no_wrap=True)
     for title in ("prompt", "sent", "received", "cost", "took", "tries"):
         table.add_column(title, justify="right", no_wrap=True)
     for call in calls:
-        table.add_row(call.call, call.model, call.finish or "", f"{call.tokens:,}", *_took(call))
+        what = (call.call, call.kind, call.model, call.finish or "", f"{call.tokens:,}")
+        table.add_row(*what, *_took(call))
     return table
 
 

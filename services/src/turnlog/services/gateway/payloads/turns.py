@@ -53,6 +53,44 @@ class Acted(Answer):
     """Of its last event; of the session, where it had nothing left to do."""
 
 
+class StepView(Answer):
+    """A step of a turn's plan."""
+
+    step: int
+    """Its number."""
+    goal: str | None
+    """What it is for."""
+    given: bool
+    """Whether the turn before had done it already, and no call was made for it."""
+
+
+class ToolUseView(Answer):
+    """A tool that a model asked for, and what came of it."""
+
+    call: str
+    """The call whose answer asked for it."""
+    id: str
+    """The provider's name for this request."""
+    tool: str
+    """The tool."""
+    arguments: str
+    """Its arguments as the model wrote them."""
+    step: int | None
+    """The step of the plan it is for."""
+    outcome: str | None
+    """What came of it; null as long as it has not come back."""
+    detail: str
+    """Why it was refused, failed or was lost."""
+    text: str | None
+    """What prompts say of it."""
+    characters: int
+    """Length of the whole result."""
+    condensed: bool
+    """Whether prompts hold a summary of it."""
+    milliseconds: int | None
+    """How long its server took."""
+
+
 class TurnView(Answer):
     """A turn as people read it."""
 
@@ -84,10 +122,41 @@ class TurnView(Answer):
     """Whether later turns may be told of it."""
     fallback: str | None = None
     """Why the reply is no model's; null where it is one's."""
+    phase: str | None = None
+    """The phase it is of."""
+    steps: tuple[StepView, ...] = ()
+    """Its plan, where it has one."""
+    tools: tuple[ToolUseView, ...] = ()
+    """The tools it asked for, in order."""
+
+
+class StayView(Answer):
+    """A time that the session spent in one phase."""
+
+    phase: str
+    """The phase."""
+    before: str | None
+    """The phase that was left for it."""
+    signal: str | None
+    """What led to it."""
+    at: str
+    """When it began."""
+    first: int
+    """The event that entered it, or the switch to its profile just before."""
+    last: int
+    """The latest event in it: state and window as it ended are those `at` this sequence."""
+    carried: str | None
+    """What its prompts are told of the phase before."""
+    shared: tuple[str, ...]
+    """Phases whose turns it may see, where phases are kept apart."""
+    hidden: tuple[str, ...]
+    """Phases the session had been in that it may not see."""
+    turns: tuple[int, ...]
+    """The turns that are of it."""
 
 
 class HistoryView(Answer):
-    """All turns of a session."""
+    """All turns of a session, or those of one phase."""
 
     session: str
     """The session."""
@@ -95,6 +164,8 @@ class HistoryView(Answer):
     """Up to which event."""
     turns: tuple[TurnView, ...]
     """In order."""
+    stays: tuple[StayView, ...] = ()
+    """The times in its phases, in order; none where it has no phases."""
 
 
 def plain(content: Content | None) -> str | None:
