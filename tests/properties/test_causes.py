@@ -13,6 +13,7 @@ from tests.parts.expected import Expected, Reasons, expected
 from tests.parts.led import PEOPLE, Led, led_by
 from turnlog.events.manifest import FromSegment
 from turnlog.projections.audit.diff import Change, Diff, diff
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 
 few = settings(max_examples=25)
@@ -83,7 +84,7 @@ def ask(draw: st.DrawFn, led: Led) -> None:
 
 
 def told(led: Led, before: str, after: str) -> Diff:
-    events = led.session.events
+    events = whole(led.session.events)
     return diff(side_of(events, before, led.library), side_of(events, after, led.library))
 
 
@@ -139,7 +140,7 @@ def test_every_difference_of_two_calls_has_the_cause_that_the_generator_knows(
 def test_where_prompts_agree_is_what_the_later_call_recorded_of_it(led: Led) -> None:
     calls = sorted(led.calls, key=lambda call: int(call.split(".")[0]))
     for before, after in pairwise(calls):
-        found, recorded = told(led, before, after), side_of(led.session.events, after)
+        found, recorded = told(led, before, after), side_of(whole(led.session.events), after)
         prefix = recorded.manifest.prefix
         assert prefix
         assert (found.prefix.messages, found.prefix.tokens) == (prefix.messages, prefix.tokens)

@@ -13,6 +13,7 @@ from tests.parts.led import Led, led_by
 from tests.parts.worlds import Told
 from turnlog.events.envelope import Recorded
 from turnlog.projections.audit.diff import Change, Diff, diff
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 
 few = settings(max_examples=25)
@@ -162,7 +163,7 @@ def test_what_they_differ_in_is_what_either_went_through_alone(
     origin, fork, at = drawn
     left, right = (max(each.calls, key=number) for each in (origin, fork))
     events = forked(fork.session.events, at)
-    found = diff(side_of(origin.session.events, left), side_of(events, right))
+    found = diff(side_of(whole(origin.session.events), left), side_of(whole(events), right))
     wanted = expected(origin, fork, at)
     told = {thing: why for thing, why in read(found).items() if thing not in ("path", "note")}
     assert told == run_together(wanted, found)

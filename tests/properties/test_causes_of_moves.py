@@ -14,6 +14,7 @@ from tests.parts.led import LAYERS, Led, led_by
 from tests.parts.worlds import Told
 from tests.properties.test_causes import read, run_together
 from turnlog.projections.audit.diff import diff
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 from turnlog.projections.blueprint.schema import Blueprint
 
@@ -186,7 +187,7 @@ def test_what_a_move_changed_leads_to_the_move(moved: Moved, data: st.DataObject
 def told(moved: Moved, was: Asked, now: Asked) -> bool:
     """Hold what is said of a difference against what was done."""
     events = moved.led.session.events
-    found = diff(side_of(events, was.call), side_of(events, now.call))
+    found = diff(side_of(whole(events), was.call), side_of(whole(events), now.call))
     wanted: Expected = dict(expected(was, now))
     beside = {("opening",), ("where",), ("path",), ("input",), ("note",)}
     said = {thing: why for thing, why in read(found).items() if thing not in beside}

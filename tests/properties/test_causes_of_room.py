@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from tests.parts.led import Led, led_by
 from tests.properties.test_causes import reasons
 from turnlog.projections.audit.diff import Change, Diff, diff
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 from turnlog.projections.blueprint.memory import MemoryPolicy
 
@@ -34,7 +35,7 @@ PLAIN: JsonValue = {
 
 def told(led: Led, before: str, after: str) -> Diff:
     events = led.session.events
-    return diff(side_of(events, before), side_of(events, after))
+    return diff(side_of(whole(events), before), side_of(whole(events), after))
 
 
 def gone(found: Diff, rule: str) -> list[Change]:

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from tests.parts.led import LAYERS, Led, led_by
 from turnlog.events.envelope import Recorded
 from turnlog.projections.audit.diff import Change, diff
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 
 few = settings(max_examples=40)
@@ -95,8 +96,8 @@ def named(changes: Sequence[Change]) -> dict[str, tuple[str, str]]:
 def test_two_sessions_differ_in_what_they_were_made_from(different: set[str]) -> None:
     one, other = led(set()), led(different)
     edits = [*one.library, *other.library[1:]]
-    left = side_of(one.session.events, "3.1", edits)
-    right = side_of(elsewhere(other.session.events), "3.1", edits)
+    left = side_of(whole(one.session.events), "3.1", edits)
+    right = side_of(whole(elsewhere(other.session.events)), "3.1", edits)
     found = diff(left, right)
     assert named(found.changes) == expected(different)
     assert found.same == (not different)

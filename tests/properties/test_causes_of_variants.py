@@ -24,6 +24,7 @@ from turnlog.events.library import (
     SegmentsEdited,
 )
 from turnlog.projections.audit.diff import diff
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import Side, side_of
 from turnlog.projections.library.choosing import choose
 from turnlog.projections.library.picked import Picked, Wanted
@@ -94,7 +95,7 @@ class Drawn:
     def side(self, name: str, turn: int) -> Side:
         """Give a call, as one of a session of that name."""
         events = elsewhere(self.sessions[name].session.events, name)
-        return side_of(events, f"{turn}.1", self.library)
+        return side_of(whole(events), f"{turn}.1", self.library)
 
     def _gives(self, name: str, want: Wanted) -> tuple[Picked, ...]:
         if want.scope != "lore":

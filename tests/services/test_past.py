@@ -15,6 +15,7 @@ from turnlog.events.envelope import Head, Recorded
 from turnlog.events.errors import Refused
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.manifest import FromTurns
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.origins import cause
 from turnlog.projections.audit.reproduction import by_assembly
 from turnlog.projections.audit.why import why_call
@@ -216,6 +217,7 @@ async def test_turns_that_no_window_reaches_any_more_are_told_as_one_run_with_on
     (run,) = (part.source for part in call.manifest.parts if part.rule == OUT_OF_REACH)
     assert isinstance(run, FromTurns)
     assert run.last > run.first
-    removed = [gone for part in why_call(house.events(), "8.1").parts for gone in part.removed]
+    parts = why_call(whole(house.events()), "8.1").parts
+    removed = [gone for part in parts for gone in part.removed]
     told = [(gone.first, gone.last, gone.by) for gone in removed if gone.rule == OUT_OF_REACH]
     assert told == [(run.first, run.last, cause(recorded))]

@@ -6,6 +6,7 @@ from tests.parts.led import Led, led_by
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.turn import TurnSubmitted
 from turnlog.projections.audit.consequences import consequences
+from turnlog.projections.audit.known import whole
 from turnlog.projections.testing import Given, exchange, given, opening, saying
 
 ENTERED = PhaseEntered(phase="walk", before="talk", signal="on_success", turn=1)
@@ -14,7 +15,7 @@ MOVED = "talk → walk by on_success"
 
 def told(session: Given, turn: int) -> list[str]:
     """Give what a turn led to, as people read it."""
-    return [each.what for each in consequences(session.events, turn)]
+    return [each.what for each in consequences(whole(session.events), turn)]
 
 
 def test_a_turn_that_somebody_brought_did_not_start_by_itself() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tests.parts.led import Led, led_by
 from turnlog.events.library import SEGMENTS
 from turnlog.projections.audit.diff import diff
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 
 Told = list[tuple[str, list[tuple[str, list[tuple[int, str]]]]]]
@@ -29,7 +30,7 @@ def told(name: str) -> Told:
         replace(each, envelope=each.envelope.model_copy(update={"subject": name}))
         for each in led.session.events
     ]
-    sides = [side_of(events, call, led.library) for call in (first, last)]
+    sides = [side_of(whole(events), call, led.library) for call in (first, last)]
     return [
         (
             change.layer,

@@ -20,7 +20,7 @@ from turnlog.projections.audit.facing import Compared, Facing, news
 from turnlog.projections.audit.grounds import edition
 from turnlog.projections.audit.reasons import Because, Found, grouped, named
 from turnlog.projections.audit.sides import Side
-from turnlog.projections.audit.tombstones import LIMITS
+from turnlog.projections.audit.tombstones import LIMITS, pushing
 from turnlog.projections.window.call import provider_of
 from turnlog.projections.window.overflow import WHOLE, Bounds, bounds_of
 
@@ -56,7 +56,7 @@ def _edited(mine: Source | None, other: Source | None, face: Facing) -> Iterator
         return
     drawn = _drawn_otherwise(mine, other, face)
     if drawn:
-        yield "variant", face.side.known[0]
+        yield "variant", face.side.known.events[0]
     if found := turned(mine.segment, face.side, face.opposite):
         yield "library", found
     elif not drawn and mine.version > other.version:
@@ -78,13 +78,13 @@ def _drawn_otherwise(mine: FromSegment, other: FromSegment, face: Facing) -> boo
 def _pushed(turn: int, limit: str, face: Facing, compared: Compared) -> Iterator[Found]:
     """Name what put a turn over a limit: those behind it, another limit, or both of them."""
     if _pins(face.side) == _pins(face.opposite):
-        by = compared.pushed(face.side, limit).get(turn)
+        by = pushing(turn, limit, face.side)
         # What the other call knew did not push it out there: then it is all that stand here alone
         over = _later(turn, face) if by is None or face.opposite.knew(by) else (by,)
         yield from named("limit", over)
         return
     later = tuple(_later(turn, face))
-    behind = sum(fate.usable and fate.turn > turn for fate in face.side.fates.values())
+    behind = sum(fate.usable for fate in face.side.fates.after(turn))
     theirs = compared.turns(face.opposite)
     tighter = behind - len(later) >= compared.turns(face.side)
     moved = behind < theirs or not any(p.rule == limit for p in face.opposite.manifest.parts)
@@ -96,9 +96,9 @@ def _pushed(turn: int, limit: str, face: Facing, compared: Compared) -> Iterator
 
 def _later(turn: int, face: Facing) -> Iterator[Recorded]:
     """Give the events by which later turns stand on this side that do not on the other."""
-    for fate in face.side.fates.values():
+    for fate in face.side.fates.after(turn):
         theirs = face.opposite.fates.get(fate.turn)
-        if fate.turn <= turn or not fate.usable or (theirs and theirs.usable):
+        if not fate.usable or (theirs and theirs.usable):
             continue
         since = fate.since if fate.since and not face.opposite.knew(fate.since) else None
         told = since or (theirs.marked if theirs else None)

@@ -6,9 +6,8 @@ call was given. Each is told with the event it is known from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import Recorded
@@ -16,7 +15,9 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import Fallback, TurnCompleted, TurnSubmitted
-from turnlog.projections.audit.fates import fates, noting
+from turnlog.projections.audit.fates import was_latest
+from turnlog.projections.audit.known import Known
+from turnlog.projections.audit.notes import told_of
 from turnlog.projections.audit.origins import Cause, cause
 from turnlog.projections.session.evolve import NOTE_RULE
 
@@ -31,12 +32,14 @@ class Consequence:
     """The same for people."""
 
 
-def consequences(events: Sequence[Recorded], turn: int) -> Iterator[Consequence]:
-    """Give what a turn led to, in order."""
-    for before, recorded in pairwise(events):
-        if what := _direct(recorded, turn) or _started(before, recorded, turn):
+def consequences(record: Known, turn: int) -> Iterator[Consequence]:
+    """Give what a turn led to, in order; all from its beginning to its end is to be at hand."""
+    for recorded in record.events:
+        if what := _direct(recorded, turn):
             yield Consequence(cause(recorded), what)
-    if noted := _noted(events, turn):
+        if isinstance(recorded.event, PhaseEntered) and recorded.event.turn == turn:
+            yield from _started(recorded.event.phase, record.at(recorded.sequence + 1))
+    if noted := _noted(record, turn):
         yield noted
 
 
@@ -57,23 +60,22 @@ def _direct(recorded: Recorded, turn: int) -> str:
             return ""
 
 
-def _started(before: Recorded, recorded: Recorded, turn: int) -> str:
-    match before.event, recorded.event:
-        case PhaseEntered(turn=by) as entered, TurnSubmitted(text=None) as event if by == turn:
-            return f"turn {event.turn} started by itself in phase {entered.phase}"
-        case _:
-            return ""
+def _started(phase: str, after: Recorded | None) -> Iterator[Consequence]:
+    """Tell of a turn that started by itself when a phase was entered."""
+    if after and isinstance(after.event, TurnSubmitted) and after.event.text is None:
+        what = f"turn {after.event.turn} started by itself in phase {phase}"
+        yield Consequence(cause(after), what)
 
 
-def _noted(events: Sequence[Recorded], turn: int) -> Consequence | None:
+def _noted(record: Known, turn: int) -> Consequence | None:
     """Find the call that was told of a reply withheld: the first that carried a note of it."""
-    withheld = sorted(noting(fates(events)), key=lambda each: each.sequence)
-    for told, after in zip_longest(withheld, withheld[1:]):
-        if isinstance(told.event, ReplyRedacted) and told.event.turn == turn:
-            upto = after.sequence if after else events[-1].sequence
-            later = (each for each in events if told.sequence < each.sequence <= upto)
-            return next(filter(None, map(_carrying, later)), None)
-    return None
+    withheld = [each for each in record.events if _withheld(each, turn)][-1:]
+    told = (told_of(each, record) for each in withheld if was_latest(each, record))
+    return next((_carrying(each) for each in told if each), None)
+
+
+def _withheld(recorded: Recorded, turn: int) -> bool:
+    return isinstance(recorded.event, ReplyRedacted) and recorded.event.turn == turn
 
 
 def _carrying(recorded: Recorded) -> Consequence | None:

@@ -22,6 +22,7 @@ from turnlog.projections.audit.facing import Compared
 from turnlog.projections.audit.origins import Cause, cause
 from turnlog.projections.audit.reasons import Because, Reason
 from turnlog.projections.audit.sides import Side
+from turnlog.projections.audit.trying import tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Diff:
 
 def diff(left: Side, right: Side) -> Diff:
     """Compare two calls."""
-    was, now = entries(left), entries(right)
+    was, now = entries(left, right), entries(right, left)
     compared = Compared(left, right, paired(was, now))
     each = [(pair, _change(what, pair, compared)) for what, pair in differing(was, now)]
     changes = joined(change for _, change in each)
@@ -132,7 +133,7 @@ def diff(left: Side, right: Side) -> Diff:
 
 def _facts(side: Side) -> CallFacts:
     call, manifest = side.call, side.manifest
-    costs = [ended.cost.micro_dollars for ended in side.tried.values()]
+    costs = [ended.cost.micro_dollars for ended in tried(side).values()]
     known = [cost for cost in costs if cost is not None]
     return CallFacts(
         session=side.recorded.session,

@@ -20,6 +20,7 @@ from turnlog.events.manifest import (
     StepTaken,
 )
 from turnlog.projections.audit.fates import Fate
+from turnlog.projections.audit.grounds import left_out_as_one
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.window.overflow import WHOLE, bounds_of
 
@@ -67,11 +68,14 @@ class Entry:
 Entries = Mapping[Key, Entry]
 
 
-def entries(side: Side) -> Entries:
-    """Give all entries of a call in the order of its parts; a repeated one has a number."""
+def entries(side: Side, other: Side) -> Entries:
+    """Give the entries of a call in the order of its parts; a repeated one has a number.
+
+    Turns that neither call comes near are none: they may be thousands.
+    """
     seen: Counter[Key] = Counter()
     found: dict[Key, Entry] = {}
-    for entry in _entries(side):
+    for entry in _entries(side, _near(other)):
         key = (*entry.key, str(seen[entry.key]))
         seen[entry.key] += 1
         found[key] = Entry(
@@ -80,24 +84,35 @@ def entries(side: Side) -> Entries:
     return found
 
 
-def _entries(side: Side) -> Iterator[Entry]:
+def _near(side: Side) -> frozenset[int]:
+    """Give the turns that a call has, or left out one by one."""
+    runs = (each for each in side.manifest.parts if not left_out_as_one(each))
+    sources = (each.source for each in runs if isinstance(each.source, FromTurns))
+    return frozenset(turn for run in sources for turn in range(run.first, run.last + 1))
+
+
+def _entries(side: Side, near: frozenset[int]) -> Iterator[Entry]:
     for part in side.manifest.parts:
         if isinstance(part.source, FromTurns):
+            far = left_out_as_one(part)
             for turn in range(part.source.first, part.source.last + 1):
-                yield _turn(part, part.source, turn, side)
+                if not far or turn in near:
+                    yield _turn(part, part.source, turn, side)
         else:
             yield _layer(part, side)
 
 
 def _turn(part: Part, run: FromTurns, turn: int, side: Side) -> Entry:
-    fate, view = side.fates.get(turn), run.view
+    step = _step(part, run.view, side)
+    # What was left out for good has no length that mattered
+    fate = side.fates.get(turn) if part.kept or step else None
     messages = _messages(fate) if fate and part.kept else ()
     if run.condensed and part.kept:
         # Which of its words are a turn's own is not told where several are told as one
         messages = ((part.role, part.digest),)
     length = sum(said.characters for said in fate.said) if fate else 0
     stood = length if messages else 0
-    return Entry(("turn", str(turn)), part, messages, stood, length, turn, _step(part, view, side))
+    return Entry(("turn", str(turn)), part, messages, stood, length, turn, step)
 
 
 def _messages(fate: Fate) -> tuple[Unit, ...]:

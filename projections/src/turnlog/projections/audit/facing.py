@@ -7,20 +7,22 @@ difference; one that only this call knew does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import (
     FromBlob,
     FromBlueprint,
     FromEvent,
     FromResolved,
     FromSegment,
+    FromTurns,
     Part,
 )
+from turnlog.events.redaction import ReplyRedacted
+from turnlog.events.turn import TurnCompleted
 from turnlog.projections.audit.comparing import Pair
 from turnlog.projections.audit.drawing import turned
 from turnlog.projections.audit.entries import Entry
@@ -28,6 +30,7 @@ from turnlog.projections.audit.fates import Fate
 from turnlog.projections.audit.grounds import (
     attributing,
     leading,
+    left_out_as_one,
     meeting,
     pinning,
     resolutions,
@@ -35,7 +38,7 @@ from turnlog.projections.audit.grounds import (
 )
 from turnlog.projections.audit.reasons import Found, named, told
 from turnlog.projections.audit.sides import Side
-from turnlog.projections.audit.tombstones import LIMITS, pushing, taken_out
+from turnlog.projections.audit.tombstones import LIMITS, taken_out, taking_all
 from turnlog.projections.session.state import Said
 from turnlog.projections.window.layers import NOTHING
 from turnlog.projections.window.overflow import Bounds
@@ -63,10 +66,6 @@ class Compared:
         default_factory=dict[tuple[str, Bounds], tuple[Found, ...]]
     )
     """What took the room, by `left` or `right` and what was limited, once that was asked."""
-    pushes: dict[tuple[str, str], Mapping[int, Recorded]] = field(
-        default_factory=dict[tuple[str, str], Mapping[int, Recorded]]
-    )
-    """What pushed turns over a limit, by `left` or `right` and the limit, once that was asked."""
 
     def faces(self, pair: Pair) -> tuple[Facing, Facing]:
         """Give both sides of a pair, the later one first."""
@@ -76,13 +75,6 @@ class Compared:
     def word(self, side: Side) -> str:
         """Say which of both a side is."""
         return "right" if side is self.right else "left"
-
-    def pushed(self, side: Side, limit: str) -> Mapping[int, Recorded]:
-        """Give what pushed each turn over a limit on a side."""
-        asked = (self.word(side), limit)
-        if asked not in self.pushes:
-            self.pushes[asked] = pushing(limit, side)
-        return self.pushes[asked]
 
     def turns(self, side: Side) -> int:
         """Count the turns that a call had within the limits of its history."""
@@ -105,7 +97,7 @@ def _grounds(face: Facing) -> Iterator[Found]:
     if known[0].turn is not None:
         yield from _turn(known[0].turn, face)
     elif known[0].part.role == "tools" or (face.other and face.other.part.role == "tools"):
-        yield from _offering(face.side)
+        yield from _offering(face)
     elif any(isinstance(each.part.source, FromSegment) for each in known):
         yield from _segment(face)
     elif face.mine and face.other:
@@ -113,8 +105,14 @@ def _grounds(face: Facing) -> Iterator[Found]:
 
 
 def _turn(turn: int, face: Facing) -> Iterator[Found]:
-    mine, fate = face.mine, face.side.fates.get(turn)
-    if mine is None or fate is None or fate.status is None:
+    mine = face.mine
+    if mine is None:
+        return
+    if left_out_as_one(mine.part):
+        yield from _veiled(mine.part, face.side)
+        return
+    fate = face.side.fates.get(turn)
+    if fate is None or fate.status is None:
         return
     if mine.stands:
         yield from _standing(fate, face)
@@ -124,6 +122,12 @@ def _turn(turn: int, face: Facing) -> Iterator[Found]:
     else:
         out = taken_out(fate, mine.part.rule or "", face.side)
         yield from told((out,) if out else ())
+
+
+def _veiled(part: Part, side: Side) -> Iterator[Found]:
+    """Name what left out a whole run, where an event of its own did."""
+    if isinstance(part.source, FromTurns) and part.rule not in LIMITS:
+        yield from told((taking_all(part.source, part.rule or "", side),))
 
 
 def decided(entry: Entry | None) -> bool:
@@ -166,15 +170,22 @@ def _digest(said: Said | None) -> str | None:
     return said.digest if said else None
 
 
-def _offering(side: Side) -> Iterator[Found]:
+def _offering(face: Facing) -> Iterator[Found]:
     """A tool is offered by the phase, and once it has had its exchanges."""
-    entered = side.entered
+    known, entered = face.side.known, face.side.entered
     if entered is None:
         return
     yield "phase", entered
-    for fate in side.fates.values():
-        if fate.status == "completed" and fate.settled and fate.settled.sequence > entered.sequence:
-            yield "answered", fate.settled
+    theirs = face.opposite.known
+    shared = theirs.end if theirs.session == known.session else 0
+    for recorded in known.onward(max(entered.sequence, shared) + 1):
+        match recorded.event:
+            case TurnCompleted(turn=turn) | ReplyRedacted(turn=turn):
+                fate = face.side.fates.get(turn)
+                if fate and fate.settled == recorded:
+                    yield "answered", recorded
+            case _:
+                pass
 
 
 def _segment(face: Facing) -> Iterator[Found]:

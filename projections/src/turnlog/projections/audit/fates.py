@@ -1,12 +1,13 @@
 """Fates: what befell each turn of a session, and by which event.
 
 A history says how a turn stands; this says what brought it there, so that whoever misses a turn
-in a prompt, or finds another text in it, is led to the event. Nothing but events is read.
+in a prompt, or finds another text in it, is led to the event. Nothing but events is read, and no
+more of a long session than the turns that are asked for take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from turnlog.events.envelope import Recorded
@@ -21,6 +22,7 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
+from turnlog.projections.audit.known import Further, Known
 from turnlog.projections.session.standing import said
 from turnlog.projections.session.state import Said, Settled, TurnRef
 from turnlog.projections.window.memory import messages_in
@@ -79,25 +81,68 @@ class Fate:
         return (self.begun, self.released) if self.released else (self.begun,)
 
 
-Fates = Mapping[int, Fate]
+@dataclass(frozen=True, slots=True)
+class Fates:
+    """What befell turns; whatever befell one lies behind what began it, in the order of turns."""
+
+    known: Known
+    begun: Mapping[int, Fate]
+    """Those whose beginning is at hand."""
+    submitted: int
+    """Turns that there are."""
+
+    def get(self, turn: int) -> Fate | None:
+        """Give one; none where there is no such turn."""
+        found = self.begun.get(turn)
+        if found is None:
+            if 1 <= turn <= self.submitted and not self.known.whole:
+                raise self._towards(turn)
+        else:
+            self._followed(found)
+        return found
+
+    def after(self, turn: int) -> Iterator[Fate]:
+        """Give those of all later turns, in order, as far as they are asked for."""
+        later = range(turn + 1, self.submitted + 1)
+        return (fate for each in later if (fate := self.get(each)))
+
+    def _followed(self, fate: Fate) -> None:
+        """Ask for more where it is not all at hand, from what began a turn to what settled it."""
+        stretch = self.known.stretch(fate.begun.sequence)
+        settled = fate.settled and stretch and fate.settled.sequence in stretch
+        if stretch and stretch.stop <= self.known.end and not settled:
+            raise self.known.behind(stretch)
+
+    def _towards(self, turn: int) -> Further:
+        """Ask for what lies between a turn and the nearest one that is at hand."""
+        known = self.known
+        nearest = min(self.begun, key=lambda each: abs(each - turn), default=None)
+        begun = self.begun[nearest].begun.sequence if nearest else known.end
+        stretch = known.stretch(begun) or range(begun, begun + 1)
+        back = nearest is None or nearest > turn
+        return known.ahead(stretch) if back else known.behind(stretch)
 
 
-def fates(events: Iterable[Recorded]) -> Fates:
+def fates(known: Known, submitted: int) -> Fates:
     """Give what befell every turn, up to the last of these events."""
-    known: dict[int, Fate] = {}
-    for recorded in events:
-        _befallen(known, recorded)
-    return known
+    begun: dict[int, Fate] = {}
+    for recorded in known.events:
+        _befallen(begun, recorded)
+    return Fates(known, begun, max(submitted, *begun, 0))
 
 
-def noting(known: Fates) -> Iterator[Recorded]:
-    """Give the replies withheld that a call was to be told of: each the latest of its time."""
-    replied = [fate for fate in known.values() if fate.status == "completed" and fate.settled]
-    for fate in replied:
-        later = (each.settled for each in replied if each.turn > fate.turn)
-        redacted = fate.redacted
-        if redacted and all(each and each.sequence > redacted.sequence for each in later):
-            yield redacted
+def was_latest(withheld: Recorded, known: Known) -> bool:
+    """Tell whether a reply was the latest one when it was withheld, so that a call was to know."""
+    turn = withheld.event.turn if isinstance(withheld.event, ReplyRedacted) else 0
+    for recorded in known.back(withheld.sequence - 1):
+        match recorded.event:
+            case TurnCompleted(turn=other) | ReplyRedacted(turn=other) if other > turn:
+                return False
+            case TurnSubmitted(turn=begun) | TurnQueued(turn=begun) if begun == turn:
+                return True
+            case _:
+                pass
+    return False
 
 
 def _befallen(known: dict[int, Fate], recorded: Recorded) -> None:

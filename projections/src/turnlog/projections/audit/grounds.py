@@ -7,7 +7,8 @@ it, the condition it stands under. A ground is an event of the session, or of th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import assert_never
+from itertools import islice
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -27,17 +28,22 @@ from turnlog.events.manifest import (
     Part,
 )
 from turnlog.events.prompt import PromptsSnapshotted
+from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import TurnResolved
 from turnlog.events.session import BlueprintMoved, SessionOpened
 from turnlog.events.tool import ToolsSnapshotted
-from turnlog.events.turn import ChoiceRecorded
-from turnlog.projections.audit.fates import Fate, noting
+from turnlog.events.turn import ChoiceRecorded, TurnCompleted
+from turnlog.projections.audit.fates import Fate
+from turnlog.projections.audit.notes import carrying, noting
 from turnlog.projections.audit.sides import Side
-from turnlog.projections.session.evolve import NOTE_RULE
 from turnlog.projections.session.tooling import texts_of
 from turnlog.projections.window.call import provider_of
+from turnlog.projections.window.history import OUT_OF_REACH, PURGED, SUMMARISED
 from turnlog.projections.window.segments import HIDDEN
+from turnlog.projections.window.visibility import OUT_OF_SIGHT
 
+AS_ONE: Final = frozenset({OUT_OF_REACH, OUT_OF_SIGHT, PURGED, SUMMARISED})
+"""Rules that leave out all turns of a run by one event, however many they are."""
 FIRST = "when first_turn"
 """How a manifest says that a part stands in a call because nothing was answered before."""
 
@@ -47,15 +53,17 @@ def behind(part: Part, side: Side) -> Iterator[Recorded]:
     match part.source:
         case None:
             pass
+        case FromTurns() if left_out_as_one(part):
+            pass
         case FromTurns(first=first, last=last):
             for turn in range(first, last + 1):
                 yield from said_in(side.fates.get(turn), side)
         case FromBlob(digest=digest):
-            yield from (each for each in side.known if _pins(each, part.layer, digest))
+            yield from (each for each in side.known.events if _pins(each, part.layer, digest))
         case FromSegment() as segment:
             yield from edition(segment, side)
         case FromEvent(sequence=sequence) | FromResolved(resolution=sequence):
-            found = side.at(sequence)
+            found = side.known.at(sequence)
             yield from (found,) if found else ()
         case FromBlueprint():
             yield side.opened
@@ -66,8 +74,13 @@ def behind(part: Part, side: Side) -> Iterator[Recorded]:
 def said_in(fate: Fate | None, side: Side) -> Iterator[Recorded]:
     """Give the events that hold what a turn says in a window."""
     for said in fate.said if fate else ():
-        found = side.at(said.sequence)
+        found = side.known.at(said.sequence)
         yield from (found,) if found else ()
+
+
+def left_out_as_one(part: Part) -> bool:
+    """Tell whether a run of any length was left out by one event, whatever befell its turns."""
+    return not part.kept and part.rule in AS_ONE
 
 
 def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
@@ -83,7 +96,7 @@ def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
 def pinning(side: Side) -> Iterator[Recorded]:
     """Give what pinned the prompt files a call was given, found or not."""
     provider = provider_of(side.call.model)
-    for recorded in reversed(side.known):
+    for recorded in reversed(side.known.events):
         match recorded.event:
             case PromptsSnapshotted(provider=named) if named == provider:
                 yield recorded
@@ -96,7 +109,7 @@ def attributing(name: str, side: Side) -> Iterator[Recorded]:
     """Give what gave an attribute its value: the opening, or the move that changed it."""
     found: Recorded | None = None
     value: JsonValue = None
-    for recorded in side.known:
+    for recorded in side.known.events:
         match recorded.event:
             case SessionOpened(attributes=named) | BlueprintMoved(attributes=named):
                 if found is None or named.get(name) != value:
@@ -127,7 +140,8 @@ def leading(path: str, side: Side) -> Iterator[Recorded]:
         case ["session", "phase"]:
             yield from (side.entered,) if side.entered else ()
         case ["session", "choices"]:
-            yield from (each for each in side.known if isinstance(each.event, ChoiceRecorded))
+            said = side.known.events
+            yield from (each for each in said if isinstance(each.event, ChoiceRecorded))
         case ["inputs", *_]:
             yield side.asked.begun
         case ["attributes", *name]:
@@ -156,7 +170,7 @@ def value(path: str, side: Side) -> JsonValue:
 
 def resolutions(side: Side) -> Iterator[Recorded]:
     """Give what a resolver said of the turn that was asked."""
-    for recorded in side.known:
+    for recorded in side.known.onward(side.asked.begun.sequence):
         match recorded.event:
             case TurnResolved(turn=turn) if turn == side.call.turn:
                 yield recorded
@@ -183,24 +197,21 @@ def meeting(part: Part, side: Side) -> Iterator[Recorded]:
 
 def _noted(side: Side, *, told: bool) -> Iterator[Recorded]:
     """Give the reply withheld that a note is of; where it was told, the call that carried it."""
-    latest = max(noting(side.fates), key=lambda each: each.sequence, default=None)
-    if latest and not told:
-        yield latest
-    elif latest:
-        yield from (each for each in side.known if _carries(each, latest))
-
-
-def _carries(recorded: Recorded, withheld: Recorded) -> bool:
-    made = getattr(recorded.event, "manifest", None)
-    if made is None or recorded.sequence < withheld.sequence:
-        return False
-    return any(part.rule == NOTE_RULE and part.kept for part in made.parts)
+    withheld = next(noting(side.known), None)
+    if withheld and not told:
+        yield withheld
+    elif withheld and not (side.state.note and side.state.note.told is None):
+        yield from carrying(withheld, side.known)
 
 
 def _begun(side: Side) -> Iterator[Recorded]:
     """Give what says whether this is the first turn: the turn itself, or the first answered."""
     if isinstance(side.brought.inputs.get("first_turn"), bool):
         yield side.asked.begun
-        return
-    settled = [fate.settled for fate in side.fates.values() if fate.status == "completed"]
-    yield from sorted(filter(None, settled), key=lambda each: each.sequence)[:1]
+    elif side.state.completed:
+        onward = side.known.onward(side.opened_at)
+        yield from islice(filter(_answers, onward), 1)
+
+
+def _answers(recorded: Recorded) -> bool:
+    return isinstance(recorded.event, TurnCompleted | ReplyRedacted)

@@ -7,11 +7,11 @@ behind a segment's text where they are given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.events.call import AttemptEnded, ContextAssembled
+from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.kinds import Unknown
@@ -20,8 +20,9 @@ from turnlog.events.manifest import Manifest
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.session import BlueprintMoved, ProfileSwitched, SessionOpened
 from turnlog.events.turn import TurnQueued, TurnSubmitted
+from turnlog.projections.audit.calls import call_in
 from turnlog.projections.audit.fates import Fate, Fates, fates
-from turnlog.projections.session.evolve import fold
+from turnlog.projections.audit.known import Further, Known
 from turnlog.projections.session.state import SessionState
 
 _RUNNING: Final = (ProfileSwitched, SessionOpened)
@@ -42,21 +43,24 @@ class Side:
     recorded: Recorded
     """The event that fixed its prompt."""
     call: ContextAssembled
-    known: Sequence[Recorded]
-    """The session's events up to the state that was assembled."""
+    record: Known
+    """Events of the session, those behind the call as well."""
+    known: Known
+    """Those up to the state that was assembled."""
     state: SessionState
     fates: Fates
-    ids: frozenset[str]
-    """Ids of the events it knew, and of those they are copies of."""
     edits: Sequence[Edit]
     """What became of the library, before the call and after it."""
-    tried: Mapping[int, AttemptEnded]
-    """How every attempt at the call ended, by the latest word there is of it."""
 
     @property
     def manifest(self) -> Manifest:
         """The record of its parts."""
         return self.call.manifest
+
+    @property
+    def opened_at(self) -> int:
+        """The sequence its session begins with."""
+        return self.known.events[0].sequence
 
     @property
     def opened(self) -> Recorded:
@@ -66,25 +70,29 @@ class Side:
     @property
     def made(self) -> Sequence[Recorded]:
         """What said what it is made from: every move, or its opening where there was none."""
-        moves = [each for each in self.known if isinstance(each.event, BlueprintMoved)]
-        return moves or [next(each for each in self.known if isinstance(each.event, SessionOpened))]
+        said = self.known.events
+        moves = [each for each in said if isinstance(each.event, BlueprintMoved)]
+        return moves or [next(each for each in said if isinstance(each.event, SessionOpened))]
 
     @property
     def running(self) -> Recorded:
         """What said by which profile and model it runs: its opening, or the latest switch."""
-        said = (each for each in reversed(self.known) if isinstance(each.event, _RUNNING))
+        said = (each for each in reversed(self.known.events) if isinstance(each.event, _RUNNING))
         return next(said)
 
     @property
     def entered(self) -> Recorded | None:
         """What entered the phase it stood in."""
-        phases = (each for each in reversed(self.known) if isinstance(each.event, PhaseEntered))
-        return next(phases, None)
+        said = reversed(self.known.events)
+        return next((each for each in said if isinstance(each.event, PhaseEntered)), None)
 
     @property
     def asked(self) -> Fate:
         """The turn it was made for."""
-        return self.fates[self.call.turn]
+        fate = self.fates.get(self.call.turn)
+        if fate is None:
+            raise Corrupt(f"turn {self.call.turn}", "nothing began it")
+        return fate
 
     @property
     def brought(self) -> TurnSubmitted | TurnQueued:
@@ -94,43 +102,38 @@ class Side:
             return event
         raise Corrupt(f"turn {self.call.turn}", "nothing submitted it")
 
-    def at(self, sequence: int) -> Recorded | None:
-        """Give the event of a sequence, where it was known."""
-        place = sequence - self.known[0].sequence
-        return self.known[place] if 0 <= place < len(self.known) else None
-
     def knew(self, recorded: Recorded) -> bool:
         """Tell whether an event, of its session or of the library, lay before the call."""
         if recorded.envelope.type in LIBRARY_KINDS:
             return recorded.envelope.time <= self.manifest.at
-        return not self.ids.isdisjoint(_ids(recorded))
+        if recorded.sequence > self.known.end:
+            return False
+        if recorded.session == self.known.session:
+            return True
+        # A copy stands in a fork where its original stood
+        twin = self.known.at(recorded.sequence)
+        return twin is not None and not _ids(twin).isdisjoint(_ids(recorded))
 
 
-def side_of(events: Sequence[Recorded], call: str, library: Iterable[Recorded] = ()) -> Side:
-    """Give one call of a session by all its events; refuses one that was never made."""
-    made = [each for each in events if _fixed(each, call)]
-    if not made or not isinstance(made[-1].event, ContextAssembled):
-        raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call")
-    recorded, fixed = made[-1], made[-1].event
-    known = [each for each in events if each.sequence <= fixed.manifest.sequence]
-    state = fold(known)
-    if state is None:
-        raise Corrupt("event 1", "it does not open a session")
-    ids = frozenset(one for each in known for one in _ids(each))
+def side_of(record: Known, call: str, library: Iterable[Recorded] = ()) -> Side:
+    """Give one call of a session by its events; refuses one that was never made."""
+    recorded, fixed = _made(record, call)
+    known = record.upto(fixed.manifest.sequence)
+    state = known.state()
     edits = tuple(Edit(each, understood(each)) for each in library)
-    tried = {
-        each.event.attempt: each.event
-        for each in events
-        if isinstance(each.event, AttemptEnded) and each.event.call == call
-    }
-    return Side(recorded, fixed, known, state, fates(known), ids, edits, tried)
+    return Side(recorded, fixed, record, known, state, fates(known, state.submitted), edits)
 
 
-def _fixed(recorded: Recorded, call: str) -> bool:
-    return isinstance(recorded.event, ContextAssembled) and recorded.event.call == call
+def _made(record: Known, call: str) -> tuple[Recorded, ContextAssembled]:
+    try:
+        return call_in(record.events, call)
+    except Refused:
+        if record.whole:
+            raise
+        raise Further(record.session, range(1, record.end + 1)) from None
 
 
-def _ids(recorded: Recorded) -> tuple[str, ...]:
+def _ids(recorded: Recorded) -> frozenset[str]:
     """Give what an event is known by: a fork's copy also by the id of the original."""
     envelope = recorded.envelope
-    return (envelope.id, envelope.copyof) if envelope.copyof else (envelope.id,)
+    return frozenset(filter(None, (envelope.id, envelope.copyof)))

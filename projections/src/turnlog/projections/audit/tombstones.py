@@ -8,16 +8,17 @@ that has expired, or fell to a ladder, was taken out as the prompt was fixed: by
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import FromTurns, Part
+from turnlog.events.memory import HistorySummarised, MemoryPurged
 from turnlog.projections.audit.fates import Fate
-from turnlog.projections.audit.grounds import resolutions
+from turnlog.projections.audit.grounds import left_out_as_one, resolutions
 from turnlog.projections.audit.sides import Side
-from turnlog.projections.window.history import OUT_OF_REACH
+from turnlog.projections.window.history import OUT_OF_REACH, PURGED, SUMMARISED
 from turnlog.projections.window.skipping import LAST_MESSAGES
 from turnlog.projections.window.visibility import OUT_OF_SIGHT
 
@@ -55,18 +56,45 @@ def _stones(part: Part, side: Side) -> Iterator[Tombstone]:
     if not isinstance(part.source, FromTurns):
         return
     rule = part.rule or ""
-    if rule == OUT_OF_REACH and not part.kept:
-        yield Tombstone(part.source.first, part.source.last, rule, side.recorded)
+    if left_out_as_one(part):
+        all_by = taking_all(part.source, rule, side)
+        yield Tombstone(part.source.first, part.source.last, rule, all_by)
         return
-    pushed = pushing(rule, side) if rule in LIMITS else {}
     for turn in range(part.source.first, part.source.last + 1):
         fate = side.fates.get(turn)
         if fate is None:
             continue
         if part.kept and fate.redacted:
             yield Tombstone(turn, turn, "redacted", fate.redacted)
-        if not part.kept and (by := pushed.get(turn) or taken_out(fate, rule, side)):
+        pushed = pushing(turn, rule, side) if rule in LIMITS else None
+        if not part.kept and (by := pushed or taken_out(fate, rule, side)):
             yield Tombstone(turn, turn, rule, by)
+
+
+def taking_all(run: FromTurns, rule: str, side: Side) -> Recorded:
+    """Give the event by which all turns of a run were left out; the call's own where none did."""
+    match rule:
+        case hidden if hidden == OUT_OF_SIGHT:
+            return side.entered or side.recorded
+        case gone if gone == PURGED:
+            said = (each for each in side.known.events if _purged(each, run))
+            return next(said, side.recorded)
+        case told if told == SUMMARISED:
+            sums = (each for each in reversed(side.known.events) if _sums_up(each, run))
+            return next(sums, side.recorded)
+        case _:
+            return side.recorded
+
+
+def _purged(recorded: Recorded, run: FromTurns) -> bool:
+    return isinstance(recorded.event, MemoryPurged) and recorded.event.upto >= run.last
+
+
+def _sums_up(recorded: Recorded, run: FromTurns) -> bool:
+    event = recorded.event
+    return isinstance(event, HistorySummarised) and any(
+        each.first <= run.first and run.last <= each.last for each in event.turns
+    )
 
 
 def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
@@ -78,8 +106,6 @@ def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
             return fate.settled
         case "nothing was said":
             return fate.redacted or fate.settled
-        case hidden if hidden == OUT_OF_SIGHT:
-            return side.entered or side.recorded
         case "entity not allowed":
             return next(resolutions(side), None)
         case off if off.endswith(" off"):
@@ -88,29 +114,41 @@ def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
             return side.recorded
 
 
-def pushing(limit: str, side: Side) -> dict[int, Recorded]:
-    """Give the event by which so many later turns stood that each turn over a limit no longer did.
+def pushing(turn: int, limit: str, side: Side) -> Recorded | None:
+    """Give the event by which so many later turns stood that a turn over a limit no longer did.
 
-    Turns are gone through from the last one back, so that each knows those behind it.
+    Later turns are gone through until none behind them can have stood before it.
     """
-    over = _over(limit, side)
-    found: dict[int, Recorded] = {}
-    later: list[Recorded] = []
-    room = 0
-    for turn in sorted(side.fates, reverse=True):
-        fate = side.fates[turn]
-        if turn in over and 0 < room <= len(later):
-            found[turn] = later[room - 1]
+    room = _room(turn, limit, side)
+    stood: list[Recorded] = []
+    for fate in side.fates.after(turn) if room else ():
+        if len(stood) >= room and stood[room - 1].sequence < fate.begun.sequence:
+            break
         if fate.usable and fate.since:
-            insort(later, fate.since, key=lambda each: each.sequence)
-            room += turn not in over
-    return found
+            insort(stood, fate.since, key=_sequence)
+    return stood[room - 1] if 0 < room <= len(stood) else None
 
 
-def _over(limit: str, side: Side) -> frozenset[int]:
-    runs = (
-        part.source
+def _room(turn: int, limit: str, side: Side) -> int:
+    """Count the turns behind one that are not over the limit, and might have stood."""
+    over = [
+        range(part.source.first, part.source.last + 1)
         for part in side.manifest.parts
         if part.rule == limit and isinstance(part.source, FromTurns)
-    )
-    return frozenset(turn for run in runs for turn in range(run.first, run.last + 1))
+    ]
+    near = _outside(range(turn + 1, side.call.turn), over)
+    return sum(fate.usable for each in near if (fate := side.fates.get(each)))
+
+
+def _outside(turns: range, runs: Sequence[range]) -> Iterator[int]:
+    """Leave runs out, however long they are."""
+    turn = turns.start
+    while turn in turns:
+        run = next((each for each in runs if turn in each), None)
+        if run is None:
+            yield turn
+        turn = run.stop if run else turn + 1
+
+
+def _sequence(recorded: Recorded) -> int:
+    return recorded.sequence

@@ -1,12 +1,12 @@
 """Why a turn was answered as it was: what its call was told, by whom, and what came of it.
 
-It is computed from the session's events alone. Whether the prompt reads back as it was sent is
-not decided here; that is for whoever can fetch its texts.
+It is computed from the session's events alone, and from no more of them than it takes. Whether the
+prompt reads back as it was sent is not decided here; that is for whoever can fetch its texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from turnlog.events.call import ContextAssembled
@@ -18,6 +18,8 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.projections.audit.calls import calls_in
 from turnlog.projections.audit.consequences import Consequence, consequences
+from turnlog.projections.audit.fates import fates
+from turnlog.projections.audit.known import Known
 from turnlog.projections.audit.origins import Cause, PartOrigin, cause, origin
 from turnlog.projections.audit.sides import Side, side_of
 from turnlog.projections.history import Status, Turn, history
@@ -84,33 +86,38 @@ class Why:
     consequences: tuple[Consequence, ...]
 
 
-def why(events: Sequence[Recorded], turn: int, library: Iterable[Recorded] = ()) -> Why:
+def why(record: Known, turn: int, library: Iterable[Recorded] = ()) -> Why:
     """Explain a turn; raises `Refused` where there is none, or where no prompt was made for it."""
-    told = {each.turn: each for each in history(events)}
-    if turn not in told:
-        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
-    _, call = _call(events, told[turn])
-    return _explained(events, told[turn], side_of(events, call.call, library))
+    told = _told(record, turn)
+    _, call = _call(record, told)
+    return _explained(told, side_of(record, call.call, library))
 
 
-def why_call(events: Sequence[Recorded], call: str, library: Iterable[Recorded] = ()) -> Why:
+def why_call(record: Known, call: str, library: Iterable[Recorded] = ()) -> Why:
     """Explain one call of a turn, whether it was answered or not; refuses one never made."""
-    side = side_of(events, call, library)
-    told = next(each for each in history(events) if each.turn == side.call.turn)
-    return _explained(events, told, side)
+    side = side_of(record, call, library)
+    return _explained(_told(record, side.call.turn), side)
 
 
-def _explained(events: Sequence[Recorded], told: Turn, side: Side) -> Why:
-    manifest = side.manifest
+def _told(record: Known, turn: int) -> Turn:
+    """Give a turn as people read it, all that became of it included."""
+    submitted = 0 if record.whole else record.state().submitted
+    if fates(record, submitted).get(turn) is None:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    return next(each for each in history(record.events) if each.turn == turn)
+
+
+def _explained(told: Turn, side: Side) -> Why:
+    manifest, record = side.manifest, side.record
     return Why(
         session=side.recorded.session,
         turn=told.turn,
         status=told.status,
         said=told.text,
         asked=cause(side.asked.begun),
-        started=_started(events, told),
+        started=_started(record, told),
         call=side.call.call,
-        superseded=_superseded(events, side.call),
+        superseded=_superseded(record, side.call),
         fixed=cause(side.recorded),
         standing=_standing(side),
         parts=tuple(origin(part, side) for part in manifest.parts),
@@ -119,17 +126,17 @@ def _explained(events: Sequence[Recorded], told: Turn, side: Side) -> Why:
         tokens=manifest.tokens,
         reply=told.reply,
         finish=told.finish,
-        withheld=_withheld(events, told.turn),
-        consequences=tuple(consequences(events, told.turn)),
+        withheld=_withheld(record, told.turn),
+        consequences=tuple(consequences(record, told.turn)),
     )
 
 
-def _calls(events: Sequence[Recorded], turn: int) -> list[tuple[Recorded, ContextAssembled]]:
-    return [(each, call) for each, call in calls_in(events) if call.turn == turn]
+def _calls(record: Known, turn: int) -> list[tuple[Recorded, ContextAssembled]]:
+    return [(each, call) for each, call in calls_in(record.events) if call.turn == turn]
 
 
-def _call(events: Sequence[Recorded], turn: Turn) -> tuple[Recorded, ContextAssembled]:
-    made = _calls(events, turn.turn)
+def _call(record: Known, turn: Turn) -> tuple[Recorded, ContextAssembled]:
+    made = _calls(record, turn.turn)
     if not made:
         detail = f"turn {turn.turn} is {turn.status}, and no prompt was made for it"
         raise Refused("unknown-call", detail, field="turn", fix="name a turn that was answered")
@@ -137,9 +144,9 @@ def _call(events: Sequence[Recorded], turn: Turn) -> tuple[Recorded, ContextAsse
     return (answered or made)[-1]
 
 
-def _superseded(events: Sequence[Recorded], call: ContextAssembled) -> tuple[str, ...]:
+def _superseded(record: Known, call: ContextAssembled) -> tuple[str, ...]:
     """Give the calls that stood for this one before, the first of them first."""
-    stood_for = {made.call: made.supersedes for _, made in _calls(events, call.turn)}
+    stood_for = {made.call: made.supersedes for _, made in _calls(record, call.turn)}
     found: list[str] = []
     before = call.supersedes
     while before is not None and before not in found:
@@ -148,11 +155,9 @@ def _superseded(events: Sequence[Recorded], call: ContextAssembled) -> tuple[str
     return tuple(found)
 
 
-def _started(events: Sequence[Recorded], turn: Turn) -> Cause | None:
-    entries = [each for each in events if each.sequence == turn.sequence - 1]
-    if turn.text is None and entries and isinstance(entries[0].event, PhaseEntered):
-        return cause(entries[0])
-    return None
+def _started(record: Known, turn: Turn) -> Cause | None:
+    before = record.at(turn.sequence - 1) if turn.text is None else None
+    return cause(before) if before and isinstance(before.event, PhaseEntered) else None
 
 
 def _standing(side: Side) -> Standing | None:
@@ -163,8 +168,8 @@ def _standing(side: Side) -> Standing | None:
     return Standing(entered.phase, cause(recorded), entered.signal, side.state.exchanges)
 
 
-def _withheld(events: Sequence[Recorded], turn: int) -> Withheld | None:
-    for recorded in events:
+def _withheld(record: Known, turn: int) -> Withheld | None:
+    for recorded in record.events:
         match recorded.event:
             case ReplyRedacted() as event if event.turn == turn:
                 kept = event.withheld is not None

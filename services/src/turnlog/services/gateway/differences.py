@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query, Response
 
 from turnlog.events.ids import ID
 from turnlog.projections.audit.diff import Diff, diff
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import stamp
@@ -46,5 +47,5 @@ async def show_diff(
         edits = await library(desk, tenant, (*events, *others))
         return await aside(
             # Two long sessions take a while, in which others are to be answered
-            lambda: diff(side_of(events, call, edits), side_of(others, second, edits))
+            lambda: diff(side_of(whole(events), call, edits), side_of(whole(others), second, edits))
         )

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Path, Response
 from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.library import SEGMENTS
+from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.why import Why, why, why_call
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.window.segments import segments_in
@@ -35,7 +36,7 @@ async def show_why(
         events = await desk.sessions.events(tenant, session)
         stamp(response, events[-1].sequence)
         edits = await library(desk, tenant, events)
-        return await aside(lambda: why_call(events, call, edits))
+        return await aside(lambda: why_call(whole(events), call, edits))
 
 
 @router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Why a turn was answered so")
@@ -47,7 +48,7 @@ async def show_why_of_turn(
         events = await desk.sessions.events(tenant, session)
         stamp(response, events[-1].sequence)
         edits = await library(desk, tenant, events)
-        return await aside(lambda: why(events, turn, edits))
+        return await aside(lambda: why(whole(events), turn, edits))
 
 
 async def library(desk: Desk, tenant: str, events: Sequence[Recorded]) -> Sequence[Recorded]:

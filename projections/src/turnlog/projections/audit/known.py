@@ -1,0 +1,153 @@
+"""Known: the events of a session that an explanation goes by, all of them or those that it takes.
+
+Stretches of them are at hand without a gap, and wherever they lie those of a few rare kinds: what a
+session is made from, its phases, pinned files, replies withheld. What would have to be looked for
+elsewhere is never answered from what is at hand: it raises `Further` with where to read on, so that
+an answer is the same however little of a long session was read for it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from turnlog.events.envelope import Recorded
+from turnlog.events.errors import Corrupt
+from turnlog.projections.session.evolve import fold
+from turnlog.projections.session.state import SessionState
+
+LASTING: Final = ("session", "prompt", "phase", "redaction", "memory", "turn.marked")
+"""Leaves of the subjects whose events are at hand, wherever they lie."""
+PAGE: Final = 64
+"""Events that a stretch grows by at the least; a longer one grows by as many as it has."""
+
+
+class Further(Exception):
+    """An answer takes events of a session that are not at hand: those of a range, or some of it."""
+
+    def __init__(self, session: str, wanted: range) -> None:
+        super().__init__(session, wanted)
+        self.session = session
+        self.wanted = wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Events of one session up to `end`, in order."""
+
+    session: str
+    events: Sequence[Recorded]
+    stretches: tuple[range, ...]
+    """Sequences that are at hand without a gap, in order; no two of them touch."""
+    end: int
+    """The last sequence that the session has come to."""
+    states: Mapping[int, SessionState] = field(default_factory=dict[int, SessionState])
+    """What it was right after some sequences."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is missing."""
+        return len(self.events) == self.end - self.events[0].sequence + 1
+
+    def upto(self, sequence: int) -> Known:
+        """Give what of it the session had come to at a sequence."""
+        events = self.events[: bisect_left(self.events, sequence + 1, key=_sequence)]
+        cut = (range(each.start, min(each.stop, sequence + 1)) for each in self.stretches)
+        return Known(self.session, events, tuple(filter(None, cut)), sequence, self.states)
+
+    def state(self) -> SessionState:
+        """Give what the session was at the end."""
+        if (found := self.states.get(self.end)) is not None:
+            return found
+        if not self.whole:
+            raise Further(self.session, range(1, self.end + 1))
+        if (state := fold(self.events)) is None:
+            raise Corrupt("event 1", "it does not open a session")
+        return state
+
+    def at(self, sequence: int) -> Recorded | None:
+        """Give the event of a sequence; none where the session has not come to it."""
+        place = bisect_left(self.events, sequence, key=_sequence)
+        if place < len(self.events) and self.events[place].sequence == sequence:
+            return self.events[place]
+        if sequence < self.events[0].sequence or sequence > self.end:
+            return None
+        raise Further(self.session, range(sequence, sequence + 1))
+
+    def onward(self, sequence: int) -> Iterator[Recorded]:
+        """Give the events from a sequence to the end, as far as they are asked for."""
+        while sequence <= self.end:
+            stretch = self._around(sequence)
+            yield from self._within(range(sequence, stretch.stop))
+            if stretch.stop <= self.end:
+                raise self.behind(stretch)
+            sequence = stretch.stop
+
+    def back(self, sequence: int) -> Iterator[Recorded]:
+        """Give the events from a sequence back to the first, as far as they are asked for."""
+        while sequence >= self.events[0].sequence:
+            stretch = self._around(sequence)
+            yield from reversed(self._within(range(stretch.start, sequence + 1)))
+            if stretch.start > self.events[0].sequence:
+                raise self.ahead(stretch)
+            sequence = stretch.start - 1
+
+    def _within(self, wanted: range) -> Sequence[Recorded]:
+        first, stop = (
+            bisect_left(self.events, each, key=_sequence) for each in (wanted.start, wanted.stop)
+        )
+        return self.events[first:stop]
+
+    def _around(self, sequence: int) -> range:
+        return self.stretch(sequence) or self._lacking(sequence)
+
+    def _lacking(self, sequence: int) -> range:
+        raise Further(self.session, range(sequence, sequence + 1))
+
+    def stretch(self, sequence: int) -> range | None:
+        """Give the stretch that a sequence is in."""
+        return next((each for each in self.stretches if sequence in each), None)
+
+    def behind(self, stretch: range) -> Further:
+        """Ask for what comes behind a stretch."""
+        more = max(PAGE, len(stretch))
+        return Further(self.session, range(stretch.stop, min(self.end + 1, stretch.stop + more)))
+
+    def ahead(self, stretch: range) -> Further:
+        """Ask for what lies in front of a stretch."""
+        more = max(PAGE, len(stretch))
+        return Further(self.session, range(max(1, stretch.start - more), stretch.start))
+
+    def joined(self, more: Sequence[Recorded]) -> Known:
+        """Add a stretch of events."""
+        events = {each.sequence: each for each in (*self.events, *more)}
+        added = range(more[0].sequence, more[-1].sequence + 1)
+        return Known(
+            self.session,
+            tuple(events[each] for each in sorted(events)),
+            _joined((*self.stretches, added)),
+            self.end,
+            self.states,
+        )
+
+
+def whole(events: Sequence[Recorded]) -> Known:
+    """Know all events of a session."""
+    first, last = events[0], events[-1]
+    return Known(first.session, events, (range(first.sequence, last.sequence + 1),), last.sequence)
+
+
+def _joined(stretches: Iterable[range]) -> tuple[range, ...]:
+    found: list[range] = []
+    for each in sorted(stretches, key=lambda stretch: stretch.start):
+        if found and each.start <= found[-1].stop:
+            found[-1] = range(found[-1].start, max(found[-1].stop, each.stop))
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def _sequence(recorded: Recorded) -> int:
+    return recorded.sequence
