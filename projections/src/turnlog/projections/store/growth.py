@@ -37,7 +37,7 @@ _OF_SESSION: Final = and_(
 
 
 async def of_calls(
-    connection: AsyncConnection, tenant: str, session: str
+    connection: AsyncConnection, tenant: str, session: str, since: datetime | None = None
 ) -> tuple[CallGrowth, ...]:
     """Give a session's calls in order, each with its components as they come in the prompt."""
     held: defaultdict[str, list[ComponentRow]] = defaultdict(list)
@@ -51,7 +51,7 @@ async def of_calls(
         held[row["call"]].append(ComponentRow(**told))
     calls = (
         select(*columns_of(CALLS, CallGrowth))
-        .where(of_session(CALLS, tenant, session))
+        .where(of_session(CALLS, tenant, session), *_later(since))
         .order_by(_CALLS.sequence)
     )
     return tuple(
@@ -64,12 +64,16 @@ async def of_calls(
 
 
 async def of_groups(
-    connection: AsyncConnection, tenant: str, by: GroupBy, since: datetime | None
+    connection: AsyncConnection,
+    tenant: str,
+    by: GroupBy,
+    since: datetime | None = None,
+    session: str | None = None,
 ) -> tuple[GroupGrowth, ...]:
-    """Give what calls since a moment took together, group by group."""
+    """Give what calls since a moment, of a session or of all, took together, group by group."""
     group = _group(by).label("group")
-    wanted = [of_tenant(CALLS, tenant)]
-    wanted += [_CALLS.at >= rfc3339(since)] if since else []
+    of = of_tenant(CALLS, tenant) if session is None else of_session(CALLS, tenant, session)
+    wanted = (of, *_later(since))
     whole = (
         select(group, func.count(), _sum(_CALLS.tokens), _sum(_CALLS.savings))
         .join_from(CALLS, SESSIONS, _OF_SESSION)
@@ -99,6 +103,10 @@ async def of_groups(
         )
         for name, calls, tokens, savings in await connection.execute(whole)
     )
+
+
+def _later(since: datetime | None) -> tuple[ColumnElement[bool], ...]:
+    return (_CALLS.at >= rfc3339(since),) if since else ()
 
 
 def _group(by: GroupBy) -> ColumnElement[str | None]:

@@ -25,6 +25,7 @@ from turnlog.services.gateway import (
     events,
     exports,
     forks,
+    growing,
     health,
     history,
     listing,
