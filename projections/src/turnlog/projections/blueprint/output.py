@@ -17,7 +17,7 @@ class OutputSpec(Strict):
     """What an answer must be."""
 
     schema_: Annotated[
-        Literal["plan"] | Annotated[str, Field(pattern=r".\.json$")] | dict[str, JsonValue],
+        Literal["plan"] | Annotated[str, Field(pattern=r"^[\w-]+\.json$")] | dict[str, JsonValue],
         Field(alias="schema"),
     ]
     """`plan`, a file beside the blueprint such as `plan.json`, or a JSON Schema written out."""

@@ -24,6 +24,7 @@ from turnlog.projections.blueprint.slots import filled_slots, slots_in
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE, Source, read_source
 from turnlog.services.runtime.files import Files
 from turnlog.services.runtime.prompt_files import Found, data_text, layer_text, with_provider
+from turnlog.services.runtime.schemas import schema_remarks, written_out
 
 Values = Mapping[str, JsonValue]
 
@@ -39,7 +40,7 @@ class BlueprintFiles:
         source = self.source()
         if faults := [source.fault(remark) for remark in _remarks(self.files, source.blueprint)]:
             raise FaultyBlueprint(faults)
-        return source.blueprint
+        return written_out(self.files, source.blueprint)
 
     def source(self) -> Source:
         """Read the blueprint with the lines it stands on; raises `FaultyBlueprint`."""
@@ -122,6 +123,7 @@ def _remarks(files: Files, blueprint: Blueprint) -> Iterator[Remark]:
             plain = FileLayer(file=f"{layer.override.category}.md")
             yield from _file(files, blueprint, ("layers", name, "override"), plain)
     yield from remarks_on_files(blueprint, files.under(OVERRIDES))
+    yield from schema_remarks(files, blueprint)
 
 
 def _file(files: Files, blueprint: Blueprint, path: Path, layer: FileLayer) -> Iterator[Remark]:

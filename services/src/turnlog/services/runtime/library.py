@@ -27,8 +27,8 @@ from turnlog.services.runtime.prompt_files import Found
 SHIPPED: Final = Path(__file__).parents[1] / "blueprints"
 """The blueprints that come with Turnlog."""
 
-Stamp = tuple[int, int, int]
-"""What tells that a file has changed: inode, time and size."""
+Stamp = tuple[tuple[int, int, int], ...]
+"""What tells that a file has changed, or a schema beside it: inode, time and size of each."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Library:
     def get(self, name: str) -> Blueprint:
         """Give a blueprint as its file says now; raises `FaultyBlueprint` with all its faults."""
         folder = self.folder_of(name)
-        stamp = _stamp(folder / BLUEPRINT_FILE)
+        stamp = _stamp(folder)
         if self._held.get(folder, (None,))[0] != stamp:
             self._held[folder] = stamp, read_folder(folder)
         return self._held[folder][1]
@@ -92,9 +92,10 @@ class Library:
         return BlueprintFiles(OnDisk(self.folder_of(name)))
 
 
-def _stamp(file: Path) -> Stamp:
-    stat = file.stat()
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+def _stamp(folder: Path) -> Stamp:
+    files = (folder / BLUEPRINT_FILE, *sorted(folder.glob("*.json")))
+    stats = (file.stat() for file in files)
+    return tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats)
 
 
 def check(folder: Path) -> tuple[Fault, ...]:

@@ -1,0 +1,76 @@
+"""Schemas of answers: what a blueprint names by its file is written out, so that it is pinned too.
+
+A schema that cannot be used is a fault of the blueprint, found before any session opens by it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from pydantic import JsonValue
+
+from turnlog.events.errors import Refused
+from turnlog.projections.blueprint.faults import Path, Remark, instead_of
+from turnlog.projections.blueprint.output import OutputSpec
+from turnlog.projections.blueprint.schema import Blueprint, CallSpec
+from turnlog.projections.structured.fitting import Schema
+from turnlog.projections.structured.judging import fault_of
+from turnlog.services.runtime.files import Files
+
+
+def written_out(files: Files, blueprint: Blueprint) -> Blueprint:
+    """Give a blueprint with its schemas written out; those that cannot be read stay as they are."""
+    calls = {name: _call(files, call) for name, call in blueprint.calls.items()}
+    return blueprint.model_copy(update={"calls": calls}) if calls != blueprint.calls else blueprint
+
+
+def _call(files: Files, call: CallSpec) -> CallSpec:
+    spec = call.output
+    if spec is None or not isinstance(spec.schema_, str) or spec.schema_ == "plan":
+        return call
+    try:
+        schema = _read(files, spec.schema_)
+    except Refused:
+        return call
+    said = spec.model_dump(exclude_unset=True, by_alias=True)
+    output = OutputSpec.model_validate(said | {"schema": schema})
+    return call.model_copy(update={"output": output})
+
+
+def schema_remarks(files: Files, blueprint: Blueprint) -> Iterator[Remark]:
+    """Say what is wrong with the schemas of answers."""
+    acting = {profile.act for profile in blueprint.profiles.values()}
+    for name, call in blueprint.calls.items():
+        path = ("calls", name, "output")
+        if call.output is not None and name in acting:
+            yield Remark(path, "a step's call asks for tools, its text is not read", "leave it out")
+        elif call.output is not None:
+            yield from _remarks(files, (*path, "schema"), call.output)
+
+
+def _remarks(files: Files, path: Path, spec: OutputSpec) -> Iterator[Remark]:
+    schema = spec.schema_
+    if schema == "plan":
+        return
+    try:
+        written = schema if isinstance(schema, dict) else _read(files, schema)
+    except Refused as refused:
+        yield Remark(path, refused.detail, refused.fix)
+        return
+    if fault := fault_of(written):
+        yield Remark(path, fault, "write a JSON Schema that refers to nothing outside itself")
+
+
+def _read(files: Files, file: str) -> Schema:
+    text = files.text(file, "output.schema")
+    if text is None:
+        near = instead_of(file, files.names())
+        raise Refused("unknown-schema", f"there is no `{file}` beside the blueprint", fix=near)
+    try:
+        found: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused("bad-schema", f"{file}: it is no JSON", fix="mend the file") from None
+    if not isinstance(found, dict):
+        raise Refused("bad-schema", f"{file}: it is no JSON object", fix="mend the file")
+    return found
