@@ -41,7 +41,7 @@ class Gathering:
         With `then` the segments are those of the call's clock reading. Raises `Refused`
         `segments-unavailable` when some that must be there cannot be had.
         """
-        call = replace(call, inputs=await self._inputs(state))
+        call = replace(call, inputs=await self.inputs(state))
         wanted = segments_wanted(material, state, call)
         if not wanted:
             return call
@@ -55,13 +55,14 @@ class Gathering:
         self, material: Material, state: SessionState, call: Call, manifest: Manifest
     ) -> Call:
         """Give a call what it was given before, by its record."""
-        call = replace(call, at=manifest.at, inputs=await self._inputs(state))
+        call = replace(call, at=manifest.at, inputs=await self.inputs(state))
         digests = (segment.digest for segment in segments_in(manifest))
         blobs = await self.texts.read_blobs(state.tenant, digests)
         wanted = segments_wanted(material, state, call)
         return replace(call, gathered=recalled(wanted, manifest, blobs))
 
-    async def _inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
+    async def inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
+        """Give what the open turn brought along."""
         brought = state.open.inputs if state.open else None
         if brought is None:
             return {}

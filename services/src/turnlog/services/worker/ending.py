@@ -39,6 +39,7 @@ from turnlog.services.worker.model.retry import delay
 from turnlog.services.worker.replying import closing, replying, withholding
 from turnlog.services.worker.resolving import FREE, Unroutable
 from turnlog.services.worker.spending import spent
+from turnlog.services.worker.summing import Summed, summed
 from turnlog.services.worker.tools.exchange import ServerFailure
 from turnlog.services.worker.understanding import Understood, understood
 
@@ -86,6 +87,8 @@ class Endings:
         self, delivery: Delivery, speaking: Speaking, end: End, by: By
     ) -> Verdict | Again:
         """Put an end on the log, and say what is to be done about the delivery."""
+        if speaking.stage == "summarise" and isinstance(end, Summed):
+            return await self._summed(delivery, speaking, end, by)
         match end:
             case Finished():
                 return await self._answered(delivery, speaking, end, by)
@@ -114,6 +117,14 @@ class Endings:
                 return verdict if isinstance(verdict, Silent) else Later(0)
             case _ as never:
                 assert_never(never)
+
+    async def _summed(
+        self, delivery: Delivery, speaking: Speaking, end: Summed, by: By
+    ) -> Verdict | Again:
+        """Record what came of a summary; the turn goes on in any case."""
+        command = summed(speaking, end, await self._spent(speaking))
+        done = await self.sessions.act(delivery.tenant, delivery.session, command, by)
+        return _following(done.state, speaking.attempt, 0.0)
 
     async def _answered(
         self, delivery: Delivery, speaking: Speaking, end: Finished, by: By

@@ -7,6 +7,7 @@ turn no longer is an exception, since nothing is left to be ended then.
 from __future__ import annotations
 
 import asyncio
+from asyncio import timeout
 from dataclasses import dataclass
 
 from turnlog.events.errors import Corrupt, Refused
@@ -21,6 +22,7 @@ from turnlog.services.worker.guard import Violation, guard_of
 from turnlog.services.worker.model.exchange import Finished, Model
 from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.resolving import Resolving, Unroutable
+from turnlog.services.worker.summing import Summing, patience
 from turnlog.services.worker.tools.exchange import ServerFailure, ToolServers
 from turnlog.services.worker.tools.pinning import Pinning
 from turnlog.services.worker.tools.tooling import Tooling
@@ -47,7 +49,7 @@ class Saying:
                 return Unroutable()
             state = await self._ready(speaking, state, by)
             prepared = await self.contexts.prepare(state, speaking.attempt, speaking.material, by)
-            return await self._listened(speaking, prepared)
+            return await self._in_time(speaking, prepared, patience(speaking, state.profile))
         except (ModelFailure, ResolverFailure, ServerFailure, Refused, Corrupt) as end:
             return end
 
@@ -68,6 +70,8 @@ class Saying:
             self.sessions, blobs, self.servers, self.pinning, speaking.attempt, by, speaking.runs
         )
         state = await tooling.ready(state, material)
+        summing = Summing(self.sessions, self.contexts)
+        state = await summing.begun(state, speaking.attempt, material, by)
         taken = state.tools.get(state.profile)
         speaking.tools = frozenset(taken.tools if taken else ())
         await speaking.begins(material.stage(state))
@@ -83,6 +87,18 @@ class Saying:
             return None
         texts, blueprint = self.sessions.texts, speaking.material.blueprint
         return await work_of(texts, speaking.tenant, state.open, blueprint)
+
+    async def _in_time(
+        self, speaking: Speaking, prepared: Prepared, seconds: float | None
+    ) -> Finished | Violation:
+        try:
+            async with timeout(seconds):
+                return await self._listened(speaking, prepared)
+        except TimeoutError:
+            if seconds is None:
+                raise
+            late = f"no whole answer in {seconds:g} s, and the turn goes on without"
+            raise ModelFailure("timeout_total", late) from None
 
     async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished | Violation:
         request = model_request(prepared.request)
