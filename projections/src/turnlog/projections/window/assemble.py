@@ -182,7 +182,7 @@ def _message(
     spec = blueprint.forms[form] if form else JOINED
     blocks = tuple(layer_block(sources, name, spec) for name in layers)
     files = {name for name in layers if isinstance(blueprint.layers.get(name), Pinned)}
-    return LayerSlot(role, spec, nested(blocks, files) if files else blocks)
+    return LayerSlot(role, spec, nested(blocks, files, blueprint.layers) if files else blocks)
 
 
 def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:

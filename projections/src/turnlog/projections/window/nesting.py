@@ -1,14 +1,16 @@
 """Nesting: layers that stand in the midst of another one, where its text names them.
 
 A prompt file may say `{tools_text}`. If the same message lists the layer of that name, it stands
-there, without a fence and without what joins layers, instead of in its place in the list. Only the
-file is looked through, never what comes to stand in it; a name that stands twice is met once.
+there, once, without a fence and without what joins layers, instead of in its place in the list. If
+the message has no such layer, nothing stands there. Only the file is looked through, never what
+comes to stand in it, and what is the name of no layer is left as it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, MutableMapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -26,34 +28,33 @@ class _Place(NamedTuple):
     layer: str
 
 
-def nested(blocks: tuple[Block, ...], hosts: Container[str]) -> tuple[Block, ...]:
-    """Put the layers of a message where the texts of its hosts name them."""
+def nested(
+    blocks: tuple[Block, ...], hosts: Container[str], layers: Container[str]
+) -> tuple[Block, ...]:
+    """Put the layers of a message where the texts of its hosts name them.
+
+    `layers` are all that a text may name.
+    """
     listed = {block.layer: block for block in blocks}
     groups: dict[str, tuple[Block, ...]] = {}
-    inside: set[str] = set()
     for host in blocks:
-        if host.layer in hosts and host.layer not in inside:
-            places = _first_of(host, listed.keys() - {host.layer, *groups, *inside})
+        if host.layer in hosts and host.layer in listed:
+            places = [each for each in _named_in(_text(host)) if each.layer in layers]
             if places:
-                inside |= places.keys()
+                del listed[host.layer]
                 groups[host.layer] = tuple(_group(host, places, listed))
     if not groups:
         return blocks
-    left = (block for block in blocks if block.layer not in inside)
+    left = (block for block in blocks if block.layer in groups or block.layer in listed)
     return tuple(each for block in left for each in groups.get(block.layer, (block,)))
 
 
-def _first_of(host: Block, layers: Container[str]) -> dict[str, _Place]:
-    """Give the first place at which a text names each of these layers, in its order."""
-    found: dict[str, _Place] = {}
+def _text(host: Block) -> str:
     match host.pieces:
         case (piece,) if piece.text:
-            for place in _named_in(piece.whole):
-                if place.layer in layers:
-                    found.setdefault(place.layer, place)
+            return piece.whole
         case _:
-            pass
-    return found
+            return ""
 
 
 # Prompt files stand in every call, and nearly none names a layer
@@ -63,14 +64,15 @@ def _named_in(text: str) -> tuple[_Place, ...]:
 
 
 def _group(
-    host: Block, places: Mapping[str, _Place], listed: Mapping[str, Block]
+    host: Block, places: Sequence[_Place], listed: MutableMapping[str, Block]
 ) -> Iterator[Block]:
+    """Set a text apart at its places; what comes to stand at one is taken from those listed."""
     (piece,) = host.pieces
     begin = 0
-    for layer, place in places.items():
+    for place in places:
         yield from _stretch(host, piece, begin, place.begin)
-        inner = listed[layer]
-        yield Block(layer, inner.component, inner.keep, inner.form, inner.pieces, host.layer)
+        if inner := listed.pop(place.layer, None):
+            yield replace(inner, within=host.layer)
         begin = place.end
     yield from _stretch(host, piece, begin, len(piece.whole))
 

@@ -1,0 +1,207 @@
+"""What stands in a call and what it takes, row by row: pieces, overrides, components, metrics."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from tests.agents.platform import STEPS, Platform, plans, says
+from tests.agents.workshop import agent
+from turnlog.events.call import ContextAssembled
+from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, Part
+from turnlog.projections.blueprint.schema import Blueprint
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+FILES = {
+    "master_system.md": "You are Uderia.\n\nTools:\n{tools}\n\nPrompts:\n{prompts}\n\nBe brief.",
+    "openai/visualization.md": "Draw what can be drawn.",
+    "visualization.md": "Draw nothing.",
+    "workflow_classification.md": "Plan in steps.",
+    "conversation_execution.md": "Talk.",
+    "overrides/talk/master_system.md": "You only talk.",
+    "overrides/talk/conversation_execution.md": "Talk at length.",
+    "overrides/agent/openai/visualization.md": "Draw bars.",
+}
+COMPONENTS: dict[str, Any] = {
+    "system_prompt": {"tokens": 1_000, "fixed": True},
+    "tools_context": {"tokens": 2_000, "ladder": [{"condense_tools": {}}]},
+    "history": {
+        "tokens": 3_000,
+        "ladder": [{"condense_repeats": {}}, {"drop_oldest_pairs": {}}],
+    },
+    "rag_context": {"tokens": 1_000},
+    "query": {"tokens": 1_000, "fixed": True},
+}
+
+
+def budget(**components: dict[str, Any]) -> dict[str, Any]:
+    """Give the budget of 8,000 by its components, some of them otherwise."""
+    return {"window": {"tokens": 8_000, "components": COMPONENTS | components}}
+
+
+def uderia(name: str, **changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+    """Give an agent whose prompts are made of everything there is."""
+    layers = {
+        "base": {"override": {"category": "master_system"}},
+        "charting": {
+            "override": {"category": "visualization", "by": "provider"},
+            "when": {"attribute": "charting"},
+        },
+        "strategy": {"override": {"category": "workflow_classification"}},
+        "manner": {"override": {"category": "conversation_execution"}},
+        "instructions": {"attribute": "instructions", "component": "instructions"},
+        "tools": {"tools": "all", "component": "tools_context"},
+        "prompts": {"text": "- none", "component": "tools_context"},
+        "goal": {"step": "goal", "component": "step"},
+        "results": {"step": "results", "component": "results"},
+    }
+    plan = ["base", "charting", "instructions", "tools", "prompts", "strategy"]
+    seen: list[dict[str, Any]] = [{"history": "recent"}, {"user": ["input"]}]
+    calls = {
+        "plan": {"messages": [{"system": plan}, *seen]},
+        "tactic": {
+            "messages": [{"system": ["goal", "results"]}, {"user": ["input"]}],
+            "tools": ["for_step"],
+        },
+        "synthesise": {"messages": [{"system": ["base", "charting", "results"]}, *seen]},
+        "converse": {"messages": [{"system": ["base", "manner"]}, *seen]},
+    }
+    tools = {"program": "tools", "plan": "plan", "act": "tactic", "call": "synthesise"}
+    return agent(
+        **{
+            "blueprint": name,
+            "attributes": {"charting": {"type": "bool"}, "instructions": {"type": "text"}},
+            "layers": layers,
+            "calls": {kind: {**call, "budget": "window"} for kind, call in calls.items()},
+            "budget": budget(),
+            "profiles": {"agent": {"default": True, **tools}, "talk": {"call": "converse"}},
+            **changes,
+        }
+    )
+
+
+async def opened(platform: Platform, kind: Blueprint, **form: object) -> str:
+    """Open a session of a kind, with its prompt files."""
+    for name, text in FILES.items():
+        file = platform.folder / kind.blueprint / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return await platform.open(kind, **form)
+
+
+async def standing(platform: Platform, session: str) -> list[list[Part]]:
+    """Give the parts that stand in each call."""
+    calls = await platform.events(session, ContextAssembled)
+    return [[part for part in call.manifest.parts if part.kept] for call in calls]
+
+
+async def hello(platform: Platform, session: str, text: str = "Hi.", reply: str = "Hello.") -> None:
+    """Have a turn that needs no step."""
+    await platform.turn(session, plans(), says(reply), text=text)
+
+
+async def test_u1_a_base_prompt_names_where_tools_and_prompts_stand_in_it(
+    platform: Platform,
+) -> None:
+    session = await opened(platform, uderia("u1"), attributes={"charting": True})
+    await hello(platform, session)
+    tools = "- shop_look: Looks for a thing.\n    what (string)\n- shop_pay: Pays for it."
+    tools += "\n    what (string)"
+    before = f"You are Uderia.\n\nTools:\n{tools}\n\nPrompts:\n- none\n\nBe brief."
+    assert platform.said(0)[0] == f"{before}\n\nDraw bars.\n\nPlan in steps."
+    nothing = "You are Uderia.\n\nTools:\n\n\nPrompts:\n\n\nBe brief."
+    assert platform.said(1)[0] == f"{nothing}\n\nDraw bars."
+    plan, reply = await standing(platform, session)
+    assert [part.layer for part in plan] == [
+        *("base", "tools", "base", "prompts", "base", "charting", "strategy", "input")
+    ]
+    assert [part.layer for part in reply] == ["base", "base", "base", "charting", "input"]
+
+
+async def test_u1_each_piece_of_a_base_prompt_keeps_its_own_origin(platform: Platform) -> None:
+    session = await opened(platform, uderia("u1"))
+    await hello(platform, session)
+    (plan, _) = await standing(platform, session)
+    text = FILES["master_system.md"]
+    stretches = [part.excerpt for part in plan if part.layer == "base"]
+    said = [text[each.begin : each.end] for each in stretches if each]
+    assert said == ["You are Uderia.\n\nTools:\n", "\n\nPrompts:\n", "\n\nBe brief."]
+    sources = {part.layer: type(part.source) for part in plan}
+    assert sources == {
+        "base": FromBlob,
+        "tools": FromBlob,
+        "prompts": FromBlueprint,
+        "strategy": FromBlob,
+        "input": FromEvent,
+    }
+
+
+async def test_u2_each_contributor_is_a_part_of_its_own_under_its_own_component(
+    platform: Platform,
+) -> None:
+    form = {"attributes": {"instructions": "Be kind.", "charting": True}}
+    session = await opened(platform, uderia("u2"), **form)
+    await hello(platform, session)
+    await platform.turn(session, *STEPS)
+    plan, act, _, reply = [
+        {component: [part.layer for part in parts] for component, parts in grouped(call)}
+        for call in (await standing(platform, session))[2:]
+    ]
+    assert plan == {
+        "system_prompt": ["base", "base", "base", "charting", "strategy"],
+        "tools_context": ["tools", "prompts"],
+        "instructions": ["instructions"],
+        "history": ["history"],
+        "query": ["input"],
+    }
+    assert act == {"step": ["goal"], "query": ["input"], "tools_context": ["shop_look"]}
+    assert reply == {
+        "system_prompt": ["base", "base", "base", "charting"],
+        "results": ["results", "results"],
+        "history": ["history"],
+        "query": ["input"],
+    }
+
+
+def grouped(parts: list[Part]) -> list[tuple[str, list[Part]]]:
+    """Put parts together by component."""
+    ordered = sorted(parts, key=lambda part: part.component)
+    return [(name, list(those)) for name, those in groupby(ordered, lambda part: part.component)]
+
+
+async def test_u15_a_call_has_only_what_it_needs(platform: Platform) -> None:
+    session = await opened(platform, uderia("u15"), attributes={"instructions": "Be kind."})
+    await platform.turn(session, *STEPS)
+    talk = await opened(platform, uderia("u15"), profile="talk")
+    await platform.turn(talk, says("Hello."), text="Hi.")
+    plan, look, pay, reply = [
+        {part.component for part in call} for call in await standing(platform, session)
+    ]
+    assert plan == {"system_prompt", "instructions", "tools_context", "query"}
+    assert look == {"step", "tools_context", "query"}
+    assert pay == {"step", "tools_context", "results", "query"}
+    assert reply == {"system_prompt", "results", "query"}
+    (chat,) = await standing(platform, talk)
+    assert {part.component for part in chat} == {"system_prompt", "query"}
+    assert platform.offered() == [[], ["shop_look"], ["shop_pay"], [], []]
+
+
+async def test_u17_a_profile_has_its_own_words_for_the_categories_it_has(
+    platform: Platform,
+) -> None:
+    kind = uderia("u17")
+    session = await opened(platform, kind)
+    await hello(platform, session)
+    assert platform.said(0)[0].startswith("You are Uderia.")
+    assert platform.said(0)[0].endswith("Plan in steps.")
+    (platform.folder / "u17/overrides/talk/master_system.md").write_text("You were edited.")
+    switch = await platform.http.post(f"/v1/sessions/{session}/profile", json={"profile": "talk"})
+    assert switch.status_code == 200
+    await platform.turn(session, says("Well."), text="Tell me.")
+    assert platform.said(2)[0] == "You only talk.\n\nTalk at length."
+    part = (await standing(platform, session))[-1][0]
+    assert isinstance(part.source, FromBlob)
+    assert part.source.path == "overrides/talk/master_system.md"
