@@ -40,6 +40,7 @@ from turnlog.projections.session.phase_commands import (
 from turnlog.projections.session.references import Meant
 from turnlog.projections.session.turn_commands import (
     AnswerCall,
+    DisplayTurn,
     RequestSchemas,
     ReturnTool,
     SnapshotTools,
@@ -268,6 +269,7 @@ Command = (
     | MoveBlueprint
     | ExcludeTurn
     | RestoreTurn
+    | DisplayTurn
     | RedactReply
     | ClaimTurn
     | ResolveTurn

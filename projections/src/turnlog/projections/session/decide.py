@@ -15,6 +15,7 @@ from turnlog.projections.session import (
     answering,
     apart,
     calling,
+    displaying,
     forking,
     memory,
     moving,
@@ -58,6 +59,7 @@ from turnlog.projections.session.memory_commands import (
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_commands import (
     AnswerCall,
+    DisplayTurn,
     RequestSchemas,
     ReturnTool,
     SnapshotTools,
@@ -93,6 +95,8 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
             return moving.move(state, command)
         case ExcludeTurn() | RestoreTurn():
             return calling.mark(state, command)
+        case DisplayTurn():
+            return displaying.display(state, command)
         case RedactReply():
             return calling.redact(state, command)
         case ClaimTurn():

@@ -1,4 +1,4 @@
-"""Commands of a turn that goes on: an answer that is not the reply, and of tools."""
+"""Commands of a turn that goes on, of tools, and of how a turn is looked at."""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ class SnapshotTools:
 @dataclass(frozen=True, slots=True)
 class RequestSchemas:
     """Have the tools of the session's profile told in full again."""
+
+
+@dataclass(frozen=True, slots=True)
+class DisplayTurn:
+    """Keep how a turn is to be looked at."""
+
+    turn: int
+    text: str | None = None
+    """How what was said is drawn; none leaves it as it was."""
+    reply: str | None = None
+    """How the reply is drawn; none leaves it as it was."""
 
 
 @dataclass(frozen=True, slots=True)

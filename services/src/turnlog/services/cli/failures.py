@@ -73,6 +73,7 @@ CONFLICTS: Final = frozenset(
         "nothing-to-cancel",
         "phase-takes-no-turns",
         "queue-full",
+        "reply-withheld",
         "segment-moved",
         "segment-taken",
         "session-closed",

@@ -26,7 +26,7 @@ from turnlog.projections.session.commands import (
     SwitchProfile,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.turn_commands import RequestSchemas
+from turnlog.projections.session.turn_commands import DisplayTurn, RequestSchemas
 from turnlog.services.gateway.caller import AskedBy, Caller
 from turnlog.services.gateway.desk import AtDesk, Desk
 from turnlog.services.gateway.headers import stamp
@@ -34,6 +34,7 @@ from turnlog.services.gateway.payloads.asked import (
     CancelForm,
     ChoiceForm,
     CloseForm,
+    DisplayForm,
     ProfileForm,
     RedactForm,
     SignalForm,
@@ -150,6 +151,25 @@ async def exclude_turn(
 ) -> Acted:
     """Leave a turn out of every window from now on; the audit keeps it."""
     return await _act(desk, asked, session, ExcludeTurn(turn), None, response, turn)
+
+
+@router.put("/v1/sessions/{session}/turns/{turn}/display", summary="Keep how a turn is drawn")
+async def display_turn(
+    session: str,
+    turn: TurnInPath,
+    asked: AskedBy,
+    desk: AtDesk,
+    response: Response,
+    form: DisplayForm,
+) -> Acted:
+    """Keep a form of a turn to be looked at; no prompt ever holds it, and nothing here draws it."""
+    text = form.text and checked_text(form.text, "text")
+    reply = form.reply and checked_text(form.reply, "reply")
+    if text is None and reply is None:
+        fix = "send `text`, `reply` or both"
+        raise Refused("bad-display", "there is nothing to be looked at", field="reply", fix=fix)
+    command = DisplayTurn(turn, text, reply)
+    return await _act(desk, asked, session, command, form, response, turn)
 
 
 @router.delete("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Take a turn in again")

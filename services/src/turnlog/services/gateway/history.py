@@ -14,6 +14,7 @@ from turnlog.projections.undertakings import NOTHING, Undertaking, Use, undertak
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.payloads.turns import (
+    DisplayView,
     HistoryView,
     StayView,
     StepView,
@@ -90,9 +91,15 @@ def _view(turn: Turn, done: Undertaking, phase: str | None) -> TurnView:
         remembered=turn.remembered,
         fallback=turn.fallback.code if turn.fallback else None,
         phase=phase,
+        display=_display(turn),
         steps=tuple(_step(step) for step in done.steps),
         tools=tuple(_use(use) for use in done.uses),
     )
+
+
+def _display(turn: Turn) -> DisplayView | None:
+    shown = turn.display
+    return DisplayView(text=plain(shown.text), reply=plain(shown.reply)) if shown else None
 
 
 def _step(step: StepPlanned) -> StepView:

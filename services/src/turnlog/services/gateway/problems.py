@@ -47,6 +47,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "nothing-to-cancel": HTTPStatus.CONFLICT,
     "phase-takes-no-turns": HTTPStatus.CONFLICT,
     "queue-full": HTTPStatus.TOO_MANY_REQUESTS,
+    "reply-withheld": HTTPStatus.CONFLICT,
     "result-gone": HTTPStatus.GONE,
     "session-closed": HTTPStatus.CONFLICT,
     "segment-moved": HTTPStatus.CONFLICT,

@@ -117,6 +117,15 @@ class RedactForm(Form):
     """What stands in its place; without it the blueprint's own words."""
 
 
+class DisplayForm(Form):
+    """Keeps how a turn is to be looked at, beside its plain text."""
+
+    text: Annotated[str, Field(min_length=1)] | None = None
+    """How what was said is drawn, as HTML for example; without it that stays as it was."""
+    reply: Annotated[str, Field(min_length=1)] | None = None
+    """How the reply is drawn; without it that stays as it was."""
+
+
 class ChoiceForm(Form):
     """Makes a choice of a phase."""
 

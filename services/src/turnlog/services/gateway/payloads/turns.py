@@ -91,6 +91,15 @@ class ToolUseView(Answer):
     """How long its server took."""
 
 
+class DisplayView(Answer):
+    """How a turn is to be looked at."""
+
+    text: str | None
+    """How what was said is drawn; null where nobody said."""
+    reply: str | None
+    """How the reply is drawn; null where nobody said, and where the reply is withheld."""
+
+
 class TurnView(Answer):
     """A turn as people read it."""
 
@@ -124,6 +133,9 @@ class TurnView(Answer):
     """Why the reply is no model's; null where it is one's."""
     phase: str | None = None
     """The phase it is of."""
+    display: DisplayView | None = None
+    """How it is to be looked at; null where nobody said. It is no one's to trust: draw it as you
+    would any HTML that a stranger wrote."""
     steps: tuple[StepView, ...] = ()
     """Its plan, where it has one."""
     tools: tuple[ToolUseView, ...] = ()

@@ -1,0 +1,36 @@
+"""The rule of forms to look at: whoever draws a turn may keep how it is drawn beside what was said.
+
+No prompt ever holds such a form, so a turn may be given one at any time, and another one later. A
+reply that is withheld has none and gets none.
+"""
+
+from __future__ import annotations
+
+from turnlog.events.content import Plain
+from turnlog.events.errors import Refused
+from turnlog.events.turn import TurnDisplayed
+from turnlog.projections.session.attempts import Events
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.session.turn_commands import DisplayTurn
+from turnlog.projections.session.turns import status_of
+
+
+def display(state: SessionState, command: DisplayTurn) -> Events:
+    """Keep how a turn is drawn; raises `Refused` for a reply that is not there to be drawn."""
+    turn = command.turn
+    if not 1 <= turn <= state.submitted:
+        raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    found = status_of(state, turn)
+    if command.reply is not None and (found is None or found.status != "completed"):
+        raise Refused("no-reply", f"turn {turn} has no reply", field="reply")
+    if command.reply is not None and found and found.redacted:
+        what = f"the reply of turn {turn} is withheld"
+        raise Refused("reply-withheld", what, field="reply", fix="leave it without")
+    text, reply = command.text, command.reply
+    return (
+        TurnDisplayed(
+            turn=turn,
+            text=None if text is None else Plain(text=text),
+            reply=None if reply is None else Plain(text=reply),
+        ),
+    )

@@ -1,0 +1,78 @@
+"""U31: how a turn is drawn is kept beside its plain text, and the text alone stands in windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agents.platform import Platform, plans, says
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+DRAWN = "<p>It is <b>14</b> degrees.</p>"
+
+
+async def answered(platform: Platform) -> str:
+    """Open a session with a turn that is drawn."""
+    session = await platform.open()
+    await platform.turn(session, plans(), says("It is 14 degrees."), text="How warm is it?")
+    form = {"text": "<i>How warm is it?</i>", "reply": DRAWN}
+    answer = await platform.http.put(f"/v1/sessions/{session}/turns/1/display", json=form)
+    assert answer.status_code == 200, answer.text
+    return session
+
+
+async def shown(platform: Platform, session: str) -> dict[str, Any]:
+    """Give the first turn as people read it."""
+    turns = (await platform.get(f"/v1/sessions/{session}/history"))["turns"]
+    return dict(turns[0])
+
+
+async def test_u31_a_turn_has_a_form_to_look_at_and_windows_hold_the_plain_text(
+    platform: Platform,
+) -> None:
+    session = await answered(platform)
+    await platform.turn(session, plans(), says("Yes."), text="Sure?")
+    turn = await shown(platform, session)
+    assert (turn["reply"], turn["display"]["reply"]) == ("It is 14 degrees.", DRAWN)
+    assert platform.said(2)[1:] == ["How warm is it?", "It is 14 degrees.", "Sure?"]
+    assert "<" not in "".join(text for number in range(4) for text in platform.said(number))
+
+
+async def test_u31_a_turn_that_is_left_out_is_left_out_with_its_form(platform: Platform) -> None:
+    session = await answered(platform)
+    await platform.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
+    turn = await shown(platform, session)
+    assert (turn["excluded"], turn["display"]["reply"]) == (True, DRAWN)
+    await platform.turn(session, plans(), says("Yes."), text="Sure?")
+    assert platform.said(2)[1:] == ["Sure?"]
+
+
+async def test_u31_what_is_withheld_is_not_to_be_looked_at_either(platform: Platform) -> None:
+    session = await answered(platform)
+    form = {"turn": 1, "reason": "a guess", "replacement": "(Withheld.)"}
+    await platform.http.post(f"/v1/sessions/{session}/redactions", json=form)
+    turn = await shown(platform, session)
+    assert (turn["reply"], turn["display"]["reply"]) == ("(Withheld.)", None)
+    assert turn["display"]["text"] == "<i>How warm is it?</i>"
+    path = f"/v1/sessions/{session}/turns/1/display"
+    refused = await platform.http.put(path, json={"reply": DRAWN})
+    assert (refused.status_code, refused.json()["code"]) == (409, "reply-withheld")
+
+
+@pytest.mark.parametrize(
+    ("turn", "form", "code"),
+    [
+        (7, {"reply": DRAWN}, "unknown-turn"),
+        (1, {}, "bad-display"),
+        (1, {"reply": "\x00"}, "bad-text"),
+        (1, {"html": DRAWN}, "invalid"),
+    ],
+)
+async def test_what_cannot_be_kept_is_refused(
+    platform: Platform, turn: int, form: dict[str, str], code: str
+) -> None:
+    session = await answered(platform)
+    path = f"/v1/sessions/{session}/turns/{turn}/display"
+    refused = await platform.http.put(path, json=form)
+    assert refused.json()["code"] == code
