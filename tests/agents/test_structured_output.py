@@ -1,0 +1,163 @@
+"""U27: answers that must be JSON of a form, mended and told, or asked for again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.agents.platform import Platform, plans, says
+from tests.agents.workshop import agent
+from turnlog.events.call import AttemptEnded, CallCompleted, ContextAssembled
+from turnlog.events.content import Plain
+from turnlog.events.plan import StepPlanned
+from turnlog.events.session import SessionOpened
+from turnlog.events.turn import TurnCompleted, TurnFailed
+from turnlog.projections.blueprint.schema import Blueprint, stored_form
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+SCHEMA = {
+    "type": "object",
+    "required": ["mood"],
+    "properties": {"mood": {"type": "string"}, "reasons": {"type": "array"}},
+}
+
+
+def teller(**output: object) -> Blueprint:
+    """Give a blueprint whose replies are JSON."""
+    return Blueprint.model_validate(
+        {
+            "blueprint": "teller",
+            "version": 1,
+            "layers": {"rules": {"text": "Say how it feels."}},
+            "calls": {
+                "reply": {
+                    "messages": [
+                        {"system": ["rules"]},
+                        {"history": "recent"},
+                        {"user": ["input"]},
+                    ],
+                    "output": {"schema": SCHEMA} | output,
+                }
+            },
+            "history": {"recent": {}},
+            "policies": {
+                "retries": {"base_seconds": 0, "max": 1},
+                "safety": {"rules": [{"name": "gloom", "pattern": "gloom"}]},
+            },
+            "profiles": {"one": {"default": True, "call": "reply"}},
+        }
+    )
+
+
+MENDED = {
+    '```json\n{"mood": "fine"}\n```': ('{"mood": "fine"}', "taken out of a block of code"),
+    'Well, {"mood": "fine"}.': ('{"mood": "fine"}', "taken out of the text around it"),
+    '{"mood": "fi\x07ne"}': ('{"mood": "fine"}', "control characters taken out"),
+    '{"mood": 7}': ('{"mood": "7"}', "mood: a number for a text"),
+    '{"mood": "fine", "reasons": "sun"}': (
+        '{"mood": "fine", "reasons": ["sun"]}',
+        "reasons: one for a list",
+    ),
+}
+
+
+@pytest.mark.parametrize("written", MENDED)
+async def test_u27_a_reply_that_is_nearly_right_is_mended_and_both_are_on_the_record(
+    platform: Platform, written: str
+) -> None:
+    mended, repair = MENDED[written]
+    session = await platform.open(teller())
+    await platform.turn(session, says(written))
+    (completed,) = await platform.events(session, CallCompleted)
+    assert (completed.text, completed.repairs) == (Plain(text=written), (repair,))
+    (reply,) = await platform.events(session, TurnCompleted)
+    assert reply.text == Plain(text=mended)
+    await platform.turn(session, says('{"mood": "as before"}'), text="And now?")
+    assert platform.said(1)[2] == mended
+
+
+async def test_u27_a_reply_that_is_right_stays_as_it_was_said(platform: Platform) -> None:
+    session, written = await platform.open(teller()), '{ "mood":"fine" }'
+    await platform.turn(session, says(written))
+    (completed,) = await platform.events(session, CallCompleted)
+    assert (completed.text, completed.repairs) == (None, ())
+    (reply,) = await platform.events(session, TurnCompleted)
+    assert reply.text == Plain(text=written)
+
+
+async def test_u27_whoever_watches_gets_the_mended_reply_and_nothing_else(
+    platform: Platform,
+) -> None:
+    session = await platform.open(teller())
+    await platform.turn(session, says("So: ", '{"mood": ', '"fine"}', "."))
+    async with platform.watching(session) as watched:
+        heard = await watched.whole()
+    assert [each.name for each in heard] == ["token", "done"]
+    assert heard[0].json["text"] == '{"mood": "fine"}'
+    published = await platform.held.tokens.recorded(platform.stand.tenant, session, 1)
+    assert {each.event.kind for each in published} == {"attempt-alive"}
+
+
+async def test_u27_beyond_repair_it_is_asked_for_again_and_then_the_turn_fails(
+    platform: Platform,
+) -> None:
+    session = await platform.open(teller())
+    await platform.turn(session, says("I would rather not."), says('{"mood": "fine"}'))
+    await platform.ask(session, says('{"mood": true}'), says("{}"))
+    (failed,) = await platform.events(session, TurnFailed)
+    assert (failed.code, failed.retryable) == ("malformed", True)
+    faults = [each.fault for each in await platform.events(session, AttemptEnded) if each.fault]
+    assert [(each.code, each.retryable) for each in faults] == [("malformed", True)] * 3
+    assert [each.detail for each in faults][1:] == [
+        'mood: `type` is "string"',
+        'it: `required` is ["mood"]',
+    ]
+    assert len(await platform.events(session, ContextAssembled)) == 2
+
+
+async def test_u27_without_repair_only_what_is_right_will_do(platform: Platform) -> None:
+    session = await platform.open(teller(repair=False))
+    await platform.turn(session, says('```\n{"mood": "fine"}\n```'), says('{"mood": "fine"}'))
+    assert len(platform.bodies) == 2
+
+
+async def test_u27_a_rule_of_safety_that_only_the_mended_reply_breaks_withholds_it(
+    platform: Platform,
+) -> None:
+    session = await platform.open(teller())
+    await platform.ask(session, says('{"mood": "glo\x07om"}'))
+    assert "reply-redacted" in await platform.names(session)
+    assert "turn-completed" not in await platform.names(session)
+
+
+async def test_u27_a_plan_may_have_a_form_of_its_authors_in_a_file_that_is_pinned(
+    platform: Platform,
+) -> None:
+    calls = json.loads(stored_form(agent()))["calls"]
+    calls["plan"]["output"] = {"schema": "plan.json"}
+    step = {"type": "object", "required": ["goal"], "properties": {"goal": {"type": "string"}}}
+    form = {
+        "type": "object",
+        "required": ["why", "steps"],
+        "properties": {"why": {"type": "string"}, "steps": {"type": "array", "items": step}},
+    }
+    file = platform.folder / "agent" / "plan.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(form))
+    session = await platform.open(agent(calls=calls))
+    file.write_text('{"required": ["something else"]}')
+    await platform.turn(
+        session,
+        plans(("Look.", ())),
+        plans(("Look.", ()), why="It is asked."),
+        *(says("No."), says("Done.")),
+    )
+    (opened,) = await platform.events(session, SessionOpened)
+    assert b'"why"' in await platform.held.blobs.get("agents", opened.blueprint.digest)
+    faults = [each.fault for each in await platform.events(session, AttemptEnded) if each.fault]
+    assert [each.detail for each in faults] == ['it: `required` is ["why", "steps"]']
+    assert [step.goal for step in await platform.events(session, StepPlanned)] == [
+        Plain(text="Look.")
+    ]
+    file.unlink()

@@ -1,0 +1,168 @@
+"""Answers that must be JSON: what is mended, what is not, and that what is right is never touched."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from turnlog.projections.structured.finding import Unfit
+from turnlog.projections.structured.fitting import Fitted, Schema, fitted
+from turnlog.projections.structured.judging import fault_of
+from turnlog.projections.tools.planning import PLAN
+
+ORDER: Schema = {
+    "type": "object",
+    "required": ["items"],
+    "properties": {
+        "items": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "count": {"type": "integer"},
+                    "note": {"type": "string"},
+                },
+                "additionalProperties": False,
+            },
+        }
+    },
+}
+HAMMER = '{"items": [{"name": "hammer"}]}'
+
+MENDED: dict[str, tuple[str, JsonValue, tuple[str, ...]]] = {
+    "a control character": (
+        '{"items": [{"name": "ham\x07mer"}]}',
+        {"items": [{"name": "hammer"}]},
+        ("control characters taken out",),
+    ),
+    "a block of code": (
+        f"Here you are:\n```json\n{HAMMER}\n```\nAnything else?",
+        {"items": [{"name": "hammer"}]},
+        ("taken out of a block of code",),
+    ),
+    "prose around it": (
+        f"As {{asked}}: {HAMMER} Anything {{else}}?",
+        {"items": [{"name": "hammer"}]},
+        ("taken out of the text around it",),
+    ),
+    "a list of names for objects": (
+        '{"items": ["hammer", "nail"]}',
+        {"items": [{"name": "hammer"}, {"name": "nail"}]},
+        (
+            "items.0: what `name` should say, alone",
+            "items.1: what `name` should say, alone",
+        ),
+    ),
+    "a number for a text": (
+        '{"items": [{"name": 7.5}]}',
+        {"items": [{"name": "7.5"}]},
+        ("items.0.name: a number for a text",),
+    ),
+    "one for a list": (
+        '{"items": {"name": "hammer"}}',
+        {"items": [{"name": "hammer"}]},
+        ("items: one for a list",),
+    ),
+    "the list alone": (
+        '[{"name": "hammer"}]',
+        {"items": [{"name": "hammer"}]},
+        ("it: what `items` should say, alone",),
+    ),
+    "nothing where something may be said": (
+        '{"items": [{"name": "hammer", "note": null}]}',
+        {"items": [{"name": "hammer"}]},
+        ("items.0.note: nothing, left out",),
+    ),
+    "a line break in a text": (
+        '{"items": [{"name": "ham\nmer"}]}',
+        {"items": [{"name": "ham\nmer"}]},
+        ("written anew",),
+    ),
+}
+
+BEYOND: dict[str, tuple[str, str]] = {
+    "no JSON": ("I would rather not.", "there is no JSON in it"),
+    "cut short": ('{"items": [{"name": "ham', "there is no JSON in it"),
+    "nothing that must be said": ("{}", "it: `required`"),
+    "a word that is not allowed": (
+        '{"items": [{"name": "hammer", "secret": 1}]}',
+        "items.0: `additionalProperties` is false",
+    ),
+    "a text for a number": (
+        '{"items": [{"name": "hammer", "count": "secret"}]}',
+        'items.0.count: `type` is "integer"',
+    ),
+    "no number at all": ('{"items": [{"name": NaN}]}', "there is no JSON in it"),
+    "depth without end": ("[" * 100_000, "there is no JSON in it"),
+}
+
+
+@pytest.mark.parametrize("case", MENDED.values(), ids=MENDED)
+def test_what_is_nearly_right_is_mended_and_told(
+    case: tuple[str, JsonValue, tuple[str, ...]],
+) -> None:
+    written, value, repairs = case
+    found = fitted(written, ORDER)
+    assert (found.value, found.repairs) == (value, repairs)
+    assert json.loads(found.text) == value
+
+
+@pytest.mark.parametrize("case", BEYOND.values(), ids=BEYOND)
+def test_what_would_have_to_be_guessed_is_refused_without_being_repeated(
+    case: tuple[str, str],
+) -> None:
+    written, why = case
+    with pytest.raises(Unfit) as refused:
+        fitted(written, ORDER)
+    assert str(refused.value).startswith(why)
+    assert "secret" not in str(refused.value)
+
+
+def test_nothing_is_mended_where_that_is_not_wanted() -> None:
+    assert fitted(HAMMER, ORDER, repair=False) == Fitted(HAMMER, json.loads(HAMMER))
+    with pytest.raises(Unfit):
+        fitted(f"```\n{HAMMER}\n```", ORDER, repair=False)
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"type": "thing"}, "type is no JSON Schema"),
+        ({"items": {"$ref": "http://example.org/thing.json"}}, "it refers to 'http://example.org"),
+    ],
+)
+def test_a_schema_that_leads_elsewhere_or_nowhere_cannot_be_used(schema: Schema, why: str) -> None:
+    assert (fault_of(schema) or "").startswith(why)
+    assert fault_of(ORDER) is None
+    assert fault_of({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}}) is None
+
+
+names = st.sampled_from(["type", "steps", "goal", "tools", "name", "items", "count", "note"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+texts = st.builds(
+    lambda value, around, ascii: around.format(json.dumps(value, ensure_ascii=ascii)),
+    values,
+    st.sampled_from(["{}", "So: {} !", "```json\n{}\n```", "\x01{}", "{},"]),
+    st.booleans(),
+)
+
+
+@given(texts | st.text(max_size=8), st.sampled_from([ORDER, PLAN, {"type": "string"}, {}]))
+def test_mending_is_done_once_and_leaves_what_is_right_as_it_is(text: str, schema: Schema) -> None:
+    try:
+        once = fitted(text, schema)
+    except Unfit:
+        return
+    assert fitted(once.text, schema) == Fitted(once.text, once.value)
+    assert (once.text == text) == (not once.repairs)
+    once.text.encode()
