@@ -1,4 +1,4 @@
-"""Answers that must be JSON: what is mended, what is not, and that what is right is never touched."""
+"""Answers that must be JSON: what is mended, what is not, and what is right is never touched."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 from pydantic import JsonValue
 
 from turnlog.projections.structured.finding import Unfit
@@ -144,16 +145,24 @@ def test_a_schema_that_leads_elsewhere_or_nowhere_cannot_be_used(schema: Schema,
 
 
 names = st.sampled_from(["type", "steps", "goal", "tools", "name", "items", "count", "note"])
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | names,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
-    max_leaves=8,
+scalars: SearchStrategy[JsonValue] = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | names
 )
+
+
+def _within(inner: SearchStrategy[JsonValue]) -> SearchStrategy[JsonValue]:
+    return st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3)
+
+
+def _written(value: JsonValue, around: str, *, plain: bool) -> str:
+    return around.format(json.dumps(value, ensure_ascii=plain))
+
+
 texts = st.builds(
-    lambda value, around, ascii: around.format(json.dumps(value, ensure_ascii=ascii)),
-    values,
+    _written,
+    st.recursive(scalars, _within, max_leaves=8),
     st.sampled_from(["{}", "So: {} !", "```json\n{}\n```", "\x01{}", "{},"]),
-    st.booleans(),
+    plain=st.booleans(),
 )
 
 
