@@ -11,6 +11,7 @@ from tests.agents.platform import STEPS, Platform, plans, says
 from tests.agents.workshop import agent
 from turnlog.events.call import ContextAssembled
 from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, Part
+from turnlog.events.turn import TurnFailed
 from turnlog.projections.blueprint.schema import Blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -35,6 +36,8 @@ COMPONENTS: dict[str, Any] = {
     "rag_context": {"tokens": 1_000},
     "query": {"tokens": 1_000, "fixed": True},
 }
+
+TIGHT: dict[str, Any] = {"tokens": 20, "ladder": [{"condense_tools": {}}]}
 
 
 def budget(**components: dict[str, Any]) -> dict[str, Any]:
@@ -205,3 +208,104 @@ async def test_u17_a_profile_has_its_own_words_for_the_categories_it_has(
     part = (await standing(platform, session))[-1][0]
     assert isinstance(part.source, FromBlob)
     assert part.source.path == "overrides/talk/master_system.md"
+
+
+async def told(platform: Platform, session: str, **query: object) -> dict[str, Any]:
+    """Give the growth of a session, once the rows know of its last event."""
+    last = (await platform.recorded(session))[-1].sequence
+    return dict(await platform.get("/v1/growth", session=session, min_sequence=last, **query))
+
+
+async def steps_of(platform: Platform, session: str) -> list[tuple[str, str, str | None]]:
+    """Give the steps taken for the latest call: what, on what, and for which component."""
+    call = (await platform.events(session, ContextAssembled))[-1]
+    return [(step.step, step.on, step.component) for step in call.manifest.steps]
+
+
+async def test_u12_what_is_fixed_is_refused_by_its_name_and_its_size(platform: Platform) -> None:
+    assert sum(each["tokens"] for each in COMPONENTS.values()) == 8_000
+    session = await opened(platform, uderia("u12", budget=budget()))
+    too_long = "Tell me everything. " * 201
+    failed = await platform.ask(session, text=too_long)
+    assert failed["status"] == "failed"
+    (end,) = await platform.events(session, TurnFailed)
+    assert end.code == "over-budget"
+    assert end.detail is not None
+    assert "1005 tokens of component query do not fit 1000: input 1005" in end.detail
+
+
+async def test_u12_tools_that_take_too_much_are_only_named(platform: Platform) -> None:
+    session = await opened(platform, uderia("u12-tools", budget=budget(tools_context=TIGHT)))
+    await hello(platform, session)
+    assert "- shop_look\n- shop_pay" in platform.said(0)[0]
+    assert "Looks for a thing." not in platform.said(0)[0]
+    plan = (await platform.events(session, ContextAssembled))[0]
+    (step,) = plan.manifest.steps
+    assert (step.step, step.on, step.component) == ("condense_tools", "tools", "tools_context")
+    assert step.before > 20 >= step.after
+
+
+async def test_u12_a_history_that_takes_too_much_tells_repeats_as_one_then_loses_its_oldest_turns(
+    platform: Platform,
+) -> None:
+    ladder = [{"condense_repeats": {}}, {"drop_oldest_pairs": {}}]
+    tight = {"tokens": 60, "ladder": ladder}
+    session = await opened(platform, uderia("u12-history", budget=budget(history=tight)))
+    for price, found in ((50, 45), (30, 28), (20, 12)):
+        reply = f"I found {found} products. " + "They are all in stock, as far as I can see. " * 2
+        await hello(platform, session, f"Show me the products under ${price}, please.", reply)
+    await hello(platform, session, "Thank you.", "Always.")
+    assert "$50; $30; $20" in platform.said(-1)[1]
+    assert await steps_of(platform, session) == [("condense_repeats", "recent", "history")]
+    await hello(platform, session, "What else?", "Nothing that I could think of. " * 6)
+    await hello(platform, session, "A pity.", "Yes.")
+    assert platform.said(-1)[1:] == [
+        *("Thank you.", "Always.", "What else?", "Nothing that I could think of. " * 6, "A pity.")
+    ]
+    assert [step for step, _, _ in await steps_of(platform, session)] == [
+        *("condense_repeats", "drop_oldest_pairs")
+    ]
+
+
+async def test_u21_each_call_is_measured_by_component_with_what_was_saved(
+    platform: Platform,
+) -> None:
+    session = await opened(platform, uderia("u21", budget=budget(tools_context=TIGHT)))
+    await hello(platform, session, text="Hi there.", reply="Hello.")
+    await platform.turn(session, *STEPS)
+    growth = await told(platform, session)
+    first, second, *_ = growth["calls"]
+    system, user = platform.said(0)
+    assert first["turn_id"] == 1
+    assert first["components"] == {
+        "system_prompt_tokens": -(-len(system) // 4) - first["components"]["tools_context_tokens"],
+        "tools_context_tokens": len("- shop_look\n- shop_pay" + "- none") // 4,
+        "history_tokens": 0,
+        "rag_context_tokens": 0,
+        "query_tokens": -(-len(user) // 4),
+        "instructions_tokens": 0,
+    }
+    assert first["optimizations_applied"] == ["condense_tools"]
+    plan = (await platform.events(session, ContextAssembled))[0].manifest
+    assert first["savings_estimate"] == plan.steps[0].before - plan.steps[0].after
+    assert (second["kind"], second["optimizations_applied"]) == ("synthesise", [])
+    assert growth["calls"][2]["optimizations_applied"] == ["names"]
+    assert growth["calls"][2]["savings_estimate"] > 0
+    assert sum(call["tokens"] for call in growth["calls"]) == growth["groups"][0]["tokens"]
+
+
+async def test_u21_growth_says_by_how_much_history_grows_and_puts_calls_together(
+    platform: Platform,
+) -> None:
+    session = await opened(platform, uderia("u21"))
+    for _ in range(3):
+        await hello(platform, session, text="x" * 40, reply="y" * 40)
+    growth = await told(platform, session, group_by="kind")
+    assert growth["history_growth"] == 20
+    assert [(each["group"], each["calls"]) for each in growth["groups"]] == [
+        ("plan", 3),
+        ("synthesise", 3),
+    ]
+    everything = await platform.get("/v1/growth", group_by="blueprint")
+    assert {"u21"} <= {each["group"] for each in everything["groups"]}
+    assert everything["history_growth"] is None

@@ -80,11 +80,12 @@ class Component(Strict):
     """All that is counted under one name, with a limit of its own."""
 
     tokens: Limit
-    """Tokens it may have, with all that stands around its texts."""
+    """Tokens it should have at the most, with all that stands around its texts."""
     fixed: bool = False
-    """Whether it is never cut: what is too long is refused then."""
+    """Whether it is never cut, and refused where it has more."""
     ladder: Ladder = ()
-    """The steps, taken on what is counted under it."""
+    """The steps, taken on what is counted under it; what they leave too long may stand as long as
+    the whole prompt has room for it."""
 
 
 class Budget(Strict):

@@ -43,6 +43,8 @@ class Climb:
     measure: Measure
     limit: int
     of: Bounds = WHOLE
+    yields: bool = False
+    """Whether what no step makes short enough is left to the limit of the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def _climbs(fitting: Fitting) -> list[Climb]:
             partial(component_size, component=name, counting=counting, beside=beside),
             allowed(component.tokens, fitting.inputs),
             Bounds(component=name),
+            yields=not component.fixed,
         )
         for name, component in budget.components.items()
     ]
@@ -115,7 +118,7 @@ def _climbed(plan: Plan, climb: Climb, fitting: Fitting) -> tuple[Plan, list[Ste
                 plan, size = shorter, less
             if size != before:
                 steps.append(_noted(step.word, on, climb, before, size))
-    if size.tokens > climb.limit:
+    if size.tokens > climb.limit and not climb.yields:
         sizes = sizes_of(plan, climb.of, fitting.counting, fitting.beside)
         raise OverBudget(size.tokens, climb.limit, sizes, climb.of)
     return plan, steps
