@@ -21,6 +21,7 @@ from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Tok
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.services.gateway.turn_cursor import Cursor, cursor
 from turnlog.services.gateway.turn_joining import (
+    PIECE,
     Record,
     Shown,
     ahead,
@@ -205,7 +206,8 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
             assert [end.name for end in client.ends] == ["done"]
         case TurnFailed():
             assert [end.name for end in client.ends] == ["failed"]
-            assert client.ends[0].data["partial"] == story.texts[-1]
+            assert client.text == story.texts[-1]
+            assert client.ends[0].data["partial"] == story.texts[-1][:PIECE]
         case TurnCancelled():
             assert [end.name for end in client.ends] == ["cancelled"]
         case _:
@@ -320,3 +322,14 @@ def test_a_cursor_reads_as_it_is_spelt(turn: int, attempt: int, offset: int) -> 
     assume(turn)
     at = Cursor(turn, attempt, offset, "done")
     assert cursor(str(at), turn) == at
+
+
+def test_whoever_comes_late_to_a_failed_turn_is_told_piece_by_piece_what_it_had_said() -> None:
+    text = "One more word. " * 100
+    failed = TurnFailed(turn=TURN, code="late", detail="too late", retryable=True)
+    record = recorded(Record(TURN), logged([started(1), lost(1, text), failed]))
+    _, shown = learnt(Cursor(TURN), record)
+    pieces = [str(each.data["text"]) for each in shown if each.name == "token"]
+    assert "".join(pieces) == text
+    assert max(map(len, pieces)) == PIECE
+    assert shown[-1].data == {"code": "late", "retryable": True, "partial": text[:PIECE]}

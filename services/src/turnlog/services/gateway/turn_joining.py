@@ -178,8 +178,8 @@ def learnt(at: Cursor, record: Record) -> Step:
             return _ended(at, "redact", {"reason": reason, "replacement": _text(replacement)})
         case TurnFailed(code=code, retryable=retryable):
             data: dict[str, JsonValue] = {"code": code, "retryable": retryable}
-            data["partial"] = record.partial
-            return _after(_caught_up(at, record), "failed", data)
+            data["partial"] = record.partial[:PIECE]
+            return _after(_told_so_far(at, record), "failed", data)
         case TurnCancelled(reason=reason):
             return _after(_caught_up(at, record), "cancelled", {"reason": reason})
         case TurnCompleted() as reply:
@@ -241,6 +241,14 @@ def _filled(at: Cursor, record: Record, text: str) -> Step:
         at = Cursor(at.turn, at.attempt)
         reset = (_reset(at),)
     at, said = _said(at, text[at.offset :])
+    return at, (*reset, *said)
+
+
+def _told_so_far(at: Cursor, record: Record) -> Step:
+    """Show what is missing of an answer that was never whole."""
+    at, reset = _caught_up(at, record)
+    missing = record.partial[at.offset :] if at.attempt == record.attempt else ""
+    at, said = _said(at, missing)
     return at, (*reset, *said)
 
 

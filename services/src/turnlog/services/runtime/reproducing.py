@@ -6,13 +6,17 @@ is worth most where its prompt is gone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.call import ContextAssembled
+from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.audit.reproduction import Way, by_assembly, by_reference, failed
+from turnlog.projections.audit.retelling import Made
 from turnlog.projections.history import history
+from turnlog.projections.window.pinned import pins_of
 from turnlog.projections.window.readback import blobs_of
 from turnlog.services.runtime.past import Moment, Past
 from turnlog.services.runtime.records import Records
@@ -30,23 +34,41 @@ class Ways:
 
 
 async def reproduced(past: Past, moment: Moment, call: ContextAssembled) -> Ways:
-    """Have the prompt of a call again; `moment` is that of the event that fixed it."""
-    return Ways(await _referred(past, moment, call), await _assembled(past, moment))
+    """Have the prompt of a call again; `moment` is that of the event that fixed it.
+
+    Its texts are those of the store, for both ways alike, whatever this process holds of them.
+    """
+    made = await _made(past, moment)
+    named = blobs_of(call.manifest)
+    if isinstance(made, Made):
+        named = (*pins_of(made.state).digests, *made.texts.blobs, *named)
+    blobs = await Records(past.sessions).blobs(moment.recorded.tenant, named)
+    reference = await _referred(past, moment, call, blobs)
+    lost = next((digest for digest in named if digest not in blobs), None)
+    match made:
+        case Way():
+            return Ways(reference, made)
+        case _ if lost:
+            return Ways(reference, failed(Corrupt(f"blob {lost}", "it is not there")))
+        case Made():
+            return Ways(reference, by_assembly(made))
 
 
-async def _referred(past: Past, moment: Moment, call: ContextAssembled) -> Way:
+async def _referred(
+    past: Past, moment: Moment, call: ContextAssembled, blobs: Mapping[Digest, str]
+) -> Way:
     try:
         known = await past.referred(moment)
     except Corrupt as error:
         return failed(error)
     known = tuple(each for each in known if each.sequence <= call.manifest.sequence)
-    blobs = await Records(past.sessions).blobs(moment.recorded.tenant, blobs_of(call.manifest))
     return by_reference(call, known, {turn.turn: turn for turn in history(known)}, blobs)
 
 
-async def _assembled(past: Past, moment: Moment) -> Way:
+async def _made(past: Past, moment: Moment) -> Made | Way:
+    """Give what the call was assembled from, or why that cannot be had."""
     try:
-        return by_assembly(await past.made(moment))
+        return await past.made(moment)
     except Refused as refused:
         if refused.code != NOT_INSTALLED:
             return failed(refused)
