@@ -87,6 +87,8 @@ class Shop:
         default_factory=list[tuple[str, Mapping[str, JsonValue]]]
     )
     gives: str = "3 in stock"
+    fails: list[str] = field(default_factory=list[str])
+    """Tools that fail, each as often as it is named."""
     more: tuple[Offer, ...] = ()
     """What it offers beside the two."""
     meanwhile: Callable[[], Awaitable[object]] = nothing
@@ -109,7 +111,10 @@ class Shop:
         del server, spec
         self.asked.append((tool, arguments))
         await self.meanwhile()
-        return Answered(self.gives)
+        if tool not in self.fails:
+            return Answered(self.gives)
+        self.fails.remove(tool)
+        return Answered("the shelf is locked", failed=True)
 
     async def close(self) -> None:
         """See `ToolServers.close`."""

@@ -1,0 +1,89 @@
+"""U16: a step whose tools have all failed is taken once more, told what failed, then let be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.agents.platform import Platform, plans, says, takes
+from tests.agents.workshop import Workshop, agent, planning, taking
+from turnlog.events.call import ContextAssembled
+from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.turn import TurnCompleted
+from turnlog.projections.blueprint.schema import Blueprint, stored_form
+from turnlog.services.runtime.tasks import stopped
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+LOOK = ("shop_look", '{"what": "hammer"}')
+PAY = ("shop_pay", "{}")
+FAILED = 'shop_look {"what": "hammer"}\nfailed: the shelf is locked'
+
+
+def recovering() -> Blueprint:
+    """Give the agent with words of its own for a step that failed."""
+    words = json.loads(stored_form(agent()))
+    words["layers"]["again"] = {"text": "Try another way.", "when": "step_failed"}
+    words["calls"]["tactic"]["messages"][0]["system"].append("again")
+    return agent(layers=words["layers"], calls=words["calls"])
+
+
+async def test_u16_a_step_whose_tools_all_failed_is_taken_once_more_with_what_failed(
+    platform: Platform,
+) -> None:
+    platform.shop.fails = ["look"]
+    session, look = await platform.open(recovering()), takes(("shop_look", {"what": "hammer"}))
+    await platform.turn(session, plans(("Find it.", ["shop_look"])), look, look, says("There."))
+    assert platform.said(1)[0] == "Find it."
+    assert platform.said(2)[0] == f"Find it.\n\n{FAILED}\n\nTry another way."
+    assert platform.said(3)[0].startswith(f"Plan first.\n\n{FAILED}\n")
+    kinds = [each["kind"] for each in await platform.calls(session)]
+    assert kinds == ["plan", "tactic", "tactic", "synthesise"]
+    assert [each.step for each in await platform.events(session, ToolCalled)] == [1, 1]
+
+
+async def test_a_step_that_fails_twice_is_let_be_and_the_reply_is_told() -> None:
+    shop = await Workshop(kind=recovering()).opened()
+    shop.shop.fails = ["look", "look"]
+    plan = planning(("Find it.", ["shop_look"]), ("Pay.", []))
+    await shop.turn(plan, taking(LOOK), taking(LOOK), taking(PAY), ["No luck."])
+    assert [each.step for each in shop.events(ToolCalled)] == [1, 1, 2]
+    assert shop.said(3)[0].count(FAILED) == shop.said(4)[0].count(FAILED) == 2
+    assert "Try another way." not in shop.said(3)[0]
+    assert len(shop.events(TurnCompleted)) == 1
+
+
+async def test_the_next_step_that_fails_has_its_own_second_try() -> None:
+    shop = await Workshop().opened()
+    shop.shop.fails = ["look", "pay"]
+    plan = planning(("Find it.", []), ("Pay.", []))
+    await shop.turn(plan, *(taking(each) for each in (LOOK, LOOK, PAY, PAY)), ["Done."])
+    assert [each.step for each in shop.events(ToolCalled)] == [1, 1, 2, 2]
+
+
+async def test_one_tool_that_did_its_work_is_enough() -> None:
+    shop = await Workshop().opened()
+    shop.shop.fails = ["pay"]
+    await shop.turn(planning(("Buy it.", [])), taking(LOOK, PAY), ["Looked."])
+    assert [each.outcome for each in shop.events(ToolReturned)] == ["answered", "failed"]
+    assert len(shop.events(ContextAssembled)) == 3
+
+
+async def test_what_may_have_been_done_is_not_done_again() -> None:
+    shop, begun = await Workshop().opened(), asyncio.Event()
+
+    async def dying() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    shop.shop.meanwhile = dying
+    shop.house.model.scripts = [planning(("Pay.", [])), taking(PAY), ["Perhaps."]]
+    submitted = await shop.house.submit("Pay!")
+    working = asyncio.create_task(shop.house.answer(submitted))
+    await begun.wait()
+    await stopped(working)
+    await shop.taken_over(submitted)
+    assert [each.outcome for each in shop.events(ToolReturned)] == ["lost"]
+    kinds = [each.manifest.kind for each in shop.events(ContextAssembled)]
+    assert kinds == ["plan", "tactic", "synthesise"]
