@@ -37,6 +37,7 @@ from turnlog.services.gateway import (
     segments,
     sessions,
     streams,
+    summaries,
     tools,
     turns,
     verifying,
@@ -76,6 +77,7 @@ ROUTERS: Final[tuple[APIRouter, ...]] = (
     health.router,
     ask.router,
     remembering.router,
+    summaries.router,
     page.router,
 )
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {

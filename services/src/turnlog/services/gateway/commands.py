@@ -56,7 +56,7 @@ async def cancel_turn(
 ) -> Acted:
     """Give up the open turn, or one that waits."""
     given = form or CancelForm()
-    return await _act(desk, asked, session, CancelTurn(given.turn), given, response, given.turn)
+    return await act(desk, asked, session, CancelTurn(given.turn), given, response, given.turn)
 
 
 @router.post("/v1/sessions/{session}/close", summary="Close a session")
@@ -65,7 +65,7 @@ async def close_session(
 ) -> Acted:
     """Let nothing more be submitted; everything stays readable."""
     given = form or CloseForm()
-    return await _act(desk, asked, session, CloseSession(given.reason), given, response)
+    return await act(desk, asked, session, CloseSession(given.reason), given, response)
 
 
 @router.post("/v1/sessions/{session}/redactions", summary="Withhold a reply")
@@ -81,7 +81,7 @@ async def redact_reply(
         words = form.replacement or material.blueprint.policies.replacement
         return RedactReply(form.turn, form.reason, OPERATOR, words)
 
-    return await _act(desk, asked, session, choose, form, response, form.turn)
+    return await act(desk, asked, session, choose, form, response, form.turn)
 
 
 @router.post("/v1/sessions/{session}/choices", summary="Choose")
@@ -93,7 +93,7 @@ async def record_choice(
     async def choose(state: SessionState | None) -> RecordChoice:
         return RecordChoice(form.choice, await _phases(desk, state))
 
-    return await _act(desk, asked, session, choose, form, response)
+    return await act(desk, asked, session, choose, form, response)
 
 
 @router.post("/v1/sessions/{session}/phase", summary="Send a signal")
@@ -111,7 +111,7 @@ async def send_signal(
         fix = "send `signal`, or `to` and perhaps `carry`"
         raise Refused("bad-phase", "it is not said how to go on", field="signal", fix=fix)
 
-    return await _act(desk, asked, session, choose, form, response)
+    return await act(desk, asked, session, choose, form, response)
 
 
 @router.post("/v1/sessions/{session}/profile", summary="Switch the profile or the model")
@@ -127,7 +127,7 @@ async def switch_profile(
         model = form.model and checked_text(form.model, "model")
         return SwitchProfile(form.profile or state.profile, material.blueprint.profiles, model)
 
-    return await _act(desk, asked, session, choose, form, response)
+    return await act(desk, asked, session, choose, form, response)
 
 
 async def _phases(desk: Desk, state: SessionState | None) -> PhaseGraph:
@@ -142,7 +142,7 @@ async def _phases(desk: Desk, state: SessionState | None) -> PhaseGraph:
 @router.post("/v1/sessions/{session}/schemas", summary="Tell of tools in full again")
 async def request_schemas(session: str, asked: AskedBy, desk: AtDesk, response: Response) -> Acted:
     """Let prompts tell of the tools in full again, from the next call on, for a turn."""
-    return await _act(desk, asked, session, RequestSchemas(), None, response)
+    return await act(desk, asked, session, RequestSchemas(), None, response)
 
 
 @router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Leave a turn out")
@@ -150,7 +150,7 @@ async def exclude_turn(
     session: str, turn: TurnInPath, asked: AskedBy, desk: AtDesk, response: Response
 ) -> Acted:
     """Leave a turn out of every window from now on; the audit keeps it."""
-    return await _act(desk, asked, session, ExcludeTurn(turn), None, response, turn)
+    return await act(desk, asked, session, ExcludeTurn(turn), None, response, turn)
 
 
 @router.put("/v1/sessions/{session}/turns/{turn}/display", summary="Keep how a turn is drawn")
@@ -169,7 +169,7 @@ async def display_turn(
         fix = "send `text`, `reply` or both"
         raise Refused("bad-display", "there is nothing to be looked at", field="reply", fix=fix)
     command = DisplayTurn(turn, text, reply)
-    return await _act(desk, asked, session, command, form, response, turn)
+    return await act(desk, asked, session, command, form, response, turn)
 
 
 @router.delete("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Take a turn in again")
@@ -177,10 +177,10 @@ async def restore_turn(
     session: str, turn: TurnInPath, asked: AskedBy, desk: AtDesk, response: Response
 ) -> Acted:
     """Let an excluded turn stand in windows again."""
-    return await _act(desk, asked, session, RestoreTurn(turn), None, response, turn)
+    return await act(desk, asked, session, RestoreTurn(turn), None, response, turn)
 
 
-async def _act(
+async def act(
     desk: Desk,
     asked: Caller,
     session: str,
@@ -189,6 +189,7 @@ async def _act(
     response: Response,
     turn: int | None = None,
 ) -> Acted:
+    """Carry a command out under the key it came with."""
     done = await desk.sessions.act(asked.tenant, session, choose, asked.by, asked.command(form))
     sequence = done.memo.sequence if done.memo else done.state.head.sequence
     stamp(response, sequence)

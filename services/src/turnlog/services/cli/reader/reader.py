@@ -27,6 +27,7 @@ from turnlog.services.gateway.payloads.asked import ReferenceForm, TryForm
 from turnlog.services.gateway.payloads.asking import MeantView, MemoryView, ReferencesView
 from turnlog.services.gateway.payloads.calls import CallList
 from turnlog.services.gateway.payloads.closed import Form
+from turnlog.services.gateway.payloads.memory import SummariesView
 from turnlog.services.gateway.payloads.moving import PinList
 from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
 from turnlog.services.gateway.payloads.segments import SegmentPage, SegmentView
@@ -101,6 +102,10 @@ class Reader:
         """Give what a turn would be told of earlier ones."""
         query = {"reader": reader, "entity": entity}
         return await self._get(MemoryView, f"/v1/sessions/{session}/memory", query)
+
+    async def summaries(self, session: str) -> SummariesView:
+        """Give the summaries that stand in its windows."""
+        return await self._get(SummariesView, f"/v1/sessions/{session}/summaries")
 
     async def references(self, session: str) -> ReferencesView:
         """Give what was spoken of last."""
