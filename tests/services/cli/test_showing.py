@@ -104,6 +104,12 @@ async def test_what_an_attempt_that_was_given_up_had_said_is_marked_as_void() ->
     ]
 
 
+async def test_nothing_is_void_where_nothing_was_said() -> None:
+    again: Said = ("attempt-reset", {"attempt": 2})
+    failed: Said = ("failed", {"code": "tools_unreachable"})
+    assert await shown(again, again, failed) == ["reply failed: tools_unreachable"]
+
+
 async def test_signs_of_life_and_broken_lines_of_a_stream_are_understood() -> None:
     async def lines() -> AsyncGenerator[str]:
         for line in ("retry: 1000", "", ": alive", "", "id: 1.1.2", "event: token"):

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from turnlog.services.demo import araquem, assistant, game_master, trickster
+from turnlog.services.demo import araquem, assistant, game_master, trickster, uderia
 from turnlog.services.demo.stage import Stage
 
-Name = Literal["trickster", "assistant", "araquem", "game-master"]
+Name = Literal["trickster", "assistant", "araquem", "game-master", "uderia"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +33,7 @@ def play_named(name: Name) -> Play:
             return Play(araquem.SCRIPT, araquem.perform)
         case "game-master":
             return Play(game_master.SCRIPT, game_master.perform)
+        case "uderia":
+            return Play(uderia.SCRIPT, uderia.perform)
         case _ as never:
             assert_never(never)

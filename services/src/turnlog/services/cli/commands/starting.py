@@ -69,8 +69,10 @@ def run(role: Role) -> None:
 
 def demo(
     name: Annotated[
-        Literal["trickster", "assistant", "araquem", "game-master"],
-        typer.Argument(metavar="[NAME]", help="trickster, assistant, araquem or game-master."),
+        Literal["trickster", "assistant", "araquem", "game-master", "uderia"],
+        typer.Argument(
+            metavar="[NAME]", help="trickster, assistant, araquem, game-master or uderia."
+        ),
     ] = "trickster",
     *,
     data_dir: Annotated[

@@ -68,8 +68,9 @@ def sentence(event: Event) -> str:
             return f"for profile {profile}"
         case PlanMade(turn=turn, steps=steps):
             return f"turn {turn} in {counted(steps, 'step')}"
-        case StepPlanned(turn=turn, step=step, goal=goal):
-            return f"turn {turn} step {step} {quoted(goal)}"
+        case StepPlanned(turn=turn, step=step, goal=goal, given=given):
+            known = f" · known from event {given}" if given else ""
+            return f"turn {turn} step {step} {quoted(goal)}{known}"
         case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
             return f"turn {turn} {quoted(text)}"
         case TurnReleased(turn=turn) | TurnExcluded(turn=turn) | TurnRestored(turn=turn):
@@ -114,14 +115,22 @@ def sentence(event: Event) -> str:
             return f"call {call} · {tool} {arguments}"
         case ToolStarted(call=call, tool=tool, attempt=attempt):
             return f"call {call} · {tool} · attempt {attempt}"
-        case ToolReturned(call=call, tool=tool, outcome=outcome, detail=detail):
-            return f"call {call} · {tool} {outcome}" + (f": {detail}" if detail else "")
+        case ToolReturned() as returned:
+            return _returned(returned)
         case PhaseEntered() as entered:
             return _phase(entered)
         case Unknown(data=data):
             return f"not known to this release · {counted(len(data), 'field')}"
         case _ as never:
             assert_never(never)
+
+
+def _returned(returned: ToolReturned) -> str:
+    gave = counted(returned.characters, "character") if returned.characters else ""
+    what = ", ".join(filter(None, (gave, "told in short" * (returned.treatment == "condensed"))))
+    why = f": {returned.detail}" if returned.detail else ""
+    came = f"call {returned.call} · {returned.tool} {returned.outcome}{why}"
+    return f"{came} · {what}" if what else came
 
 
 def _undone(undone: SummaryUndone) -> str:

@@ -45,7 +45,7 @@ class Showing:
         match name:
             case "token":
                 self._typist.say(data["text"])
-            case "attempt-reset":
+            case "attempt-reset" if self._typist.has_said:
                 self._typist.end("what was said so far is void", WARY)
                 self._typist = self._fresh()
             case "done":

@@ -38,6 +38,11 @@ class Typist:
     _above: int = field(default=0, init=False)
     """Lines typed before this one."""
 
+    @property
+    def has_said(self) -> bool:
+        """Whether anything was given to it since it began."""
+        return self._column >= 0 or bool(self._held)
+
     def say(self, text: str) -> None:
         """Type a piece; a word at its end is held back, since it may go on."""
         pieces = _PIECES.findall(self._held + text)

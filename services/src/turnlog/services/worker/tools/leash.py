@@ -13,14 +13,19 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 _SET_PDEATHSIG = 1
 
 
 def leashed(command: Sequence[str]) -> tuple[str, ...]:
-    """Give the command that runs a program on a leash; raises `FileNotFoundError`."""
+    """Give the command that runs a program on a leash; raises `FileNotFoundError`.
+
+    A program that is installed beside this one is found before any other of its name.
+    """
     program, *arguments = command
-    found = shutil.which(program)
+    beside = Path(sys.executable).parent
+    found = shutil.which(program, path=f"{beside}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
     if found is None:
         raise FileNotFoundError(program)
     return sys.executable, "-I", "-S", __file__, str(os.getpid()), found, *arguments

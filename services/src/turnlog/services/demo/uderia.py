@@ -1,0 +1,60 @@
+"""The demo of the agents' platform: thinking aloud, then plans and tools, each part measured.
+
+Two phases that may not see each other: what is carried from one to the next is said by the caller,
+and nothing else goes along. The tools are those of a server in a process of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import JsonValue
+
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.screens.palette import FAMILIES
+from turnlog.services.cli.screens.prompt import prompt_screen
+from turnlog.services.cli.talk.conversation import Conversation, opened, posted
+from turnlog.services.demo.stage import Stage
+
+SCRIPT: Final = "scripted/uderia"
+THOUGHT: Final = "Why might our ferries run late?"
+MOVES: Final = {
+    "focus": "The suspects are the wind, too few hands, and the one berth.",
+    "operate": "Look at the wind of yesterday first.",
+}
+"""Phase to what it is told of the one before."""
+QUESTION: Final = "How many sailings were late yesterday, and was it the wind?"
+AFTER: Final = "And which ship was worst?"
+PLANNED: Final = "2.1"
+"""The call that plans the first turn with tools."""
+
+
+async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
+    """Play it; gives its session, and what to do next."""
+    session = (await opened(stage.client, "uderia", {})).session
+    conversation = Conversation(stage.client, session)
+    await stage.scene("Thinking aloud", f"session {session} · {model}")
+    await stage.turn(conversation, THOUGHT)
+    await stage.scene("Going to work", "phase by phase; only what is said goes along")
+    for phase, carried in MOVES.items():
+        await stage.type(phase, FAMILIES["phase"], carried)
+        move: JsonValue = {"to": phase, "carry": carried}
+        await posted(stage.client, f"/v1/sessions/{session}/phase", move)
+    stage.console.print()
+    await stage.turn(conversation, QUESTION)
+    stage.console.print()
+    await stage.turn(conversation, AFTER)
+    await stage.events(session)
+    reader = Reader(stage.client)
+    await stage.scene("What the plan was made from", "twenty tools, and nothing of the first phase")
+    stage.console.print(prompt_screen(await reader.prompt(session, PLANNED)))
+    await stage.proof(session)
+    return session, _next(stage, session)
+
+
+def _next(stage: Stage, session: str) -> tuple[str, ...]:
+    http, turnlog = stage.where.http, stage.where.turnlog
+    return (
+        f"curl {http}/v1/sessions/{session}/calls/2.3/tools/scripted-1",
+        f"{turnlog} why {session} 2 --url {http}",
+    )
