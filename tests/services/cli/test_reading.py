@@ -49,6 +49,17 @@ def test_history_is_had_as_it_was_at_a_sequence(turnlog: Turnlog, played: Played
     assert [(turn["text"], turn["status"]) for turn in ran.json["turns"]] == [(SAID[0], "open")]
 
 
+def test_growth_shows_each_call_by_component_and_how_much_history_grows(
+    turnlog: Turnlog, played: Played
+) -> None:
+    ran = turnlog("growth", played.session, *played.here)
+    assert ran.code == 0
+    for known in ("1.1", "3.1", "reply", "█", "■ history", "■ system_prompt", "history grows by"):
+        assert known in ran.out
+    grouped = turnlog("growth", "--by", "blueprint", *played.here)
+    assert "assistant" in grouped.out
+
+
 def test_the_window_shows_tokens_by_component_and_what_is_left_out(
     turnlog: Turnlog, played: Played
 ) -> None:
@@ -245,6 +256,7 @@ QUESTIONS = (
     ("window", "SESSION"),
     ("window", "SESSION", "--at", "6"),
     ("prompt", "SESSION", "3.1"),
+    ("growth", "SESSION"),
     ("tail", "SESSION", "--no-follow"),
     ("tail", "--no-follow"),
     ("verify",),

@@ -166,6 +166,7 @@ def _run(slot: HistorySlot, exchanges: list[Exchange], place: int) -> Part:
         digest=run_digest(run),
         characters=sum([said.characters for said in run]),
         tokens=sum([exchange.tokens for exchange in exchanges]),
+        saved=sum([exchange.saved for exchange in exchanges]),
         treatment="condensed" if retelling else "kept",
         rule=retelling.rule if retelling else None,
     )

@@ -76,6 +76,7 @@ SECTIONS: Final = (
             Command("memory", remembering.memory),
             Command("references", remembering.references),
             Command("summaries", forgetting.summaries),
+            Command("growth", reading.growth),
             Command("prompt", reading.prompt),
             Command("tool", tools.tool),
             Command("why", explaining.why),

@@ -13,6 +13,7 @@ from rich.console import RenderableType
 from turnlog.services.cli.console import answers, print_json
 from turnlog.services.cli.reader.reader import Query, Reader
 from turnlog.services.cli.screens.blueprints import blueprint_table
+from turnlog.services.cli.screens.growth import growth_screen
 from turnlog.services.cli.screens.history import conversation
 from turnlog.services.cli.screens.prompt import prompt_screen, window_screen
 from turnlog.services.cli.screens.segments import segment_screen, segment_table
@@ -72,6 +73,12 @@ async def show_window(
     """Show what a call would see, or would have seen."""
     window = await reader.window(session, call, at, clock)
     shown(window, window_screen(window), form)
+
+
+async def show_growth(reader: Reader, query: Query, form: Form) -> None:
+    """Show how context grows."""
+    growth = await reader.growth(query)
+    shown(growth, growth_screen(growth, str(query["group_by"])), form)
 
 
 async def show_prompt(reader: Reader, session: str, call: str, form: Form) -> None:

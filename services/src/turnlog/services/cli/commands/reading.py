@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -123,6 +123,28 @@ def window(
 
     form = trial(at, clock, call, **asdict(tried))
     reading(asked, lambda reader: show_tried(reader, session, form, output))
+
+
+def growth(
+    session: Annotated[
+        str | None, typer.Argument(metavar="SESSION", help="The session; without one, all.")
+    ] = None,
+    *,
+    by: Annotated[
+        Literal["all", "blueprint", "profile", "kind", "model"],
+        typer.Option("--by", help="Put calls together by this, where no session is named."),
+    ] = "all",
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
+    ] = None,
+    asked: Asked,
+    output: Output = "table",
+) -> None:
+    """Show how context grows: tokens by component and call, what was cut, and what was saved."""
+    from turnlog.services.cli.show import show_growth
+
+    query = {"session": session, "group_by": by, "since": since}
+    reading(asked, lambda reader: show_growth(reader, query, output), rows=True)
 
 
 def prompt(

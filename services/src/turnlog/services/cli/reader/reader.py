@@ -27,6 +27,7 @@ from turnlog.services.gateway.payloads.asked import ReferenceForm, TryForm
 from turnlog.services.gateway.payloads.asking import MeantView, MemoryView, ReferencesView
 from turnlog.services.gateway.payloads.calls import CallList
 from turnlog.services.gateway.payloads.closed import Form
+from turnlog.services.gateway.payloads.growth import GrowthView
 from turnlog.services.gateway.payloads.memory import SummariesView
 from turnlog.services.gateway.payloads.moving import PinList
 from turnlog.services.gateway.payloads.prompts import PromptView, WindowView
@@ -118,6 +119,10 @@ class Reader:
     async def calls(self, session: str) -> CallList:
         """Give all calls with what they took."""
         return await self._get(CallList, f"/v1/sessions/{session}/calls")
+
+    async def growth(self, query: Query) -> GrowthView:
+        """Give what each component took of calls, of one session or of all."""
+        return await self._get(GrowthView, "/v1/growth", query)
 
     async def prompt(self, session: str, call: str) -> PromptView:
         """Give the exact prompt of a call."""

@@ -44,9 +44,13 @@ def event_colour(wire_type: str) -> str:
 def layer_colours(parts: Iterable[Part]) -> dict[str, str]:
     """Give every layer a colour of its own, in the order they stand."""
     layers = tuple(dict.fromkeys(part.layer for part in parts))
-    turning = [layer for layer in layers if layer not in _BUILT_IN]
-    wheel = {layer: _WHEEL[place % len(_WHEEL)] for place, layer in enumerate(turning)}
-    return {layer: _BUILT_IN.get(layer) or wheel[layer] for layer in layers}
+    turning = coloured(layer for layer in layers if layer not in _BUILT_IN)
+    return {layer: _BUILT_IN.get(layer) or turning[layer] for layer in layers}
+
+
+def coloured(names: Iterable[str]) -> dict[str, str]:
+    """Give each name a colour of the wheel, in their order."""
+    return {name: _WHEEL[place % len(_WHEEL)] for place, name in enumerate(names)}
 
 
 def component_colours(parts: Iterable[Part]) -> dict[str, str]:
