@@ -11,7 +11,7 @@ MEMBERS = ("events", "projections", "services")
 BANNED = {"base", "common", "data", "helper", "helpers", "impl", "manager", "process", "utils"}
 IMPURE = {"datetime.now", "datetime.utcnow", "date.today", "time.time", "uuid.uuid4", "open"}
 
-MOST = {"verifier.py": 400}  # it is handed to strangers as one file, who read it before they run it
+MOST = {"verifier.py": 480}  # it is handed to strangers as one file, who read it before they run it
 
 
 def modules(*members: str) -> Iterator[Path]:
