@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -15,7 +16,7 @@ from turnlog.projections.window.call import Call, Texts
 from turnlog.projections.window.counting import ByVocabulary
 from turnlog.projections.window.material import Material
 from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.vocabularies import ready
+from turnlog.services.runtime.vocabularies import ready, remembering
 
 BLUEPRINT = """
 blueprint: counted
@@ -78,6 +79,26 @@ async def test_the_parts_of_a_message_share_what_the_whole_counts(blueprint: Blu
         shares = counting.shares(texts)
         assert sum(shares) == counting.count("".join(texts))
         assert len(shares) == len(texts)
+
+
+def test_counts_are_remembered_and_texts_are_not() -> None:
+    asked: list[int] = []
+
+    def length(text: str) -> int:
+        asked.append(len(text))
+        return len(text)
+
+    count = remembering(length, most=2)
+    long = 1_000_000
+    tracemalloc.start()
+    for letter in "aab":
+        assert count(letter * long) == long
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < long
+    assert asked == [long, long]
+    assert [count("c"), count("b" * long), count("a" * long)] == [1, long, long]
+    assert asked == [long, long, 1, long], "the first of three was forgotten"
 
 
 def test_vocabularies_are_read_without_litellm_and_without_a_network() -> None:

@@ -1,15 +1,18 @@
 """Vocabularies, read from the files that litellm ships; nothing is fetched.
 
 Reading one takes up to a second and is done once a process, beside the event loop. The texts of a
-conversation are counted again with every call, so counts are remembered.
+conversation are counted again with every call, so counts are remembered: by what the texts digest
+to, since texts may be of any length.
 """
 
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
+from hashlib import sha256
 from importlib.metadata import distribution
 from typing import Final
 
@@ -20,7 +23,7 @@ from turnlog.services.runtime.aside import aside
 SHIPPED: Final = ("cl100k_base", "o200k_base", "p50k_base")
 """The vocabularies there are."""
 _FILES: Final = "litellm/litellm_core_utils/tokenizers"
-_REMEMBERED: Final = 16_384
+REMEMBERED: Final = 16_384
 """Texts whose counts are kept."""
 
 
@@ -66,9 +69,21 @@ def _read(name: str) -> _Read:
     import tiktoken  # noqa: PLC0415 - a tenth of a second, for the few who count so
 
     encoding = tiktoken.get_encoding(name)
+    remembered = remembering(lambda text: len(encoding.encode_ordinary(text)))
+    return _Read(remembered, tiktoken.encoding_name_for_model)
 
-    @lru_cache(_REMEMBERED)
-    def count(text: str) -> int:
-        return len(encoding.encode_ordinary(text))
 
-    return _Read(count, tiktoken.encoding_name_for_model)
+def remembering(count: Callable[[str], int], most: int = REMEMBERED) -> Callable[[str], int]:
+    """Count each text once, until so many others have been counted; no text is held."""
+    held = OrderedDict[bytes, int]()
+
+    def counted(text: str) -> int:
+        key = sha256(text.encode(errors="surrogatepass")).digest()
+        known = held.get(key)
+        if known is None:
+            known = held[key] = count(text)
+            if len(held) > most:
+                held.popitem(last=False)
+        return known
+
+    return counted
