@@ -1,0 +1,130 @@
+"""What an agent's windows remember, over HTTP: turns off and on, a purge, and summaries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agents.platform import MODEL, STEPS, Platform, plans, says
+from tests.agents.workshop import agent
+from tests.parts.openai_behaviours import Refusal
+from turnlog.events.memory import HistorySummarised, SummaryFailed
+from turnlog.projections.blueprint.schema import Blueprint
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PAGE = "So it goes. " * 180
+"""540 tokens of four characters each: four turns are above 4,000, and three are not."""
+
+
+def remembering() -> Blueprint:
+    """Give an agent whose planner is told of earlier turns as long as they are short."""
+    plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    older: list[Any] = [{"history": "older"}, {"user": ["sum_up"]}]
+    return agent(
+        blueprint="remembering",
+        layers={**plain["layers"], "sum_up": {"text": "Sum up what was said, in a sentence."}},
+        calls={**plain["calls"], "summarise": {"messages": older}},
+        history={"recent": {"summary": {"call": "summarise"}}, "older": {"of": "selected"}},
+    )
+
+
+async def told(platform: Platform, session: str, number: int, *before: Any) -> None:  # noqa: ANN401
+    """Have a turn without steps, of two pages."""
+    text = f"{number}: {PAGE}"
+    await platform.turn(session, *before, plans(), says(f"To {number}: {PAGE}"), text=text)
+
+
+async def window(platform: Platform, session: str, **query: object) -> list[dict[str, str]]:
+    """Give the messages that the next plan would be asked with."""
+    path = f"/v1/sessions/{session}/window"
+    return list((await platform.get(path, call="plan", **query))["messages"])
+
+
+async def test_u4_a_turn_is_off_in_every_window_and_on_again_and_never_out_of_the_audit(
+    platform: Platform,
+) -> None:
+    session = await platform.open()
+    await platform.turn(session, *STEPS)
+    await platform.turn(session, plans(), says("Goodbye."), text="Thanks.")
+    before = await window(platform, session)
+    off = f"/v1/sessions/{session}/turns/1/exclusion"
+    assert (await platform.http.put(off)).status_code == 200
+    assert "hammer" not in str(await window(platform, session))
+    await platform.turn(session, plans(), says("Well."), text="And now?")
+    assert all("hammer" not in said for number in (6, 7) for said in platform.said(number))
+    turns = (await platform.get(f"/v1/sessions/{session}/history"))["turns"]
+    assert (turns[0]["text"], turns[0]["excluded"]) == ("Get me a hammer.", True)
+    assert "3 in stock" in str((await platform.prompt(session, "1.4"))["messages"])
+    assert (await platform.http.delete(off)).status_code == 200
+    assert (await window(platform, session))[: len(before)] == before
+
+
+async def test_u5_a_purge_empties_the_window_tells_of_tools_in_full_and_leaves_the_audit_whole(
+    platform: Platform,
+) -> None:
+    session = await platform.open()
+    await platform.turn(session, *STEPS)
+    await platform.turn(session, plans(), says("Goodbye."), text="Thanks.")
+    assert "Looks for a thing." not in platform.said(4)[0]
+    purged = await platform.http.post(f"/v1/sessions/{session}/purge")
+    assert purged.status_code == 200
+    await platform.turn(session, plans(), says("Hello."), text="Hi.")
+    assert platform.said(6)[1:] == ["Hi."]
+    assert "Looks for a thing." in platform.said(6)[0]
+    assert platform.said(7)[1:] == ["Hi."]
+    turns = (await platform.get(f"/v1/sessions/{session}/history"))["turns"]
+    assert [turn["reply"] for turn in turns] == ["It is yours.", "Goodbye.", "Hello."]
+    report = await platform.get(f"/v1/sessions/{session}/verify")
+    assert report["verified"], report
+    again = (await platform.http.post(f"/v1/sessions/{session}/purge")).json()["sequence"]
+    assert (await platform.http.post(f"/v1/sessions/{session}/purge")).json()["sequence"] == again
+
+
+async def test_u10_above_4000_tokens_the_last_six_messages_stand_and_older_ones_as_one_summary(
+    platform: Platform,
+) -> None:
+    session = await platform.open(remembering())
+    for number in (1, 2, 3, 4):
+        await told(platform, session, number)
+    before = await window(platform, session)
+    await told(platform, session, 5, says("They wrote page after page."))
+    (made,) = await platform.events(session, HistorySummarised)
+    asked = platform.bodies[8]["messages"]
+    assert [each["role"] for each in asked] == ["user", "assistant", "user"]
+    prompt = await platform.prompt(session, "5.1")
+    assert (made.call, made.inputs) == ("5.1", prompt["digest"])
+    assert made.model == MODEL
+    assert made.cost.micro_dollars is not None
+    plan = platform.bodies[9]["messages"]
+    roles = ["system", "system", *["user", "assistant"] * 3, "user"]
+    assert [each["role"] for each in plan] == roles
+    assert plan[1]["content"] == "They wrote page after page."
+    await undone(platform, session, before)
+
+
+async def undone(platform: Platform, session: str, before: list[dict[str, str]]) -> None:
+    """Undo the summary, and see the former window again, with the turn that came since."""
+    path = f"/v1/sessions/{session}/summaries"
+    (summary,) = (await platform.get(path))["summaries"]
+    assert summary["turns"] == [{"first": 1, "last": 1}]
+    undo = f"{path}/{summary['sequence']}/undo"
+    assert (await platform.http.post(undo)).status_code == 200
+    since = [f"5: {PAGE}", f"To 5: {PAGE}"]
+    after = await window(platform, session)
+    assert after[: len(before)] == before
+    assert [each["content"] for each in after[len(before) :]] == since
+    assert (await platform.http.post(undo)).json()["code"] == "unknown-summary"
+
+
+async def test_u10_a_summary_that_fails_blocks_nothing(platform: Platform) -> None:
+    session = await platform.open(remembering())
+    for number in (1, 2, 3, 4):
+        await told(platform, session, number)
+    await told(platform, session, 5, Refusal(500))
+    (failed,) = await platform.events(session, SummaryFailed)
+    assert failed.code == "server_error"
+    assert platform.said(9)[1] == f"1: {PAGE}"
+    await told(platform, session, 6, says("They wrote page after page."))
+    assert platform.said(12)[1] == "They wrote page after page."
