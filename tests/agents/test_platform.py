@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from tests.agents.platform import STEPS, Platform, plans, says
+from tests.services.gateway.watching import Heard
 from turnlog.events.tool import ToolReturned
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -29,6 +33,29 @@ async def test_u16_a_turn_plans_takes_each_step_runs_its_tools_and_says_what_cam
         prompt = await platform.prompt(session, call)
         assert prompt["messages"] == body["messages"]
         assert prompt["tools"] == body.get("tools", [])
+
+
+async def test_u16_whoever_watches_is_told_what_the_turn_is_at_and_then_the_reply(
+    platform: Platform,
+) -> None:
+    session, watching = await platform.open(), asyncio.Event()
+    platform.provider.will(replace(STEPS[0], gates={0: watching}), *STEPS[1:])
+    await platform.stand.submit(session, "Get me a hammer.")
+    heard: list[Heard] = []
+    async with platform.watching(session) as watched:
+        async for each in watched.events():
+            heard.append(each)
+            watching.set()
+    assert [each.json for each in heard if each.name == "progress"] == [
+        {"call": "1.1", "doing": "plan"},
+        {"call": "1.2", "doing": "act"},
+        {"call": "1.3", "doing": "tool", "tool": "shop_look"},
+        {"call": "1.3", "doing": "act"},
+        {"call": "1.4", "doing": "tool", "tool": "shop_pay"},
+        {"call": "1.4", "doing": "reply"},
+    ]
+    assert [each.name for each in heard[-3:]] == ["token", "token", "done"]
+    assert len(heard) == 9
 
 
 async def test_u16_the_next_turn_is_told_what_the_last_one_came_to(platform: Platform) -> None:
