@@ -16,7 +16,7 @@ from turnlog.events.content import Digest, Plain, digest_of
 from turnlog.events.envelope import Head, Recorded
 from turnlog.events.log.ports import Raw
 from turnlog.events.testing import draft
-from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.audit.chain import Chains, Noted
 from turnlog.projections.audit.findings import Finding
@@ -233,8 +233,21 @@ def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() ->
     back = ToolReturned(turn=2, call="2.1", id="b", tool="look", outcome="accepted")
     assert checks(SESSION.recorded(asked).events) == [("integrity", "tools", len(EVENTS) + 1)]
     assert checks(SESSION.recorded(back).events) == [("integrity", "tools", len(EVENTS) + 1)]
-    paired = SESSION.recorded(asked, back.model_copy(update={"id": "a"}))
-    assert checks(paired.events) == []
+    came = back.model_copy(update={"id": "a"})
+    assert checks(SESSION.recorded(asked, came).events) == []
+    # The same id may be asked for again once it is back, as providers do that give none
+    assert checks(SESSION.recorded(asked, came, asked, came).events) == []
+
+
+def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
+    asked = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
+    begun = ToolStarted(turn=2, call="2.1", id="a", tool="look", attempt=2)
+    back = ToolReturned(turn=2, call="2.1", id="a", tool="look", outcome="answered")
+    end = len(EVENTS)
+    assert checks(SESSION.recorded(asked, begun, back).events) == []
+    assert checks(SESSION.recorded(asked, begun, begun, back).events) == [], "by another worker"
+    for bad, at in (([asked, asked, back], 2), ([asked, back, back], 3), ([begun], 1)):
+        assert checks(SESSION.recorded(*bad).events) == [("integrity", "tools", end + at)]
 
 
 @pytest.mark.parametrize(

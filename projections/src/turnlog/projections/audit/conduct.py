@@ -1,6 +1,6 @@
 """Conduct: what an unbroken chain may hold all the same, and no session of ours ever does.
 
-A turn settled twice, a tool that never came back to a turn that is over, or came back unasked.
+A turn settled twice, a tool that never came back to a turn that is over, or came back twice.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.projections.audit.findings import Finding
 
@@ -29,24 +29,33 @@ def answers(events: Iterable[Recorded]) -> Iterator[Finding]:
 
 
 def tools(events: Iterable[Recorded]) -> Iterator[Finding]:
-    """Find tools without a return in turns that are over, and returns that nobody asked for."""
-    asked: dict[tuple[str, str], tuple[int, Recorded]] = {}
+    """Find tools that are not asked for once and back once by the end of their turn."""
+    under_way: dict[tuple[str, str], tuple[int, Recorded]] = {}
     over: set[int] = set()
     for recorded in events:
         match recorded.event:
-            case ToolCalled(turn=turn, call=call, id=id):
-                asked[call, id] = turn, recorded
+            case ToolCalled(turn=turn, call=call, id=id, tool=tool):
+                if (call, id) in under_way:
+                    yield _tool(recorded, f"call {call} asked for {tool} as for a tool under way")
+                under_way[call, id] = turn, recorded
             case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
                 over.add(turn)
             case ReplyRedacted(turn=turn):
                 over.add(turn)
+            case ToolStarted(call=call, id=id, tool=tool):
+                if (call, id) not in under_way:
+                    detail = f"{tool} was begun for call {call}, which did not wait for it"
+                    yield _tool(recorded, detail)
             case ToolReturned(call=call, id=id, tool=tool):
-                if asked.pop((call, id), None) is None:
-                    detail = f"{tool} returned to call {call}, which did not ask for it"
-                    yield Finding("integrity", "tools", recorded.sequence, detail)
+                if under_way.pop((call, id), None) is None:
+                    detail = f"{tool} returned to call {call}, which did not wait for it"
+                    yield _tool(recorded, detail)
             case _:
                 pass
-    for (call, _), (turn, recorded) in asked.items():
+    for (call, _), (turn, recorded) in under_way.items():
         if turn in over:
-            detail = f"call {call} asked for a tool that never returned"
-            yield Finding("integrity", "tools", recorded.sequence, detail)
+            yield _tool(recorded, f"call {call} asked for a tool that never returned")
+
+
+def _tool(recorded: Recorded, detail: str) -> Finding:
+    return Finding("integrity", "tools", recorded.sequence, detail)
