@@ -43,8 +43,8 @@ def remarks_on_files(blueprint: Blueprint, places: Iterable[str]) -> Remarks:
     layers = (each for each in blueprint.layers.values() if isinstance(each, OverrideLayer))
     categories: dict[str, Override] = {each.override.category: each.override for each in layers}
     for place in sorted(places if categories else ()):
-        _, profile, *folders, file = place.split("/")
-        category = file.removesuffix(".md")
+        _, profile, *folders = place.split("/")
+        category = folders.pop().removesuffix(".md") if folders else ""
         said, owner = categories.get(category), blueprint.profiles.get(profile)
         if owner is None:
             what = f"`{place}` is of no profile"
