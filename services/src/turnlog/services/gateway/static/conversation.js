@@ -5,8 +5,10 @@ import { toCall } from "/page/address.js";
 import { make, show } from "/page/dom.js";
 import { ofSession, post } from "/page/http.js";
 import { nameOf } from "/page/sentences.js";
+import { inOrder, stayOf, threshold } from "/page/stays.js";
 import { said, seconds, money, total, figure } from "/page/words.js";
 import { watch } from "/page/watching.js";
+import { WORK, work } from "/page/work.js";
 
 const RECENT = 100;
 
@@ -19,12 +21,14 @@ export function conversation(session) {
   const writing = composer(session);
   const element = make("section", { class: "chat" }, scroll, writing.element);
   const streams = new Map();
+  let stays = [];
   let seen = 0;
   let marked = null;
   let shown = RECENT;
 
   function begin(told, facts) {
     for (const turn of told.turns) turns.set(turn.turn, turn);
+    stays = told.stays;
     seen = told.sequence;
     writing.close(facts.closed);
     redraw();
@@ -37,12 +41,27 @@ export function conversation(session) {
     const name = nameOf(envelope.type);
     const fold = FOLDS[name];
     if (name === "session-closed") writing.close(true);
+    if (name === "phase-entered") enter(stayOf(envelope));
     if (!fold) return;
     const number = envelope.data.turn;
     const folded = turns.has(number) && !items.has(number);
-    turns.set(number, { ...turns.get(number), ...fold(envelope.data) });
+    const before = turns.get(number) ?? {};
+    turns.set(number, { ...before, ...fold(envelope.data, before) });
+    if (OPENS.includes(name)) belong(number);
     if (!folded) draw(number);
   }
+
+  function enter(stay) {
+    stays = [...stays, stay];
+    divide(stay);
+  }
+
+  function belong(number) {
+    stays = stays.map((stay) => ({ ...stay, turns: stay.turns.filter((each) => each !== number) }));
+    stays.at(-1)?.turns.push(number);
+  }
+
+  const divide = (stay) => list.append(threshold(stay));
 
   function unfold() {
     shown += RECENT;
@@ -54,7 +73,7 @@ export function conversation(session) {
     earlier.hidden = numbers.length <= shown;
     items.clear();
     show(list);
-    for (const number of numbers.slice(-shown)) draw(number);
+    inOrder(numbers.slice(-shown).map((number) => turns.get(number)), stays, (turn) => draw(turn.turn), divide);
   }
 
   function draw(number) {
@@ -68,7 +87,7 @@ export function conversation(session) {
     const live = streams.get(number);
     items.get(number).className = `turn ${turn.status}${turn.excluded ? " excluded" : ""}`;
     items.get(number).dataset.turn = number;
-    show(items.get(number), question(turn), answer(turn, live), foot(turn));
+    show(items.get(number), question(turn), work(session, turn), answer(turn, live), foot(turn));
     writing.busy([...turns.values()].some((each) => each.status === "open"));
     if (near) scroll.scrollTop = scroll.scrollHeight;
   }
@@ -95,17 +114,18 @@ export function conversation(session) {
     if (turn.excluded) parts.push(make("span", { class: "badge excluded" }, "excluded"));
     if (turn.redacted) parts.push(make("span", { class: "badge redacted", title: turn.reason }, "redacted"));
     if (turn.finish === "length") parts.push(make("span", { class: "badge length" }, "cut at the model's limit"));
-    for (const call of turn.calls ?? []) parts.push(why(call));
+    const calls = turn.calls ?? [];
+    for (const call of calls) parts.push(why(call, calls.length > 1 ? ` ${call.kind}` : ""));
     return make("footer", {}, parts);
   }
 
-  function why(call) {
+  function why(call, kind) {
     const spent = total([call.input_tokens, call.output_tokens]);
     const last = call.attempts.at(-1);
     const figures = [spent.whole ? `${figure(spent.sum)} tokens` : null, call.micro_dollars === null ? null : money(call.micro_dollars),
       last?.total_ms ? seconds(last.total_ms) : null, call.attempts.length > 1 ? `${call.attempts.length} attempts` : null];
     return [
-      make("a", { href: toCall(session, call.call), class: call.call === marked ? "why here" : "why", title: "The exact prompt of this call" }, `call ${call.call}`),
+      make("a", { href: toCall(session, call.call), class: call.call === marked ? "why here" : "why", title: "The exact prompt of this call" }, `call ${call.call}${kind}`),
       make("span", { class: "faint" }, figures.filter(Boolean).join(" · ")),
     ];
   }
@@ -127,7 +147,9 @@ export function conversation(session) {
   };
 }
 
+const OPENS = ["turn-submitted", "turn-queued", "turn-released"];
 const FOLDS = {
+  ...WORK,
   "turn-submitted": (data) => ({ turn: data.turn, status: "open", text: said(data.text), reply: null }),
   "turn-queued": (data) => ({ turn: data.turn, status: "queued", text: said(data.text), reply: null }),
   "turn-released": () => ({ status: "open" }),

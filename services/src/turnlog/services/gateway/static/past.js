@@ -5,6 +5,8 @@ import { answer, question } from "/page/conversation.js";
 import { make, show } from "/page/dom.js";
 import { forkButton } from "/page/forks.js";
 import { get, ofSession } from "/page/http.js";
+import { inOrder, threshold } from "/page/stays.js";
+import { work } from "/page/work.js";
 
 export function pastPane(session) {
   const list = make("div", { class: "turns" });
@@ -27,10 +29,15 @@ export function pastPane(session) {
     asked = sequence;
     try {
       const told = await get(ofSession(session, "history"), { at: sequence });
-      if (asked === sequence) show(list, told.turns.map(turn));
+      if (asked === sequence) draw(told);
     } catch (problem) {
       if (asked === sequence) show(list, make("p", { class: "fault" }, problem.message));
     }
+  }
+
+  function draw({ turns, stays }) {
+    show(list);
+    inOrder(turns, stays, (each) => list.append(turn(session, each)), (stay) => list.append(threshold(stay)));
   }
 
   function place(sequence, head) {
@@ -45,8 +52,8 @@ export function pastPane(session) {
   return { element, show: showAt };
 }
 
-function turn(told) {
+function turn(session, told) {
   const marks = [told.excluded && "excluded", told.redacted && "redacted", told.status !== "completed" && told.status].filter(Boolean);
-  return make("article", { class: `turn ${told.status}${told.excluded ? " excluded" : ""}` }, question(told), answer(told),
+  return make("article", { class: `turn ${told.status}${told.excluded ? " excluded" : ""}` }, question(told), work(session, told), answer(told),
     make("footer", {}, make("span", { class: "faint" }, `turn ${told.turn}`), marks.map((mark) => make("span", { class: `badge ${mark}` }, mark))));
 }

@@ -9,11 +9,12 @@ import { clock, day } from "/page/words.js";
 const PAGE = 200;
 // The names a stream may send; one that this page does not know yet is not listened for
 const NAMES = [
-  "session-opened", "blueprint-moved", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
+  "session-opened", "blueprint-moved", "profile-switched", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
   "choice-recorded", "turn-completed", "turn-failed", "turn-cancelled", "turn-excluded", "turn-restored",
   "attempt-started", "context-assembled", "attempt-ended", "call-completed", "tools-snapshotted", "plan-made",
   "step-planned", "tool-called", "tool-started", "tool-returned", "reply-redacted", "phase-entered",
-  "turn-resolved", "reference-updated",
+  "turn-resolved", "turn-displayed", "reference-updated", "schemas-requested", "summary-begun",
+  "history-summarised", "summary-failed", "summary-undone", "memory-purged",
 ];
 
 export function record(session) {

@@ -4,7 +4,7 @@ import { counted, figure, money, oneLine, quoted, seconds, short } from "/page/w
 
 const FAMILIES = {
   session: "session", blueprint: "session", prompts: "prompt", turn: "turn", choice: "turn", attempt: "call", context: "call", call: "call",
-  tool: "tool", tools: "tool", plan: "call", step: "call", reply: "redaction", phase: "phase",
+  tool: "tool", tools: "tool", schemas: "prompt", profile: "session", summary: "memory", history: "memory", memory: "memory", plan: "call", step: "call", reply: "redaction", phase: "phase",
 };
 
 export const nameOf = (type) => type.replace(/^turnlog\./, "").replace(/\.v\d+$/, "");
@@ -20,6 +20,10 @@ const SENTENCES = {
     const released = data.released?.length ? ` · prompts of ${data.released.join(", ")} pinned anew` : "";
     const { before, blueprint } = data;
     return `${blueprint.name} v${before.version} → v${blueprint.version} · ${short(blueprint.digest)}${released}`;
+  },
+  "profile-switched": (data) => {
+    const way = data.before === data.profile ? data.profile : `${data.before} → ${data.profile}`;
+    return [way, data.model ? `model ${data.model}` : null, data.reason].filter(Boolean).join(" · ");
   },
   "session-closed": (data) => data.reason,
   "prompts-snapshotted": (data) => {
@@ -56,6 +60,13 @@ const SENTENCES = {
     const way = data.before ? `${data.before} → ${data.phase}` : data.phase;
     return `${way}${data.signal ? ` · ${data.signal}` : ""}${data.forced ? ", forced" : ""}`;
   },
+  "schemas-requested": (data) => `for profile ${data.profile}`,
+  "turn-displayed": (data) => `turn ${data.turn} · a form to look at of ${[data.text && "what was said", data.reply && "the reply"].filter(Boolean).join(" and ")}`,
+  "summary-begun": (data) => `${data.view}: ${ranges(data.turns)} are to be summed up`,
+  "history-summarised": (data) => `${data.view}: for ${ranges(data.turns)} ${quoted(data.summary)}`,
+  "summary-failed": (data) => `${data.view} ${data.code}: ${oneLine(data.detail)}`,
+  "summary-undone": (data) => `${data.view}: that of event ${data.sequence}, ${data.turn ? `turn ${data.turn} was ${data.cause}` : "as was asked"}`,
+  "memory-purged": (data) => `no window shows turns up to ${data.upto} any more`,
   "turn-resolved": (data) => {
     const which = Object.keys(data.identifiers ?? {}).length ? ` · ${listed(data.identifiers)}` : "";
     return `turn ${data.turn} is about ${data.intent ?? data.entity ?? "nothing known"}${which}, ${data.reason}`;
@@ -69,6 +80,7 @@ export function sentence(envelope) {
   return tell ? tell(envelope.data) : `not known to this page · ${counted(Object.keys(envelope.data).length, "field")}`;
 }
 
+const ranges = (turns) => turns.map(({ first, last }) => (first === last ? `turn ${first}` : `turns ${first}–${last}`)).join(", ");
 const listed = (values) => Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
 
 function spent({ usage, cost, timings }) {

@@ -70,6 +70,8 @@ export function sessionView(session) {
     if (name === "session-closed") facts.closed = true;
     if (name === "turn-submitted" || name === "turn-queued") facts.turns += 1;
     if (name === "blueprint-moved") moved(envelope.data.blueprint);
+    if (name === "profile-switched") facts = { ...facts, profile: envelope.data.profile, model: envelope.data.model };
+    if (name === "phase-entered") facts = { ...facts, phase: envelope.data.phase };
     if (MOVES_CALLS.includes(name)) refreshCalls(envelope.sequence);
     head.unproven();
     drawHead();
