@@ -21,7 +21,6 @@ from turnlog.events.call import (
 from turnlog.events.content import Erased, Plain, Sealed, digest_of
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.phase import PhaseEntered
-from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import ReferenceUpdated, TurnResolved
@@ -35,13 +34,10 @@ from turnlog.events.session import (
 )
 from turnlog.events.testing.manifests import manifest
 from turnlog.events.testing.memory_samples import memory_samples
+from turnlog.events.testing.tool_samples import tool_samples
 from turnlog.events.tool import (
-    SchemasRequested,
     ToolCalled,
-    ToolPin,
     ToolReturned,
-    ToolsSnapshotted,
-    ToolStarted,
 )
 from turnlog.events.turn import (
     ChoiceRecorded,
@@ -70,7 +66,7 @@ def samples() -> Mapping[str, KnownEvent]:
         **_of_turn(),
         **_of_call(),
         **_of_phase(),
-        **_of_tools(),
+        **tool_samples(),
         **_of_reference(),
         **memory_samples(),
     }
@@ -199,62 +195,6 @@ def _of_phase() -> dict[str, KnownEvent]:
             tool="erase_all",
             outcome="refused",
             detail="no tool 'erase_all' was offered",
-        ),
-    }
-
-
-def _of_tools() -> dict[str, KnownEvent]:
-    pin = ToolPin(digest=digest_of("look"), server="shop", tool="look", idempotent=True)
-    return {
-        "tools-snapshotted": ToolsSnapshotted(
-            profile="agent",
-            digest=digest_of("all of it"),
-            tools={"shop_look": pin},
-            full=digest_of("in full"),
-            names=digest_of("by name"),
-            left_out={"shop_buy": "not among the tools that are wanted"},
-        ),
-        "tools-snapshotted-prompts": ToolsSnapshotted(
-            profile="agent",
-            digest=digest_of("prompts alone"),
-            tools={},
-            full=digest_of(""),
-            names=digest_of(""),
-            prompts=("shop_greet",),
-            prompts_text=digest_of("- shop_greet: Greets."),
-        ),
-        "schemas-requested": SchemasRequested(profile="agent"),
-        "plan-made": PlanMade(turn=4, call="4.1", steps=1),
-        "step-planned": StepPlanned(turn=4, step=1, goal=TEXT, tools=("shop_look",)),
-        "tool-called-step": ToolCalled(
-            turn=4, call="4.2", id="call_1", tool="shop_look", arguments="{}", step=1
-        ),
-        "step-planned-given": StepPlanned(turn=4, step=1, goal=TEXT, given=17),
-        "tool-returned-summary": ToolReturned(
-            turn=4, call="4.2", id="call_1", tool="shop_look", outcome="answered", summary=TEXT
-        ),
-        "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
-        "tool-returned-answered": ToolReturned(
-            turn=4,
-            call="4.2",
-            id="call_1",
-            tool="shop_look",
-            outcome="answered",
-            text=TEXT,
-            result=digest_of("all that it gave"),
-            characters=48_000,
-            treatment="condensed",
-            milliseconds=70,
-        ),
-        "call-completed-text": CallCompleted(
-            turn=4,
-            call="4.2",
-            attempt=2,
-            finish="tool_calls",
-            digest=TEXT.digest,
-            characters=TEXT.characters,
-            text=TEXT,
-            repairs=("taken out of a block of code",),
         ),
     }
 

@@ -1,0 +1,75 @@
+"""Events of turns that take several calls: tools, plans, and answers that a turn goes on from."""
+
+from __future__ import annotations
+
+from turnlog.events.call import CallCompleted
+from turnlog.events.content import Plain, digest_of
+from turnlog.events.kinds import KnownEvent
+from turnlog.events.plan import PlanMade, StepPlanned
+from turnlog.events.tool import (
+    SchemasRequested,
+    ToolCalled,
+    ToolPin,
+    ToolReturned,
+    ToolsSnapshotted,
+    ToolStarted,
+)
+
+_TEXT = Plain(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
+
+
+def tool_samples() -> dict[str, KnownEvent]:
+    """Give them by name."""
+    pin = ToolPin(digest=digest_of("look"), server="shop", tool="look", idempotent=True)
+    return {
+        "tools-snapshotted": ToolsSnapshotted(
+            profile="agent",
+            digest=digest_of("all of it"),
+            tools={"shop_look": pin},
+            full=digest_of("in full"),
+            names=digest_of("by name"),
+            left_out={"shop_buy": "not among the tools that are wanted"},
+        ),
+        "tools-snapshotted-prompts": ToolsSnapshotted(
+            profile="agent",
+            digest=digest_of("prompts alone"),
+            tools={},
+            full=digest_of(""),
+            names=digest_of(""),
+            prompts=("shop_greet",),
+            prompts_text=digest_of("- shop_greet: Greets."),
+        ),
+        "schemas-requested": SchemasRequested(profile="agent"),
+        "plan-made": PlanMade(turn=4, call="4.1", steps=1),
+        "step-planned": StepPlanned(turn=4, step=1, goal=_TEXT, tools=("shop_look",)),
+        "tool-called-step": ToolCalled(
+            turn=4, call="4.2", id="call_1", tool="shop_look", arguments="{}", step=1
+        ),
+        "step-planned-given": StepPlanned(turn=4, step=1, goal=_TEXT, given=17),
+        "tool-returned-summary": ToolReturned(
+            turn=4, call="4.2", id="call_1", tool="shop_look", outcome="answered", summary=_TEXT
+        ),
+        "tool-started": ToolStarted(turn=4, call="4.2", id="call_1", tool="shop_look", attempt=3),
+        "tool-returned-answered": ToolReturned(
+            turn=4,
+            call="4.2",
+            id="call_1",
+            tool="shop_look",
+            outcome="answered",
+            text=_TEXT,
+            result=digest_of("all that it gave"),
+            characters=48_000,
+            treatment="condensed",
+            milliseconds=70,
+        ),
+        "call-completed-text": CallCompleted(
+            turn=4,
+            call="4.2",
+            attempt=2,
+            finish="tool_calls",
+            digest=_TEXT.digest,
+            characters=_TEXT.characters,
+            text=_TEXT,
+            repairs=("taken out of a block of code",),
+        ),
+    }
