@@ -1,0 +1,22 @@
+"""Turns of several calls on the record: verified call by call, hidden ones and tools included."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agents.platform import STEPS, Platform, plans, says
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_a_session_that_took_tools_is_verified_call_by_call(platform: Platform) -> None:
+    session = await platform.open()
+    await platform.turn(session, *STEPS)
+    await platform.turn(session, plans(), says("You are welcome."), text="Thank you.")
+    assert len(await platform.calls(session)) == 6
+    report = await platform.get(f"/v1/sessions/{session}/verify")
+    assert report["findings"] == []
+    verdicts = [report[each] for each in ("integrity", "completeness", "reproduction", "totals")]
+    assert verdicts == ["intact", "unwitnessed", "reproduced", "equal"]
+    prompts = report["prompts"]
+    assert (prompts["calls"], prompts["reference"], prompts["assembly"]) == (6, 6, 6)
