@@ -2,8 +2,9 @@
 
 A rule is given recorded texts and nothing else, and a manifest names it, so that what was said in
 short reads back from the log like anything that was said word for word. `duplicates` leaves out
-paragraphs and whole turns that are said again later; `repeats` makes one exchange of a question
-that was asked over and over, and keeps every value it was asked with and every count it led to.
+paragraphs and whole turns that are said again later. `repeats` makes one exchange of a question
+that was asked over and over: it keeps every value it was asked with, and of the answers what they
+counted, or all of their values where they are alike but for those.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Final, assert_never
+from typing import Final, assert_never, get_args
 
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import Condensed
@@ -24,6 +25,7 @@ from turnlog.projections.window.spoken import Exchange, Retelling, Spoken, spoke
 
 DUPLICATES: Final = "duplicates"
 """The rule by which turns are left out that are said again later."""
+_WORDS: Final = frozenset(get_args(Condense))
 AGAIN: Final = "(said again below)"
 """What stands for a paragraph that a later turn says again."""
 LONG: Final = 60
@@ -70,8 +72,7 @@ def in_short(slot: HistorySlot, condense: Condense | None, counting: Counting) -
             return replace(slot, exchanges=repeats_told(slot.exchanges, counting, condense))
         case "duplicates":
             told, gone = duplicates_told(slot.exchanges, counting)
-            out = [LeftOut(turn, turn, DUPLICATES) for turn in gone]
-            return replace(slot, exchanges=told, left_out=merged((*slot.left_out, *out)))
+            return replace(slot, exchanges=told, left_out=merged((*slot.left_out, *gone)))
         case _ as never:
             assert_never(never)
 
@@ -92,17 +93,17 @@ def repeats_told(
 
 def duplicates_told(
     exchanges: Sequence[Exchange], counting: Counting
-) -> tuple[tuple[Exchange, ...], tuple[int, ...]]:
+) -> tuple[tuple[Exchange, ...], tuple[LeftOut, ...]]:
     """Leave out what is said again later; gives also the turns of which nothing is left."""
     told: list[Exchange] = []
-    gone: list[int] = []
+    gone: list[LeftOut] = []
     whole, later = set[Spoken](), set[str]()
     for exchange in reversed(exchanges):
         said = exchange.said
         paragraphs = [each for text in said.messages for each in _paragraphs(text.content)]
         places = tuple(at for at, each in enumerate(paragraphs) if each in later)
         if said in whole:
-            gone.append(exchange.turn)
+            gone.append(LeftOut(exchange.turn, exchange.turn, DUPLICATES, exchange.tokens))
         elif places:
             retelling = Retelling(exchange.turn, "duplicates-1", DUPLICATES, places)
             told.append(_shorter([exchange], _without(said, places), retelling, counting))
@@ -117,7 +118,9 @@ def _shorter(
     run: Sequence[Exchange], said: Spoken, retelling: Retelling, counting: Counting
 ) -> Exchange:
     tokens = sum(counting.count(each.content) for each in said.messages)
-    return Exchange(run[0].turn, said, tokens, retelling, sum(each.tokens for each in run) - tokens)
+    # What a step of a ladder saves is told with the step
+    saved = sum(each.tokens for each in run) - tokens if retelling.rule in _WORDS else 0
+    return Exchange(run[0].turn, said, tokens, retelling, saved)
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -179,12 +182,18 @@ def _in_one(run: Sequence[Spoken]) -> Spoken | None:
     questions = {_question(said) for said in run}
     if None in questions or len(questions) > 1:
         return None
-    pairs = [tuple(message.content for message in said.messages) for said in run]
-    values = [", ".join(_VALUE.findall(asked)) for asked, _ in pairs]
-    in_turn = f", in turn with: {'; '.join(values)}" if any(values) else ""
-    question = f"{_VALUE.sub('…', pairs[0][0])} ({len(pairs)} times{in_turn})"
-    results = "; ".join(_result(asked, answered) or "" for asked, answered in pairs)
-    return spoken(question, f"In turn: {results}")
+    asked, answered = zip(*([each.content for each in said.messages] for said in run), strict=True)
+    question = f"{_VALUE.sub('…', asked[0])} ({len(run)} times{_values(asked)})"
+    if len({_VALUE.sub("…", answer) for answer in answered}) == 1:
+        return spoken(question, f"{_VALUE.sub('…', answered[0])} (each time{_values(answered)})")
+    results = [_result(*pair) or "" for pair in zip(asked, answered, strict=True)]
+    return spoken(question, f"In turn: {'; '.join(results)}")
+
+
+def _values(texts: Iterable[str]) -> str:
+    """Give the values of texts that are alike but for those."""
+    values = [", ".join(_VALUE.findall(text)) for text in texts]
+    return f", in turn with: {'; '.join(values)}" if any(values) else ""
 
 
 def _result(asked: str, answered: str) -> str | None:

@@ -35,6 +35,8 @@ class LeftOut:
     first: int
     last: int
     rule: str
+    saved: int = 0
+    """Tokens that they would take, where they are not missed: something else says the same."""
 
 
 def chosen(
@@ -125,7 +127,8 @@ def merged(out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
     runs: list[LeftOut] = []
     for run in sorted(out, key=lambda run: run.first):
         if runs and runs[-1].rule == run.rule and runs[-1].last + 1 == run.first:
-            runs[-1] = LeftOut(runs[-1].first, run.last, run.rule)
+            saved = runs[-1].saved + run.saved
+            runs[-1] = LeftOut(runs[-1].first, run.last, run.rule, saved)
         else:
             runs.append(run)
     return tuple(runs)

@@ -177,6 +177,7 @@ def _gap(view: str, out: LeftOut) -> Part:
         layer=HISTORY,
         component=HISTORY,
         source=FromTurns(view=view, first=out.first, last=out.last),
+        saved=out.saved,
         treatment=_TREATMENTS.get(out.rule, "absent"),
         rule=out.rule,
     )

@@ -20,6 +20,6 @@ def savings(manifest: Manifest) -> dict[str, int]:
     taken = frozenset(found)
     for part in manifest.parts:
         word = (part.rule or "").partition(" ")[0]
-        if part.kept and part.treatment in _SHORTER and word not in taken:
+        if (part.kept or part.saved) and part.treatment in _SHORTER and word not in taken:
             found[word] = found.get(word, 0) + part.saved
     return found

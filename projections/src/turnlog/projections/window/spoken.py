@@ -59,7 +59,7 @@ class Exchange:
     retelling: Retelling | None = None
     """How it stands for that turn, or for several, where not word for word."""
     saved: int = 0
-    """Tokens that it takes less for that."""
+    """Tokens that it takes less for that, where no step of a ladder says so."""
 
     @property
     def last(self) -> int:

@@ -260,10 +260,16 @@ def kind_of(line: str) -> str:
 
 
 def in_one(run: Sequence[Sequence[str]]) -> list[str]:
-    values = [", ".join(VALUE.findall(asked)) for asked, _ in run]
-    with_values = f", in turn with: {'; '.join(values)}" if any(values) else ""
-    question = f"{VALUE.sub('…', run[0][0])} ({len(run)} times{with_values})"
+    asked, answered = zip(*run, strict=True)
+    question = f"{VALUE.sub('…', asked[0])} ({len(run)} times{values_of(asked)})"
+    if len({VALUE.sub("…", answer) for answer in answered}) == 1:
+        return [question, f"{VALUE.sub('…', answered[0])} (each time{values_of(answered)})"]
     return [question, f"In turn: {'; '.join(result(*pair) for pair in run)}"]
+
+
+def values_of(texts: Iterable[str]) -> str:
+    values = [", ".join(VALUE.findall(text)) for text in texts]
+    return f", in turn with: {'; '.join(values)}" if any(values) else ""
 
 
 def result(asked: str, answered: str) -> str:

@@ -76,7 +76,7 @@ def sentence(event: Event) -> str:
         case TurnReleased(turn=turn) | TurnExcluded(turn=turn) | TurnRestored(turn=turn):
             return f"turn {turn}"
         case TurnDisplayed(turn=turn, text=text, reply=reply):
-            said = " and ".join(filter(None, (text and "what was said", reply and "the reply")))
+            said = " and ".join(("what was said",) * bool(text) + ("the reply",) * bool(reply))
             return f"turn {turn} · a form to look at of {said}"
         case TurnCompleted(turn=turn, text=text, fallback=fallback):
             why = f" · no model's: {fallback.code}" if fallback else ""

@@ -134,8 +134,7 @@ class TurnView(Answer):
     phase: str | None = None
     """The phase it is of."""
     display: DisplayView | None = None
-    """How it is to be looked at; null where nobody said. It is no one's to trust: draw it as you
-    would any HTML that a stranger wrote."""
+    """How it is to be looked at, as whoever gave it wrote it; null where nobody said."""
     steps: tuple[StepView, ...] = ()
     """Its plan, where it has one."""
     tools: tuple[ToolUseView, ...] = ()

@@ -1,0 +1,144 @@
+"""U7 and U11: a history told in short, by the word of a view or where there is no room for all.
+
+What is told so is had again from what was recorded: by reference, by assembling it and by the
+verifier of a bundle, which every session of these tests is held against as the test ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.agents.platform import Platform, says
+from tests.agents.workshop import Workshop
+from tests.parts.house import BY, TENANT
+from turnlog.events.call import ContextAssembled
+from turnlog.events.manifest import FromTurns, Manifest
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+LISTED = "\n".join(f"- product {n}, well made and in stock" for n in range(45))
+PRODUCTS = [
+    ("Show products under $50", f"I found 45 products under $50:\n{LISTED}"),
+    ("Show products under $30", f"I found 28 products under $30:\n{LISTED[:900]}"),
+    ("Show products under $20", "Here they are:\n" + "\n".join(f"{n}. a thing" for n in range(12))),
+]
+CAN = (
+    "- look up orders, invoices and what became of them\n"
+    "- send something back and say when the money comes\n"
+    "- explain how long a delivery takes to where you live\n"
+    "- change what we know of you, and forget it"
+)
+TALK = [
+    ("Hi, what can you do?", f"Hello! I can help you with a few things. I can\n{CAN}"),
+    ("Where is my order 4711?", "It left our house on Monday and is with the carrier. " * 3),
+    ("And when will it be here?", "They say Thursday, in the afternoon. " * 3),
+    ("Can I change the address?", "Not any more, it is on its way; a neighbour may take it. " * 3),
+    ("What else can you do for me?", f"Gladly. I can also\n{CAN}\n\nWhat shall it be?"),
+    (
+        "How do I send it back?",
+        "Print the label, stick it on the box, and bring it to a shop. " * 3,
+    ),
+    ("When is the money back?", "Within a week of the box reaching us, on the same card. " * 3),
+]
+
+
+def chat(**words: Any) -> Blueprint:  # noqa: ANN401 - words of a view
+    """Give a blueprint that shows its history by these words."""
+    budget = words.pop("budget", None)
+    call: dict[str, Any] = {"messages": [{"history": "told"}, {"user": ["input"]}]}
+    return Blueprint.model_validate(
+        {
+            "blueprint": "clerk",
+            "version": 1,
+            "layers": {},
+            "calls": {"reply": call | ({"budget": "window"} if budget else {})},
+            "history": {"told": words},
+            "budget": {"window": budget} if budget else {},
+            "profiles": {"chat": {"default": True, "call": "reply"}},
+        }
+    )
+
+
+async def talked(talk: list[tuple[str, str]], kind: Blueprint) -> Workshop:
+    """Have a conversation on strings."""
+    shop = await Workshop(kind=kind).opened()
+    for asked, answered in talk:
+        await shop.turn([answered], text=asked)
+    return shop
+
+
+def last(shop: Workshop) -> Manifest:
+    """Give the record of the latest prompt."""
+    manifest = shop.events(ContextAssembled)[-1].manifest
+    assert isinstance(manifest, Manifest)
+    return manifest
+
+
+async def test_u7_what_is_said_again_later_is_said_once(platform: Platform) -> None:
+    tokens: list[int] = []
+    for condense in (None, "duplicates"):
+        session = await platform.open(chat(condense=condense), attributes={})
+        for asked, answered in TALK:
+            await platform.turn(session, says(answered), text=asked)
+        await platform.turn(session, says("You are welcome."), text="Thanks!")
+        prompt = await platform.prompt(session, "8.1")
+        tokens.append(prompt["manifest"]["tokens"])
+    whole, short = tokens
+    assert 0.1 <= 1 - short / whole <= 0.2
+    condensed = [part for part in prompt["manifest"]["parts"] if part["treatment"] == "condensed"]
+    assert [part["rule"] for part in condensed] == ["duplicates"]
+    assert prompt["messages"][1]["content"].endswith("I can\n(said again below)")
+    assert CAN in prompt["messages"][9]["content"]
+
+
+async def test_u11_a_question_asked_over_and_over_keeps_each_value_and_each_count(
+    platform: Platform,
+) -> None:
+    session = await platform.open(chat(condense="repeats"), attributes={})
+    for asked, answered in PRODUCTS:
+        await platform.turn(session, says(answered), text=asked)
+    await platform.turn(session, says("The last."), text="Which was the shortest list?")
+    assert platform.said(3) == [
+        "Show products under … (3 times, in turn with: $50; $30; $20)",
+        "In turn: 45 products; 28 products; 12 items",
+        "Which was the shortest list?",
+    ]
+    manifest = (await platform.prompt(session, "4.1"))["manifest"]
+    (run,) = [part for part in manifest["parts"] if part["layer"] == "history"]
+    assert (run["treatment"], run["rule"]) == ("condensed", "repeats")
+    assert (run["source"]["first"], run["source"]["last"]) == (1, 3)
+    assert run["saved"] / (run["saved"] + run["tokens"]) >= 0.5
+
+
+async def test_u12_repeats_are_told_in_short_where_there_is_no_room_for_all_of_them() -> None:
+    steps = [{"condense_repeats": {"history": "told"}}, {"drop_oldest_pairs": {"history": "told"}}]
+    budget = {"tokens": 690, "counter": {"chars_per_token": 4}, "ladder": steps}
+    shop = await talked([*PRODUCTS, ("And now?", "Now what?")], chat(budget=budget))
+    manifest = last(shop)
+    assert [step.step for step in manifest.steps] == ["condense_repeats"]
+    assert shop.said(3)[1] == "In turn: 45 products; 28 products; 12 items"
+    assert shop.said(2)[0] == "Show products under $50"
+
+
+async def test_what_became_of_a_turn_since_is_told_in_short_as_well() -> None:
+    shop = await talked(PRODUCTS, chat(condense="repeats"))
+    withheld = RedactReply(2, "a slip", "operator", "(Withheld.)")
+    await shop.house.sessions.act(TENANT, "s", withheld, BY)
+    await shop.turn(["Yes."], text="Sure?")
+    assert shop.said(3)[1] == "In turn: 45 products; (Withheld.); 12 items"
+    await shop.house.sessions.act(TENANT, "s", ExcludeTurn(2), BY)
+    await shop.turn(["Yes."], text="Quite sure?")
+    assert shop.said(4)[0] == "Show products under $50"
+
+
+async def test_a_turn_that_is_said_again_as_a_whole_is_left_out() -> None:
+    talk = [("Hello", "Hi!"), ("What is new?", "Nothing much."), ("Hello", "Hi!"), ("So?", "So.")]
+    shop = await talked(talk, chat(condense="duplicates"))
+    assert shop.said(3) == ["What is new?", "Nothing much.", "Hello", "Hi!", "So?"]
+    gone = [part for part in last(shop).parts if not part.kept]
+    assert [(part.source, part.rule) for part in gone] == [
+        (FromTurns(view="told", first=1, last=1), "duplicates")
+    ]

@@ -1,0 +1,137 @@
+"""U9: a plan is told what tools gave in the turn before, and what it has done already is not done.
+
+A step that points at a result takes no call and no tool. What may not be told to a later turn is
+told to no plan, and is gone from one that has pointed at it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.agents.platform import Platform, says, takes
+from tests.agents.platform import plans as planned
+from tests.agents.workshop import Shop, Workshop, agent, planning, taking
+from tests.parts.house import BY, TENANT
+from tests.parts.puppet import Line
+from turnlog.events.call import CallCompleted, ContextAssembled
+from turnlog.events.plan import StepPlanned
+from turnlog.events.tool import ToolReturned
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.commands import Command, ExcludeTurn, RedactReply, RestoreTurn
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+STOCK = 'shop_look {"what": "hammer"}\n3 in stock'
+TOLD = f"What tools gave in the turn before:\nr1:\n{STOCK}"
+
+
+def hydrating() -> Blueprint:
+    """Give an agent whose plans are told of the turn before."""
+    plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    layers = {**plain["layers"], "hydration": {"results": "previous_turn"}}
+    calls: dict[str, Any] = plain["calls"]
+    calls["plan"]["messages"][0]["system"] = ["rules", "hydration"]
+    return agent(layers=layers, calls=calls)
+
+
+def pointing(goal: str, name: str) -> list[Line]:
+    """Let the model plan a step that a result has done already, and one that is to be done."""
+    steps = [{"goal": goal, "from": name}, {"goal": "Pay for it.", "tools": ["shop_pay"]}]
+    return [json.dumps({"steps": steps})]
+
+
+async def looked(gives: str = "3 in stock") -> Workshop:
+    """Have a turn in which a tool gave something."""
+    shop = await Workshop(Shop(gives=gives), kind=hydrating()).opened()
+    look = taking(("shop_look", '{"what": "hammer"}'))
+    await shop.turn(planning(("Find a hammer.", ["shop_look"])), look, ["Three."])
+    return shop
+
+
+async def test_u9_the_plan_is_told_the_last_results_and_skips_the_calls_they_spare(
+    platform: Platform,
+) -> None:
+    session = await platform.open(hydrating())
+    look = takes(("shop_look", {"what": "hammer"}))
+    await platform.turn(session, planned(("Find one.", [])), look, says("Three."))
+    given = says(json.dumps({"steps": [{"goal": "Find a hammer.", "from": "r1"}]}))
+    await platform.turn(session, given, says("Three, as I said."), text="How many were that?")
+    assert "r1:" in platform.said(3)[0]
+    assert "3 in stock" in platform.said(3)[0]
+    assert "3 in stock" in platform.said(4)[0]
+    kinds = [each["kind"] for each in await platform.calls(session) if each["turn"] == 2]
+    assert kinds == ["plan", "synthesise"]
+    assert len(platform.shop.asked) == 1
+    turns = (await platform.get(f"/v1/sessions/{session}/history"))["turns"]
+    assert [step["given"] for step in turns[1]["steps"]] == [True]
+
+
+async def test_a_step_that_is_done_is_among_the_results_of_those_behind_it() -> None:
+    shop = await looked()
+    pay = taking(("shop_pay", '{"what": "hammer"}'))
+    await shop.turn(pointing("Find a hammer.", "r1"), pay, ["Paid."], text="Buy one.")
+    assert shop.said(3)[0] == f"Plan first.\n\n{TOLD}"
+    assert shop.said(4)[0] == f"Pay for it.\n\n{STOCK}"
+    kinds = [each.manifest.kind for each in shop.events(ContextAssembled)]
+    assert kinds[3:] == ["plan", "tactic", "synthesise"]
+    (first,) = [each for each in shop.house.events() if isinstance(each.event, ToolReturned)][:1]
+    assert [each.given for each in shop.events(StepPlanned)] == [None, first.sequence, None]
+    assert [tool for tool, _ in shop.shop.asked] == ["look", "pay"]
+
+
+async def test_a_step_that_points_nowhere_is_taken_and_that_is_on_the_record() -> None:
+    shop = await looked()
+    look = taking(("shop_look", '{"what": "hammer"}'))
+    pay = taking(("shop_pay", '{"what": "hammer"}'))
+    await shop.turn(pointing("Find a hammer.", "r7"), look, pay, ["So."], text="Buy one.")
+    assert shop.events(CallCompleted)[3].repairs == ("steps.0: there is no result 'r7'",)
+    assert [tool for tool, _ in shop.shop.asked] == ["look", "look", "pay"]
+
+
+async def test_a_long_result_is_told_by_its_shape() -> None:
+    rows = [{"id": n, "name": f"thing {n}"} for n in range(40)]
+    shop = await looked(json.dumps(rows))
+    await shop.turn(planning(), ["So."], text="And?")
+    assert "40 rows with columns id, name; the first 3:" in shop.said(3)[0]
+    assert "thing 39" in shop.said(2)[0]
+    assert "thing 39" not in shop.said(3)[0]
+
+
+@pytest.mark.parametrize(
+    ("commands", "why"),
+    [
+        ((ExcludeTurn(1),), "excluded"),
+        ((RedactReply(1, "a guess", "operator", "(Withheld.)"),), "redacted"),
+        ((ExcludeTurn(1), RestoreTurn(1)), None),
+    ],
+)
+async def test_what_later_turns_may_not_be_told_is_told_to_no_plan(
+    commands: tuple[Command, ...], why: str | None
+) -> None:
+    shop = await looked()
+    for command in commands:
+        await shop.house.sessions.act(TENANT, "s", command, BY)
+    await shop.turn(planning(), ["So."], text="And?")
+    assert ("3 in stock" in shop.said(3)[0]) == (why is None)
+    manifest = shop.events(ContextAssembled)[3].manifest
+    (part,) = [part for part in manifest.parts if part.layer == "hydration"]
+    assert (part.rule, part.kept) == (why, why is None)
+
+
+async def test_a_turn_that_gave_nothing_hydrates_nothing() -> None:
+    shop = await looked()
+    await shop.turn(planning(), ["You are welcome."], text="Thanks.")
+    await shop.turn(planning(), ["Yes?"], text="And?")
+    assert shop.said(5)[0] == "Plan first."
+
+
+async def test_what_a_plan_points_at_is_gone_with_the_turn_it_came_from() -> None:
+    shop = await looked()
+    excluding = ExcludeTurn(1)
+    shop.shop.meanwhile = lambda: shop.house.sessions.act(TENANT, "s", excluding, BY)
+    pay = taking(("shop_pay", '{"what": "hammer"}'))
+    await shop.turn(pointing("Find a hammer.", "r1"), pay, ["Paid."], text="Buy one.")
+    assert "shop_look" in shop.said(4)[0]
+    assert "shop_look" not in shop.said(5)[0]
