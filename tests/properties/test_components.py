@@ -1,0 +1,77 @@
+"""Whatever is said, a component keeps to its limit, or what is fixed is refused by its name."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parts.sessions import fewer
+from tests.parts.windows import assembled, blueprint_of, opened_by
+from turnlog.events.manifest import Manifest
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.testing import Given, exchange, saying
+from turnlog.projections.window.overflow import OverBudget
+
+TEXT = """\
+blueprint: guide
+version: 1
+layers:
+  base: {{file: base.md}}
+  notes: {{text: "{notes}", component: notes}}
+calls:
+  reply:
+    messages: [{{system: [base, notes]}}, {{history: recent}}, {{user: [input]}}]
+    budget: window
+history: {{recent: {{}}}}
+budget:
+  window:
+    tokens: 10000
+    components:
+      system_prompt: {{tokens: {fixed}, fixed: true}}
+      notes:
+        tokens: {some}
+        ladder: [{{trim: {{layer: notes, chars: [40, 8]}}}}, {{drop: {{layer: notes}}}}]
+      history: {{tokens: {some}, ladder: [{{drop_oldest_pairs: {{}}}}]}}
+      query: {{tokens: {fixed}, fixed: true}}
+profiles: {{chat: {{default: true, call: reply}}}}
+"""
+LONG = st.integers(0, 120).map(lambda length: "word " * length)
+FEW = st.integers(1, 60)
+
+
+@fewer
+@given(
+    base=LONG,
+    notes=LONG,
+    talk=st.lists(st.tuples(LONG, LONG), max_size=4),
+    said=LONG,
+    fixed=FEW,
+    some=FEW,
+)
+def test_a_component_keeps_to_its_limit(
+    base: str, notes: str, talk: list[tuple[str, str]], said: str, fixed: int, some: int
+) -> None:
+    blueprint = blueprint_of(TEXT.format(notes=notes or "none", fixed=fixed, some=some))
+    files = {"base": base}
+    turns = [step for asked, answered in talk for step in exchange(asked or "?", answered or "!")]
+    session = opened_by(blueprint, files).later(*turns, saying(said or "?"))
+    found = made(session, blueprint, files)
+    if isinstance(found, OverBudget):
+        assert found.of.component in {"system_prompt", "query"}
+        assert found.tokens > found.limit == fixed
+        assert f"component {found.of.component}" in found.detail
+        return
+    limits = {"system_prompt": fixed, "query": fixed, "notes": some, "history": some}
+    for component, limit in limits.items():
+        taken = [part.tokens for part in found.parts if part.component == component]
+        assert sum(taken) <= limit
+    for step in found.steps:
+        assert step.before > some >= 0
+        assert step.component in {"notes", "history"}
+
+
+def made(session: Given, blueprint: Blueprint, files: dict[str, str]) -> Manifest | OverBudget:
+    try:
+        return assembled(session, blueprint, files).manifest
+    except OverBudget as over:
+        return over
