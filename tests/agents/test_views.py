@@ -1,0 +1,83 @@
+"""Views by their own words: the latest messages, nothing of no interest, how a turn went."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agents.platform import STEPS, Platform, plans, says
+from tests.agents.test_condensing import chat, last, talked
+from tests.agents.workshop import TURN, Workshop, agent, planning
+from tests.parts.house import BY, TENANT
+from turnlog.events.turn import TurnCompleted
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+PRIMED = [("You are a helpful assistant.", "Understood."), ("Who?", "Me."), ("Why?", "So.")]
+SKIP = ("You are a helpful assistant.", "Understood.")
+WORK = """\
+Planned:
+1. Find a hammer.
+2. Pay for it.
+Tools gave:
+shop_look {"what": "hammer"}
+3 in stock
+shop_pay {"what": "hammer"}
+3 in stock
+
+It is yours."""
+
+
+def recalling() -> Blueprint:
+    """Give an agent whose plans are told how earlier turns were worked out."""
+    return agent(
+        calls={
+            **agent().model_dump(mode="json", by_alias=True, exclude_unset=True)["calls"],
+            "plan": {
+                "messages": [{"system": ["rules"]}, {"history": "workflow"}, {"user": ["input"]}]
+            },
+        },
+        history={"recent": {}, "workflow": {"like": "recent", "of": "work"}},
+    )
+
+
+async def test_u16_a_plan_is_told_how_the_turns_before_were_worked_out(platform: Platform) -> None:
+    session = await platform.open(recalling())
+    await platform.turn(session, *STEPS)
+    await platform.turn(session, plans(), says("Yes."), text="Is it?")
+    assert platform.said(4)[1:] == ["Get me a hammer.", WORK, "Is it?"]
+    assert platform.said(5)[1:] == ["Get me a hammer.", "It is yours.", "Is it?"]
+    why = await platform.get(f"/v1/sessions/{session}/calls/2.1/why")
+    assert why["call"] == "2.1"
+
+
+async def test_nothing_is_kept_of_how_it_went_where_nobody_is_told() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(*TURN)
+    assert [each.work for each in shop.events(TurnCompleted)] == [None]
+
+
+async def test_how_a_withheld_reply_was_worked_out_is_withheld() -> None:
+    shop = await Workshop(kind=recalling()).opened()
+    await shop.turn(*TURN)
+    withheld = RedactReply(1, "a slip", "operator", "(Withheld.)")
+    await shop.house.sessions.act(TENANT, "s", withheld, BY)
+    await shop.turn(planning(), ["Yes."], text="Is it?")
+    assert shop.said(4)[1:] == ["Get me a hammer.", "(Withheld.)", "Is it?"]
+
+
+async def test_messages_are_counted_back_before_anything_is_left_out() -> None:
+    shop = await talked([(f"{n}?", f"{n}.") for n in range(1, 6)], chat(last_messages=5))
+    await shop.house.sessions.act(TENANT, "s", ExcludeTurn(5), BY)
+    await shop.turn(["So."], text="And?")
+    assert shop.said(5) == ["4?", "4.", "And?"]
+    assert [part.rule for part in last(shop).parts] == ["last_messages", None, "excluded", None]
+
+
+async def test_what_is_of_no_interest_is_skipped() -> None:
+    shop = await talked(PRIMED, chat(skip=SKIP))
+    assert shop.said(2) == ["Who?", "Me.", "Why?"]
+    assert [(part.rule, part.kept) for part in last(shop).parts[:2]] == [
+        ("skip", False),
+        (None, True),
+    ]
