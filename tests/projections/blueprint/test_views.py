@@ -53,4 +53,4 @@ def test_a_summary_that_cannot_be_had_is_named_before_any_session_opens(
 ) -> None:
     with pytest.raises(FaultyBlueprint) as faulty:
         read_source(TEXT.replace(right, wrong))
-    assert told in str(faulty.value)
+    assert told in "\n".join(map(str, faulty.value.faults))

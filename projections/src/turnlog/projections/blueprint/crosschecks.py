@@ -51,6 +51,7 @@ from turnlog.projections.blueprint.slots import slots_in
 from turnlog.projections.blueprint.strict import Name
 from turnlog.projections.blueprint.tool_checks import tool_remarks
 from turnlog.projections.blueprint.values import expected_of, fits
+from turnlog.projections.blueprint.view_checks import view_remarks
 
 PROVIDER: Final = "provider"
 """The slot of a file layer that is not an attribute."""
@@ -69,7 +70,7 @@ def crosschecked(blueprint: Blueprint) -> Remarks:
         _layers(blueprint),
         _searched(blueprint, ("prompts", "search"), blueprint.prompts.search),
         *(_call(blueprint, name, call) for name, call in blueprint.calls.items()),
-        _histories(blueprint),
+        view_remarks(blueprint),
         budget_remarks(blueprint),
         segment_remarks(blueprint),
         _profiles(blueprint),
@@ -207,21 +208,6 @@ def _names(call: CallSpec) -> Iterator[tuple[Path, Name]]:
                 yield ("messages", place, "history"), view
             case _ as never:
                 assert_never(never)
-
-
-def _histories(blueprint: Blueprint) -> Remarks:
-    for name, written in blueprint.history.items():
-        path = ("history", name)
-        if written.like is not None:
-            others = [each for each, view in blueprint.history.items() if view.like is None]
-            yield from _unknown((*path, "like"), "view of its own", written.like, others)
-            if written.like not in others:
-                continue
-        view = blueprint.view(name)
-        for word in ("max_turns", "last_messages"):
-            if view.all and getattr(view, word) is not None:
-                what = f"`{name}` is the whole history, so it has no `{word}`"
-                yield Remark((*path, word), what, "leave out one of the two")
 
 
 def _profiles(blueprint: Blueprint) -> Remarks:
