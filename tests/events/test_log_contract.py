@@ -191,10 +191,10 @@ async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
         marks, others, head = [*marks, mark], [*others, added[0]], mark.head
         await grow(log, fresh_tenant, f"other-{number}", number)
     leaf = TurnExcluded.leaf
-    assert list(await log.all_under(fresh_tenant, "s", leaf, marks[-1])) == marks
-    assert list(await log.all_under(fresh_tenant, "s", leaf, others[2])) == marks[:2]
-    assert list(await log.all_under(fresh_tenant, "s", "phase", marks[-1])) == []
-    assert list(await log.all_under(fresh_tenant, "other-1", leaf, marks[-1])) == []
+    assert list(await log.all_under(fresh_tenant, "s", leaf, marks[-1].head)) == marks
+    assert list(await log.all_under(fresh_tenant, "s", leaf, others[2].head)) == marks[:2]
+    assert list(await log.all_under(fresh_tenant, "s", "phase", marks[-1].head)) == []
+    assert list(await log.all_under(fresh_tenant, "other-1", leaf, marks[-1].head)) == []
 
 
 async def test_there_is_nothing_between_an_event_and_itself(

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from tests.services.gateway.stand import Stand
+from turnlog.projections.audit.why import Why, why
+from turnlog.services.runtime.explaining import Explaining, Knowing
 
 
 async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: Stand) -> None:
@@ -66,16 +68,21 @@ async def test_a_turn_that_was_never_submitted_has_no_reasons(idle: Stand) -> No
 
 
 @pytest.mark.promise("P14")
-async def test_one_session_at_a_time_is_held_whole_to_explain_its_calls(stand: Stand) -> None:
+async def test_much_of_a_session_is_held_by_one_explanation_at_a_time(stand: Stand) -> None:
     session = await stand.open()
-    await stand.say(session, "Who?", "I.")
-    await stand.say(session, "Where?", "Here.")
-    here = f"/v1/sessions/{session}"
-    paths = (f"{here}/calls/1.1/why", f"{here}/turns/1/why", f"{here}/calls/1.1/diff/2.1")
-    async with stand.desk.whole:
-        asked = [asyncio.create_task(stand.get(path)) for path in paths]
-        done, _ = await asyncio.wait(asked, timeout=0.2)
+    for text in ("Who?", "Where?"):
+        await stand.say(session, text, "Here.")
+    desk = stand.desk
+    some = Explaining(desk.past, stand.tenant, desk.whole, freely=1)
+    known = await some.known(session, [])
+
+    def ask(knowing: Knowing) -> Why:
+        return why(knowing[session], 1)
+
+    async with desk.whole:
+        asked = asyncio.create_task(some.explained({session: known}, ask))
+        done, _ = await asyncio.wait([asked], timeout=0.2)
         assert not done
-        assert (await stand.get(f"{here}/calls/1.1/prompt"))["call"] == "1.1", "others go on"
-    for answer in await asyncio.gather(*asked):
-        assert answer
+        for path in ("calls/1.1/why", "turns/1/why", "calls/1.1/diff/2.1"):
+            assert await stand.get(f"/v1/sessions/{session}/{path}"), "others go on"
+    assert (await asked).call == "1.1"

@@ -103,7 +103,7 @@ class MemoryLog:
         return (await self.between(tenant, session, None, upto))[sequence - 1]
 
     async def all_under(
-        self, tenant: str, session: str, leaf: str, upto: Recorded
+        self, tenant: str, session: str, leaf: str, upto: Head
     ) -> Sequence[Recorded]:
         """See `Log.all_under`."""
         subject = session_subject(tenant, session, leaf)

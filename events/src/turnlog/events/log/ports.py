@@ -87,7 +87,7 @@ class Log(Protocol):
         ...
 
     async def all_under(
-        self, tenant: str, session: str, leaf: str, upto: Recorded
+        self, tenant: str, session: str, leaf: str, upto: Head
     ) -> Sequence[Recorded]:
         """Give all of a session's events under a leaf up to an event, in order.
 

@@ -68,7 +68,7 @@ class JetStreamLog:
         return await finding.find(self.connection, stream_of(tenant), subjects, sequence, upto)
 
     async def all_under(
-        self, tenant: str, session: str, leaf: str, upto: Recorded
+        self, tenant: str, session: str, leaf: str, upto: Head
     ) -> Sequence[Recorded]:
         """See `Log.all_under`."""
         subject = session_subject(tenant, session, leaf)

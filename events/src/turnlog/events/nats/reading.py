@@ -115,7 +115,7 @@ async def onward(
 
 
 async def all_under(
-    connection: Connection, stream: str, subject: str, upto: Recorded
+    connection: Connection, stream: str, subject: str, upto: Head
 ) -> list[Recorded]:
     """Give the events under a subject up to an event; the leader says that there are no more."""
     events: list[Recorded] = []

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import (
     FromBlob,
     FromBlueprint,
@@ -106,10 +107,11 @@ def _grounds(face: Facing) -> Iterator[Found]:
 
 def _turn(turn: int, face: Facing) -> Iterator[Found]:
     mine = face.mine
-    if mine is None:
+    run = mine.part.source if mine else None
+    if mine is None or not isinstance(run, FromTurns):
         return
     if left_out_as_one(mine.part):
-        yield from _veiled(mine.part, face.side)
+        yield from told(_veiled(run, mine.part.rule or "", face.side))
         return
     fate = face.side.fates.get(turn)
     if fate is None or fate.status is None:
@@ -120,14 +122,14 @@ def _turn(turn: int, face: Facing) -> Iterator[Found]:
         # It had its claim to the room, even where nothing of it stands
         yield from told((fate.since,) if fate.since and face.other is None else ())
     else:
-        out = taken_out(fate, mine.part.rule or "", face.side)
+        out = taken_out(fate, run, mine.part.rule or "", face.side)
         yield from told((out,) if out else ())
 
 
-def _veiled(part: Part, side: Side) -> Iterator[Found]:
-    """Name what left out a whole run, where an event of its own did."""
-    if isinstance(part.source, FromTurns) and part.rule not in LIMITS:
-        yield from told((taking_all(part.source, part.rule or "", side),))
+def _veiled(run: FromTurns, rule: str, side: Side) -> Iterator[Recorded]:
+    """Give what left out a whole run; what no window reaches any more was pushed out instead."""
+    if rule not in LIMITS:
+        yield taking_all(run, rule, side)
 
 
 def decided(entry: Entry | None) -> bool:

@@ -53,7 +53,7 @@ def behind(part: Part, side: Side) -> Iterator[Recorded]:
     match part.source:
         case None:
             pass
-        case FromTurns() if left_out_as_one(part):
+        case FromTurns() if not part.kept:
             pass
         case FromTurns(first=first, last=last):
             for turn in range(first, last + 1):

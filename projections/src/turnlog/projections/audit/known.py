@@ -2,15 +2,15 @@
 
 Stretches of them are at hand without a gap, and wherever they lie those of a few rare kinds: what a
 session is made from, its phases, pinned files, replies withheld. What would have to be looked for
-elsewhere is never answered from what is at hand: it raises `Further` with where to read on, so that
-an answer is the same however little of a long session was read for it.
+elsewhere is never answered from what is at hand: it raises `Further` with where to read on, or
+`Unfolded`, so that an answer is the same however little of a long session was read for it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from turnlog.events.envelope import Recorded
@@ -31,6 +31,15 @@ class Further(Exception):
         super().__init__(session, wanted)
         self.session = session
         self.wanted = wanted
+
+
+class Unfolded(Exception):
+    """An answer takes what a session was right after a sequence."""
+
+    def __init__(self, session: str, sequence: int) -> None:
+        super().__init__(session, sequence)
+        self.session = session
+        self.sequence = sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ class Known:
         if (found := self.states.get(self.end)) is not None:
             return found
         if not self.whole:
-            raise Further(self.session, range(1, self.end + 1))
+            raise Unfolded(self.session, self.end)
         if (state := fold(self.events)) is None:
             raise Corrupt("event 1", "it does not open a session")
         return state
@@ -112,24 +121,28 @@ class Known:
 
     def behind(self, stretch: range) -> Further:
         """Ask for what comes behind a stretch."""
-        more = max(PAGE, len(stretch))
-        return Further(self.session, range(stretch.stop, min(self.end + 1, stretch.stop + more)))
+        more = stretch.stop + max(PAGE, len(stretch))
+        later = (each.start for each in self.stretches if each.start > stretch.stop)
+        return Further(self.session, range(stretch.stop, min(more, self.end + 1, *later)))
 
     def ahead(self, stretch: range) -> Further:
         """Ask for what lies in front of a stretch."""
-        more = max(PAGE, len(stretch))
-        return Further(self.session, range(max(1, stretch.start - more), stretch.start))
+        more = stretch.start - max(PAGE, len(stretch))
+        earlier = (each.stop for each in self.stretches if each.stop < stretch.start)
+        return Further(self.session, range(max(more, 1, *earlier), stretch.start))
+
+    def was(self, state: SessionState) -> Known:
+        """Add what the session was at a sequence."""
+        return replace(self, states={**self.states, state.head.sequence: state})
 
     def joined(self, more: Sequence[Recorded]) -> Known:
         """Add a stretch of events."""
         events = {each.sequence: each for each in (*self.events, *more)}
         added = range(more[0].sequence, more[-1].sequence + 1)
-        return Known(
-            self.session,
-            tuple(events[each] for each in sorted(events)),
-            _joined((*self.stretches, added)),
-            self.end,
-            self.states,
+        return replace(
+            self,
+            events=tuple(events[each] for each in sorted(events)),
+            stretches=_joined((*self.stretches, added)),
         )
 
 

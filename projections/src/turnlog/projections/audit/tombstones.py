@@ -16,7 +16,7 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.manifest import FromTurns, Part
 from turnlog.events.memory import HistorySummarised, MemoryPurged
 from turnlog.projections.audit.fates import Fate
-from turnlog.projections.audit.grounds import left_out_as_one, resolutions
+from turnlog.projections.audit.grounds import resolutions
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.window.history import OUT_OF_REACH, PURGED, SUMMARISED
 from turnlog.projections.window.skipping import LAST_MESSAGES
@@ -24,6 +24,8 @@ from turnlog.projections.window.visibility import OUT_OF_SIGHT
 
 LIMITS: Final = frozenset({"max_turns", "max_chars", LAST_MESSAGES, OUT_OF_REACH})
 """Rules by which later turns push earlier ones out."""
+BY_TURN: Final = {*LIMITS, "excluded", "failed", "cancelled", "nothing was said"} - {OUT_OF_REACH}
+"""Rules that leave a turn out for what befell it or those behind it; others take a run as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def _stones(part: Part, side: Side) -> Iterator[Tombstone]:
     if not isinstance(part.source, FromTurns):
         return
     rule = part.rule or ""
-    if left_out_as_one(part):
+    if not part.kept and rule not in BY_TURN:
         all_by = taking_all(part.source, rule, side)
         yield Tombstone(part.source.first, part.source.last, rule, all_by)
         return
@@ -67,7 +69,7 @@ def _stones(part: Part, side: Side) -> Iterator[Tombstone]:
         if part.kept and fate.redacted:
             yield Tombstone(turn, turn, "redacted", fate.redacted)
         pushed = pushing(turn, rule, side) if rule in LIMITS else None
-        if not part.kept and (by := pushed or taken_out(fate, rule, side)):
+        if not part.kept and (by := pushed or taken_out(fate, part.source, rule, side)):
             yield Tombstone(turn, turn, rule, by)
 
 
@@ -82,6 +84,10 @@ def taking_all(run: FromTurns, rule: str, side: Side) -> Recorded:
         case told if told == SUMMARISED:
             sums = (each for each in reversed(side.known.events) if _sums_up(each, run))
             return next(sums, side.recorded)
+        case "entity not allowed":
+            return next(resolutions(side), side.recorded)
+        case off if off.endswith(" off"):
+            return side.opened
         case _:
             return side.recorded
 
@@ -97,7 +103,7 @@ def _sums_up(recorded: Recorded, run: FromTurns) -> bool:
     )
 
 
-def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
+def taken_out(fate: Fate, run: FromTurns, rule: str, side: Side) -> Recorded | None:
     """Give the event by which a rule left a turn out of a call."""
     match rule:
         case "excluded":
@@ -106,12 +112,8 @@ def taken_out(fate: Fate, rule: str, side: Side) -> Recorded | None:
             return fate.settled
         case "nothing was said":
             return fate.redacted or fate.settled
-        case "entity not allowed":
-            return next(resolutions(side), None)
-        case off if off.endswith(" off"):
-            return side.opened
         case _:
-            return side.recorded
+            return taking_all(run, rule, side)
 
 
 def pushing(turn: int, limit: str, side: Side) -> Recorded | None:

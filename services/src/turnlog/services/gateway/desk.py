@@ -19,6 +19,7 @@ from turnlog.projections.store.fixed import FoldedCalls
 from turnlog.projections.store.reach import Bell
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.durability import Durability
+from turnlog.services.runtime.explaining import Explaining
 from turnlog.services.runtime.gathering import Gathering
 from turnlog.services.runtime.library import Library
 from turnlog.services.runtime.past import Past
@@ -59,7 +60,7 @@ class Desk:
     few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FEW))
     """Held by whoever goes through a whole log."""
     whole: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever explains a call by its whole session: a long one takes much memory."""
+    """Held by whoever explains a call by much of its session: that takes memory."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when whoever waits for something must be answered now, since the gateway ends."""
 
@@ -67,6 +68,10 @@ class Desk:
     def past(self) -> Past:
         """What reads sessions as they were."""
         return Past(self.sessions, self.blueprints, self.gathering, FoldedCalls(self.store))
+
+    def explaining(self, tenant: str) -> Explaining:
+        """Give what explains a tenant's calls."""
+        return Explaining(self.past, tenant, self.whole)
 
 
 async def desk_of(request: Request) -> Desk:

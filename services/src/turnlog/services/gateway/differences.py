@@ -6,18 +6,17 @@ call was sent stands behind its own route.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
 from turnlog.events.ids import ID
 from turnlog.projections.audit.diff import Diff, diff
-from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
 from turnlog.services.gateway.desk import AtDesk, Tenant
 from turnlog.services.gateway.headers import stamp
 from turnlog.services.gateway.reasons import library
-from turnlog.services.runtime.aside import aside
 
 router = APIRouter()
 
@@ -40,12 +39,15 @@ async def show_diff(
     other: Other = None,
 ) -> Diff:
     """Give what was added, removed, changed, shrunk or moved, each with its rule and its causes."""
-    async with desk.whole:
-        events = await desk.sessions.events(tenant, session)
-        others = await desk.sessions.events(tenant, other) if other else events
-        stamp(response, events[-1].sequence)
-        edits = await library(desk, tenant, (*events, *others))
-        return await aside(
-            # Two long sessions take a while, in which others are to be answered
-            lambda: diff(side_of(whole(events), call, edits), side_of(whole(others), second, edits))
-        )
+    explaining, there = desk.explaining(tenant), other or session
+    asked = {session: [call]}
+    asked[there] = [*asked.get(there, ()), second]
+    knowing = {name: await explaining.known(name, calls) for name, calls in asked.items()}
+    stamp(response, knowing[session].end)
+    edits = await library(desk, tenant, chain(*(known.events for known in knowing.values())))
+    return await explaining.explained(
+        knowing,
+        lambda known: diff(
+            side_of(known[session], call, edits), side_of(known[there], second, edits)
+        ),
+    )

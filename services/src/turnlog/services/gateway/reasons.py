@@ -6,7 +6,7 @@ the turn itself; the prompt that the parts make up is a route of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
@@ -14,13 +14,11 @@ from fastapi import APIRouter, Path, Response
 from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.library import SEGMENTS
-from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.why import Why, why, why_call
 from turnlog.projections.blueprint.storable import MAX_INT
 from turnlog.projections.window.segments import segments_in
 from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
 from turnlog.services.gateway.headers import stamp
-from turnlog.services.runtime.aside import aside
 
 router = APIRouter()
 
@@ -32,11 +30,13 @@ async def show_why(
     session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
 ) -> Why:
     """Give each part of a call's prompt with the events behind it, and what came of the call."""
-    async with desk.whole:
-        events = await desk.sessions.events(tenant, session)
-        stamp(response, events[-1].sequence)
-        edits = await library(desk, tenant, events)
-        return await aside(lambda: why_call(whole(events), call, edits))
+    explaining = desk.explaining(tenant)
+    known = await explaining.known(session, [call])
+    stamp(response, known.end)
+    edits = await library(desk, tenant, known.events)
+    return await explaining.explained(
+        {session: known}, lambda knowing: why_call(knowing[session], call, edits)
+    )
 
 
 @router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Why a turn was answered so")
@@ -44,14 +44,16 @@ async def show_why_of_turn(
     session: str, turn: Turn, tenant: Tenant, desk: AtDesk, response: Response
 ) -> Why:
     """Give the same for the call that a turn was answered by, or else for its last one."""
-    async with desk.whole:
-        events = await desk.sessions.events(tenant, session)
-        stamp(response, events[-1].sequence)
-        edits = await library(desk, tenant, events)
-        return await aside(lambda: why(whole(events), turn, edits))
+    explaining = desk.explaining(tenant)
+    known = await explaining.of_turn(session, turn)
+    stamp(response, known.end)
+    edits = await library(desk, tenant, known.events)
+    return await explaining.explained(
+        {session: known}, lambda knowing: why(knowing[session], turn, edits)
+    )
 
 
-async def library(desk: Desk, tenant: str, events: Sequence[Recorded]) -> Sequence[Recorded]:
+async def library(desk: Desk, tenant: str, events: Iterable[Recorded]) -> Sequence[Recorded]:
     """Give what became of the library's segments, where a call of these was given any."""
     calls = (each.event for each in events if isinstance(each.event, ContextAssembled))
     if not any(segments_in(call.manifest) for call in calls):

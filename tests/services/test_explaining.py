@@ -1,0 +1,100 @@
+"""Calls of a long session are explained from little of it, as from all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from tests.parts.house import TENANT, House
+from tests.services.test_past import CountedLog, Rows, fixed, log_of, past
+from turnlog.projections.audit.diff import diff
+from turnlog.projections.audit.known import whole
+from turnlog.projections.audit.sides import side_of
+from turnlog.projections.audit.why import why, why_call
+from turnlog.projections.session.commands import ExcludeTurn, RedactReply, RestoreTurn
+from turnlog.services.runtime.explaining import Explaining
+from turnlog.services.runtime.sessions import By
+
+TURNS = 60
+LONG = "A long one. " * 500
+"""A window holds few of these."""
+ASKED = (1, 14, 15, 31, 45, 60)
+PAIRS = ((1, 14), (14, 15), (15, 60), (31, 45), (60, 1), (45, 31), (60, 59))
+
+
+@pytest.fixture(scope="module")
+def house() -> House:
+    return asyncio.run(talked())
+
+
+async def talked() -> House:
+    """Lead a session in which turns of long ago are left out, brought back and withheld."""
+    house = House(log=CountedLog())
+    await house.open()
+    worker = house.worker()
+    for turn in range(1, TURNS + 1):
+        house.model.scripts.append([f"{turn}: {LONG}"])
+        await house.answer(await house.submit(f"Turn {turn}"), worker)
+        for command in marks(turn):
+            await house.sessions.act(TENANT, "s", command, By("tester"))
+    return house
+
+
+def marks(turn: int) -> Sequence[ExcludeTurn | RestoreTurn | RedactReply]:
+    match turn % 12:
+        case 3:
+            return (ExcludeTurn(turn - 1), ExcludeTurn(max(1, turn - 12)))
+        case 5:
+            return (RestoreTurn(turn - 3),)
+        case 8:
+            return (RedactReply(turn, "asked for", "operator", "(Withheld.)"),)
+        case 10:
+            return (RedactReply(max(1, turn - 9), "asked for", "operator", "(Gone.)"),)
+        case _:
+            return ()
+
+
+def explaining(house: House) -> Explaining:
+    rows = Rows({call: recorded.sequence for call, (recorded, _) in fixed(house).items()})
+    return Explaining(past(house, rows), TENANT, asyncio.Lock())
+
+
+async def test_why_is_told_from_little_as_from_all(house: House) -> None:
+    some, everything = explaining(house), whole(house.events())
+    for turn in ASKED:
+        call = f"{turn}.1"
+        known = await some.known("s", [call])
+        told = await some.explained({"s": known}, lambda by, call=call: why_call(by["s"], call))
+        assert told == why_call(everything, call)
+        known = await some.of_turn("s", turn)
+        told = await some.explained({"s": known}, lambda by, turn=turn: why(by["s"], turn))
+        assert told == why(everything, turn)
+
+
+async def test_what_differs_is_told_from_little_as_from_all(house: House) -> None:
+    some, everything = explaining(house), whole(house.events())
+    for one, other in PAIRS:
+        calls = (f"{one}.1", f"{other}.1")
+        known = await some.known("s", calls)
+        told = await some.explained(
+            {"s": known}, lambda by, calls=calls: diff(*(side_of(by["s"], c) for c in calls))
+        )
+        assert told == diff(*(side_of(everything, each) for each in calls))
+
+
+async def test_a_call_amid_a_long_session_takes_what_is_near_it(house: House) -> None:
+    some = explaining(house)
+    log_of(house).read = 0
+    known = await some.known("s", ["49.1"])
+    told = await some.explained({"s": known}, lambda by: why_call(by["s"], "49.1"))
+    assert told.call == "49.1"
+    assert log_of(house).read < len(house.events()) / 2
+
+
+async def test_a_call_that_rows_do_not_know_is_explained_all_the_same(house: House) -> None:
+    some = Explaining(past(house), TENANT, asyncio.Lock())
+    known = await some.of_turn("s", 31)
+    told = await some.explained({"s": known}, lambda by: why(by["s"], 31))
+    assert told == why(whole(house.events()), 31)
