@@ -5,7 +5,6 @@ All bars of a screen are drawn to one scale, so that they can be held against ea
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -28,15 +27,19 @@ def growth_screen(growth: GrowthView, by: str) -> RenderableType:
     """Show a session call by call, or all calls group by group."""
     if not growth.groups:
         return Text("no call was made yet", QUIET)
-    colours = coloured(_components(growth))
+    taken = _taken(growth.groups)
+    colours = coloured(taken)
     lines = _calls(growth.calls, colours) if growth.calls else _groups(growth.groups, by, colours)
-    return Group(_title(growth), Text(), lines, Text(), _legend(growth, colours), *_totals(growth))
+    return Group(_title(growth), Text(), lines, Text(), _legend(taken, colours), *_totals(growth))
 
 
-def _components(growth: GrowthView) -> tuple[str, ...]:
-    """Name the components that anything stands under."""
-    taken = [each.components for each in growth.groups]
-    return tuple(dict.fromkeys(name for each in taken for name, count in each.items() if count))
+def _taken(groups: Iterable[GroupMetrics]) -> dict[str, int]:
+    """Add up the components that anything stands under."""
+    total: dict[str, int] = {}
+    for group in groups:
+        for name, tokens in group.components.items():
+            total[name] = total.get(name, 0) + tokens
+    return {name: tokens for name, tokens in total.items() if tokens}
 
 
 def _title(growth: GrowthView) -> Text:
@@ -62,7 +65,7 @@ def _calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> Table:
 
 
 def _saved(call: CallMetrics) -> Text:
-    said = [Text(f"{n:,} ").append(harmless(rule), WARY) for rule, n in call.saved.items()]
+    said = [Text(f"{n:,} by ").append(harmless(rule), WARY) for rule, n in call.saved.items()]
     said += [Text(f"without {counted(call.cut_turns, 'turn')}", QUIET)] if call.cut_turns else []
     return Text("\n").join(said)
 
@@ -94,17 +97,14 @@ def _bar(components: Mapping[str, int], tokens: int, most: int, colours: Mapping
     return bar
 
 
-def _legend(growth: GrowthView, colours: Mapping[str, str]) -> Table:
-    total = Counter[str]()
-    for group in growth.groups:
-        total.update(group.components)
-    whole = total.total() or 1
+def _legend(taken: Mapping[str, int], colours: Mapping[str, str]) -> Table:
+    whole = sum(taken.values())
     table = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right"):
         table.add_column(justify=justify)
-    for name, colour in colours.items():
-        square = Text().append("■ ", colour).append(harmless(name.removesuffix(_UNIT)))
-        table.add_row(square, f"{total[name]:,}", Text(f"{total[name] / whole:.0%}", QUIET))
+    for name, tokens in taken.items():
+        square = Text().append("■ ", colours[name]).append(harmless(name.removesuffix(_UNIT)))
+        table.add_row(square, f"{tokens:,}", Text(f"{tokens / whole:.0%}", QUIET))
     return table
 
 
