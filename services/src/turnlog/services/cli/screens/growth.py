@@ -18,7 +18,7 @@ from turnlog.services.cli.screens.sessions import listing
 from turnlog.services.cli.screens.spelling import counted, harmless
 from turnlog.services.gateway.payloads.growth import CallMetrics, GroupMetrics, GrowthView
 
-BAR: Final = 28
+BAR: Final = 24
 """Columns of the longest bar."""
 _UNIT: Final = "_tokens"
 
