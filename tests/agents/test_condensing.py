@@ -90,6 +90,7 @@ async def test_u7_what_is_said_again_later_is_said_once(platform: Platform) -> N
     assert 0.1 <= 1 - short / whole <= 0.2
     condensed = [part for part in prompt["manifest"]["parts"] if part["treatment"] == "condensed"]
     assert [part["rule"] for part in condensed] == ["duplicates"]
+    assert condensed[0]["source"]["later"] == 5
     assert prompt["messages"][1]["content"].endswith("I can\n(said again below)")
     assert CAN in prompt["messages"][9]["content"]
 

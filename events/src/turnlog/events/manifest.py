@@ -92,6 +92,8 @@ class FromTurns(Fact):
     """The rule by which less is said than was; none where they stand word for word."""
     again: tuple[int, ...] = ()
     """Under `duplicates`: the paragraphs of the turn that are said again later, from 0."""
+    later: int | None = None
+    """Under `duplicates`: the latest turn that says one of them again."""
 
 
 class FromResolved(Fact):

@@ -97,7 +97,7 @@ def duplicates_told(
     """Leave out what is said again later; gives also the turns of which nothing is left."""
     told: list[Exchange] = []
     gone: list[LeftOut] = []
-    whole, later = set[Spoken](), set[str]()
+    whole, later = set[Spoken](), dict[str, int]()
     for exchange in reversed(exchanges):
         said = exchange.said
         paragraphs = [each for text in said.messages for each in _paragraphs(text.content)]
@@ -105,12 +105,14 @@ def duplicates_told(
         if said in whole:
             gone.append(LeftOut(exchange.turn, exchange.turn, DUPLICATES, exchange.tokens))
         elif places:
-            retelling = Retelling(exchange.turn, "duplicates-1", DUPLICATES, places)
+            by = max(later[paragraphs[at]] for at in places)
+            retelling = Retelling(exchange.turn, "duplicates-1", DUPLICATES, places, by)
             told.append(_shorter([exchange], _without(said, places), retelling, counting))
         else:
             told.append(exchange)
         whole.add(said)
-        later |= {each for each in paragraphs if len(each) >= LONG}
+        said_here = dict.fromkeys((each for each in paragraphs if len(each) >= LONG), exchange.turn)
+        later = said_here | later
     return tuple(reversed(told)), tuple(reversed(gone))
 
 

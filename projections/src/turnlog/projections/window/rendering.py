@@ -160,6 +160,7 @@ def _run(slot: HistorySlot, exchanges: list[Exchange], place: int) -> Part:
             work=slot.work,
             condensed=retelling.condensed if retelling else None,
             again=retelling.again if retelling else (),
+            later=retelling.later if retelling else None,
         ),
         message=place,
         role=run[0].messages[0].role,

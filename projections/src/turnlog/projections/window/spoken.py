@@ -47,6 +47,8 @@ class Retelling:
     """Why they are told so: a word of the view, or a step of a ladder."""
     again: tuple[int, ...] = ()
     """See `FromTurns.again`."""
+    later: int | None = None
+    """See `FromTurns.later`."""
 
 
 @dataclass(frozen=True, slots=True)
