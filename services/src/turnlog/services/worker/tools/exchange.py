@@ -16,15 +16,15 @@ Code = Literal["tools_unreachable", "tools_timeout", "tools_failed"]
 
 
 class ServerFailure(TurnlogError):
-    """A server could not be asked, or gave no answer; a later try may fare better."""
+    """A server could not be asked, or gave no answer."""
 
     retry_after: float | None = None
-    retryable = True
 
-    def __init__(self, code: Code, detail: str) -> None:
+    def __init__(self, code: Code, detail: str, *, retryable: bool = True) -> None:
         super().__init__(f"{code}: {detail}")
         self.code: Code = code
         self.detail = detail
+        self.retryable = retryable
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from turnlog.projections.blueprint.tools import ServerSpec
 from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.tasks import stopped
 from turnlog.services.worker.tools.exchange import ServerFailure
 
 if TYPE_CHECKING:
     from mcp import Client
 
-LEAVE: Final = 1.5
-"""Seconds that a server is given to end; its input is closed by then, so it ends without us too."""
+LEAVE: Final = 10.0
+"""Seconds that it may take to end a server: by closing its input, by asking, and then by force."""
 CONNECT: Final = 60.0
 """Seconds that a server may take to begin."""
 LIFE: Final = 2.0
@@ -41,7 +40,7 @@ class Link:
     holding: asyncio.Task[None]
     """What holds it open."""
     leaving: asyncio.Event
-    """Set to have it closed: a task that is cancelled has no time to end a program."""
+    """Set to have it closed: a task that is cancelled while it ends a program never ends itself."""
     using: int = 0
     """How many requests are under way."""
     parted: bool = False
@@ -57,7 +56,6 @@ class Link:
         """Close it now."""
         self.leaving.set()
         await asyncio.wait({self.holding}, timeout=LEAVE)
-        await stopped(self.holding)
 
 
 @dataclass
@@ -120,8 +118,22 @@ async def _client(link: Link, server: str) -> Client:
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if link.client.done():
         return link.client.result()
-    error = link.holding.exception()
-    raise ServerFailure("tools_unreachable", f"{server}: {type(error).__name__}")
+    raise _unreachable(server, link.holding.exception())
+
+
+def _unreachable(server: str, error: BaseException | None) -> ServerFailure:
+    """Name what a connection failed of; what a server says may repeat prompts."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
+        case FileNotFoundError(args=(program, *_)):
+            detail = f"{server}: there is no program {program!r}"
+            return ServerFailure("tools_unreachable", detail, retryable=False)
+        case TimeoutError():
+            why = f"it took more than {CONNECT:g} s to begin"
+        case _:
+            why = transports().wording(error)
+    return ServerFailure("tools_unreachable", f"{server}: {why}")
 
 
 async def _held_open(

@@ -5,12 +5,14 @@ Loading it takes seconds, and most workers never speak to a server of tools.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import assert_never
 
+import httpx2
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
@@ -27,6 +29,21 @@ def refusal(error: Exception) -> str | None:
     return str(error) if answered else None
 
 
+def wording(error: BaseException | None) -> str:
+    """Say of what a connection failed, in words of our own."""
+    match error:
+        case MCPError(code=code) if code == CONNECTION_CLOSED:
+            return "it ended before it said what it is"
+        case MCPError():
+            return "it refused to be spoken to"
+        case httpx2.ConnectError():
+            return "nobody listens at its address"
+        case httpx2.HTTPError():
+            return f"it cannot be spoken to over HTTP ({type(error).__name__})"
+        case _:
+            return f"it cannot be spoken to ({type(error).__name__})"
+
+
 async def alive(client: Client) -> None:
     """Ask for a sign of life, as the protocol that was agreed on has it; raises without one."""
     if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -38,6 +55,8 @@ async def alive(client: Client) -> None:
 @asynccontextmanager
 async def connected(spec: ServerSpec) -> AsyncGenerator[Client]:
     """Give a client of a server; a program ends when it is left."""
+    # Its log repeats what servers say, and so what prompts and results say
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
     match spec:
         case LocalServer():
             async with _started(spec) as client:

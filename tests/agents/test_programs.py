@@ -1,0 +1,91 @@
+"""Servers of tools that a worker starts: asked, hung, dead, and there again at the next call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+import tests.parts.small_mcp_server
+from tests.parts.processes import LOOK_EVERY
+from turnlog.projections.blueprint.tools import LocalServer
+from turnlog.services.worker.tools.exchange import ServerFailure
+from turnlog.services.worker.tools.mcp_servers import McpServers
+
+SMALL = LocalServer(
+    command=(sys.executable, "-I", "-S", str(Path(tests.parts.small_mcp_server.__file__)))
+)
+
+
+@pytest_asyncio.fixture
+async def servers() -> AsyncIterator[McpServers]:
+    found = McpServers()
+    yield found
+    await found.close()
+
+
+async def ask(servers: McpServers, tool: str, **arguments: str) -> str:
+    """Run a tool of the small server."""
+    return (await servers.ask("small", SMALL, tool, arguments)).text
+
+
+async def test_a_server_that_hangs_is_given_up_and_the_next_call_has_another(
+    servers: McpServers,
+) -> None:
+    first = await ask(servers, "who")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await ask(servers, "hang")
+    second = await ask(servers, "who")
+    assert second != first
+    assert await ask(servers, "who") == second
+
+
+async def test_a_server_that_dies_is_started_again_at_the_next_call(servers: McpServers) -> None:
+    first = await ask(servers, "who")
+    with pytest.raises(ServerFailure):
+        await ask(servers, "die")
+    second = await ask(servers, "who")
+    assert second != first
+    os.kill(int(second), 9)
+    assert await ask(servers, "who") not in {first, second}
+
+
+async def test_whoever_waits_on_a_server_is_not_cut_off_by_those_who_find_it_hung(
+    servers: McpServers, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    waiting = asyncio.create_task(ask(servers, "hang", file=str(begun)))
+    while not begun.exists():  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(LOOK_EVERY)
+    assert await ask(servers, "who")
+    assert not waiting.done()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_programs_end_when_the_worker_takes_leave_of_them() -> None:
+    servers = McpServers()
+    pid = int(await ask(servers, "who"))
+    await servers.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_new_sessions_ask_a_server_what_it_has_once_a_minute() -> None:
+    servers, eager = McpServers(), McpServers(fresh=0)
+    for each, asked in ((servers, "1"), (eager, "2")):
+        assert await each.offers("small", SMALL) == await each.offers("small", SMALL)
+        assert await ask(each, "listed") == asked
+        await each.close()
+
+
+async def test_a_program_that_is_nowhere_cannot_be_asked(servers: McpServers) -> None:
+    with pytest.raises(ServerFailure, match="tools_unreachable: gone: there is no program"):
+        await servers.offers("gone", LocalServer(command=("no-such-program",)))

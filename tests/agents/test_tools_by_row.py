@@ -1,0 +1,177 @@
+"""Tools of servers, row by row: told in full or by name, results read whole, pinned by schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from tests.agents.platform import STEPS, Platform, plans, says, takes
+from tests.agents.workshop import agent
+from turnlog.events.call import ContextAssembled
+from turnlog.events.content import digest_of
+from turnlog.events.tool import ToolReturned, ToolsSnapshotted
+from turnlog.projections.tools.offers import Offer
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SCHEMA: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {"which": {"type": "string", "description": "Which one is meant."}},
+}
+DRAWERS = tuple(
+    Offer(f"drawer_{n}", "Looks into one of many drawers and says what is in it.", SCHEMA)
+    for n in range(18)
+)
+ROWS = [{"id": n, "name": f"thing {n}", "price": n * 1.5} for n in range(1_000)]
+
+
+async def tools_told(platform: Platform, session: str) -> list[tuple[str | None, int]]:
+    """Give, of each call that tells of tools, by which rule and in how many tokens."""
+    calls = await platform.events(session, ContextAssembled)
+    parts = [part for call in calls for part in call.manifest.parts if part.kept]
+    return [(part.rule, part.tokens) for part in parts if part.layer == "tools"]
+
+
+async def hello(platform: Platform, session: str) -> None:
+    """Have a turn that needs no tool."""
+    await platform.turn(session, plans(), says("Hello."), text="Hi.")
+
+
+async def test_u6_tools_are_told_in_full_in_every_call_of_turn_1_and_by_name_from_turn_2(
+    platform: Platform,
+) -> None:
+    platform.shop.more = DRAWERS
+    calls = agent().model_dump(mode="json", by_alias=True)["calls"]
+    calls["tactic"]["messages"][0]["system"].append("tools")
+    session = await platform.open(agent(calls=calls))
+    await platform.turn(session, *STEPS)
+    await hello(platform, session)
+    told = await tools_told(platform, session)
+    assert [rule for rule, _ in told] == ["full first_turn"] * 3 + ["names"]
+    (_, full), (_, named) = told[0], told[-1]
+    assert named <= 0.4 * full
+
+
+async def test_u6_tools_are_told_in_full_again_when_somebody_asks_and_for_one_turn(
+    platform: Platform,
+) -> None:
+    session = await platform.open()
+    await hello(platform, session)
+    path = f"/v1/sessions/{session}/schemas"
+    assert (await platform.http.post(path)).status_code == 200
+    assert (await platform.http.post(path)).status_code == 200
+    await hello(platform, session)
+    await hello(platform, session)
+    rules = [rule for rule, _ in await tools_told(platform, session)]
+    assert rules == ["full first_turn", "full asked", "names"]
+    assert (await platform.names(session)).count("schemas-requested") == 1
+
+
+async def test_u6_nobody_asks_for_tools_that_were_never_told(platform: Platform) -> None:
+    session = await platform.open()
+    refused = await platform.http.post(f"/v1/sessions/{session}/schemas")
+    assert (refused.status_code, refused.json()["code"]) == (409, "no-tools")
+
+
+async def test_u6_a_ladder_names_tools_that_would_not_fit(platform: Platform) -> None:
+    platform.shop.more = DRAWERS
+    limits: dict[str, Any] = {"tools_context": {"tokens": 250, "ladder": [{"condense_tools": {}}]}}
+    calls = agent().model_dump(mode="json", by_alias=True)["calls"]
+    calls["plan"]["budget"] = "window"
+    budget: dict[str, Any] = {"window": {"tokens": 8_000, "components": limits}}
+    session = await platform.open(agent(calls=calls, budget=budget))
+    await hello(platform, session)
+    ((rule, tokens),) = await tools_told(platform, session)
+    assert rule == "condense_tools"
+    assert tokens <= 250
+
+
+async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
+    platform: Platform,
+) -> None:
+    platform.shop.gives = json.dumps(ROWS)
+    session = await platform.open()
+    await platform.turn(session, plans(("Look.", [])), takes(("shop_look", {})), says("Many."))
+    (returned,) = await platform.events(session, ToolReturned)
+    last = (await platform.events(session, ContextAssembled))[-1]
+    (part,) = [each for each in last.manifest.parts if each.layer == "results"]
+    assert part.tokens < 300
+    path = f"/v1/sessions/{session}/calls/{returned.call}/tools/{returned.id}"
+    found = await platform.get(path)
+    assert json.loads(found["result"]) == ROWS
+    assert digest_of(found["result"]) == found["digest"] == returned.result
+    assert (found["treatment"], found["characters"]) == ("condensed", len(found["result"]))
+    assert found["text"] in platform.said(2)[0]
+
+
+async def test_u8_a_result_that_is_erased_cannot_be_read_and_one_never_asked_for_neither(
+    platform: Platform,
+) -> None:
+    session = await platform.open()
+    await platform.turn(session, plans(("Look.", [])), takes(("shop_look", {})), says("Three."))
+    (returned,) = await platform.events(session, ToolReturned)
+    assert returned.result
+    path = f"/v1/sessions/{session}/calls/{returned.call}/tools"
+    assert (await platform.http.get(f"{path}/nonsense")).json()["code"] == "unknown-tool-use"
+    held = platform.held.blobs.held
+    whole = held.pop((platform.stand.tenant, returned.result))
+    gone = await platform.http.get(f"{path}/{returned.id}")
+    held[platform.stand.tenant, returned.result] = whole
+    assert (gone.status_code, gone.json()["code"]) == (410, "result-gone")
+
+
+async def test_u14_sessions_of_a_profile_share_one_text_until_a_schema_changes(
+    platform: Platform,
+) -> None:
+    first, second = await platform.open(), await platform.open()
+    await hello(platform, first)
+    await hello(platform, second)
+    platform.shop.more = DRAWERS[:1]
+    third = await platform.open()
+    await hello(platform, third)
+    await hello(platform, first)
+    pinned = [await platform.events(each, ToolsSnapshotted) for each in (first, second, third)]
+    ((one,), (two,), (three,)) = pinned
+    assert one == two
+    assert three.digest != one.digest
+    assert set(three.tools) - set(one.tools) == {"shop_drawer_0"}
+    assert "drawer" not in platform.said(-2)[0]
+
+
+async def test_u20_prompts_are_told_of_and_those_that_are_disabled_are_not(
+    platform: Platform,
+) -> None:
+    greet = Offer("greet", "Greets somebody.", SCHEMA, "prompt")
+    scold = Offer("scold", "Scolds somebody.", SCHEMA, "prompt")
+    platform.shop.more = (greet, scold)
+    spec: dict[str, Any] = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    spec["layers"]["prompts"] = {"prompts": "all", "component": "tools_context"}
+    spec["calls"]["plan"]["messages"][0]["system"].append("prompts")
+    spec["tools"]["servers"]["shop"] |= {"except": ["scold", "pay"]}
+    session = await platform.open(agent(**{k: spec[k] for k in ("layers", "calls", "tools")}))
+    await hello(platform, session)
+    said = platform.said(0)[0]
+    assert said.endswith("- shop_greet: Greets somebody.\n    which (string): Which one is meant.")
+    assert "scold" not in said
+    assert "pay" not in said
+    (pinned,) = await platform.events(session, ToolsSnapshotted)
+    assert (tuple(pinned.tools), pinned.prompts) == (("shop_look",), ("shop_greet",))
+    assert pinned.left_out == {"shop_pay": "among `except`", "shop_scold": "among `except`"}
+
+
+async def test_u15_a_profile_without_tools_is_told_of_none(platform: Platform) -> None:
+    spec: dict[str, Any] = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    spec["profiles"]["agent"]["default"] = False
+    told = {"program": "chat", "call": "plan"}
+    spec["profiles"] |= {"chat": told | {"default": True}, "bare": told | {"tools": "none"}}
+    kind = agent(profiles=spec["profiles"])
+    session = await platform.open(kind)
+    await platform.turn(session, says("Hello."), text="Hi.")
+    bare = await platform.open(kind, profile="bare")
+    await platform.turn(bare, says("Hello."), text="Hi.")
+    assert "shop_look" in platform.said(0)[0]
+    assert platform.said(1)[0] == "Plan first."
+    assert await platform.events(bare, ToolsSnapshotted) == []

@@ -1,0 +1,76 @@
+"""A server of tools over standard input and output, of nothing but Python, so it starts at once.
+
+It does one thing after the other: while it hangs, it shows no sign of life. Run by itself, it ends
+with its input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+NAMES: Final = ("who", "listed", "hang", "die")
+
+
+class Server:
+    """What it offers, and how often it was asked for that."""
+
+    listed = 0
+
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Answer a request; none where the method is not known."""
+        match method:
+            case "initialize":
+                about = {"name": "small", "version": "1"}
+                version = params["protocolVersion"]
+                return {
+                    "protocolVersion": version,
+                    "capabilities": {"tools": {}},
+                    "serverInfo": about,
+                }
+            case "ping":
+                return {}
+            case "tools/list":
+                self.listed += 1
+                schema = {"type": "object"}
+                return {"tools": [{"name": name, "inputSchema": schema} for name in NAMES]}
+            case "tools/call":
+                said = self.run(params["name"], params["arguments"])
+                return {"content": [{"type": "text", "text": said}]}
+            case _:
+                return None
+
+    def run(self, name: str, arguments: dict[str, str]) -> str:
+        """Run a tool; one that hangs makes a file first, where it is given one."""
+        match name:
+            case "hang":
+                for file in arguments.values():
+                    Path(file).touch()
+                signal.pause()
+            case "die":
+                os._exit(1)
+            case "listed":
+                return str(self.listed)
+            case _:
+                pass
+        return str(os.getpid())
+
+
+def main() -> None:
+    server = Server()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" not in asked:
+            continue
+        result = server.answer(asked["method"], asked.get("params", {}))
+        unknown = {"error": {"code": -32601, "message": "there is no such method"}}
+        said = unknown if result is None else {"result": result}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
