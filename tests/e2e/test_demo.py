@@ -133,6 +133,23 @@ def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
     assert "each prompt comes out byte for byte, both ways" in shown
 
 
+def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() -> None:
+    with demo("uderia", "--exit") as process:
+        shown, _ = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, shown
+    said = evened(shown)
+    assert "was it the wind? reply 153 of yesterday's 1,000 sailings" in said
+    for line in (
+        "plan-made turn 2 in 3 steps",
+        "characters, in",
+        "turn 3 step 1 “Take the count by ship.” · known from event",
+        "history absent not for this phase turn 1",
+        "carried ▌ Summary from focus phase: Look at the wind of yesterday first.",
+    ):
+        assert line.replace("▌ ", "") in said
+    assert "8 by reference and 8 by assembly of 8" in shown
+
+
 def test_a_demo_asks_a_real_model_where_there_is_one() -> None:
     server = [sys.executable, "-m", "tests.parts.openai_server", "--reply", "I am on the wire."]
     with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as model:

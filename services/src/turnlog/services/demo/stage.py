@@ -62,12 +62,13 @@ class Stage:
         """Show the reply of a turn as it comes."""
         await Showing(self.console).show(conversation.watch(turn))
 
-    async def events(self, session: str) -> None:
-        """Show what the log holds of a session."""
+    async def events(self, session: str) -> int:
+        """Show what the log holds of a session; gives the sequence of its last event."""
         reader = Reader(self.client)
         events = [event async for event in reader.events(Wanted(session))]
         await self.scene("What the log holds", "every event in order; what follows is read from it")
         self.console.print(event_table(events))
+        return events[-1].sequence
 
     async def proof(self, session: str) -> None:
         """Show whether the record holds; exit code 5 where it does not."""

@@ -10,7 +10,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.services.cli.reader.reader import Reader
+from turnlog.events.tool import ToolReturned
+from turnlog.services.cli.reader.reader import Query, Reader, Wanted
+from turnlog.services.cli.screens.growth import growth_screen
 from turnlog.services.cli.screens.palette import FAMILIES
 from turnlog.services.cli.screens.prompt import prompt_screen
 from turnlog.services.cli.talk.conversation import Conversation, opened, posted
@@ -44,17 +46,28 @@ async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
     await stage.turn(conversation, QUESTION)
     stage.console.print()
     await stage.turn(conversation, AFTER)
-    await stage.events(session)
+    last = await stage.events(session)
     reader = Reader(stage.client)
     await stage.scene("What the plan was made from", "twenty tools, and nothing of the first phase")
     stage.console.print(prompt_screen(await reader.prompt(session, PLANNED)))
+    await stage.scene("What each contributor cost", "call by call, as `turnlog growth`")
+    asked: Query = {"session": session, "group_by": "kind", "min_sequence": last}
+    growth = await reader.growth(asked)
+    stage.console.print(growth_screen(growth, "kind"))
     await stage.proof(session)
-    return session, _next(stage, session)
+    return session, await _next(stage, session)
 
 
-def _next(stage: Stage, session: str) -> tuple[str, ...]:
+async def _next(stage: Stage, session: str) -> tuple[str, ...]:
     http, turnlog = stage.where.http, stage.where.turnlog
+    events = [each.event async for each in Reader(stage.client).events(Wanted(session))]
+    results = [each for each in events if isinstance(each, ToolReturned) and each.result]
+    longest = max(results, key=lambda each: each.characters, default=None)
     return (
-        f"curl {http}/v1/sessions/{session}/calls/2.3/tools/scripted-1",
+        *(
+            (f"{turnlog} tool {session} {longest.call} {longest.id} --url {http}",)
+            if longest
+            else ()
+        ),
         f"{turnlog} why {session} 2 --url {http}",
     )

@@ -127,7 +127,7 @@ def sentence(event: Event) -> str:
 
 def _returned(returned: ToolReturned) -> str:
     gave = counted(returned.characters, "character") if returned.characters else ""
-    what = ", ".join(filter(None, (gave, "told in short" * (returned.treatment == "condensed"))))
+    what = ", ".join(filter(None, (gave, "in short" * (returned.treatment == "condensed"))))
     why = f": {returned.detail}" if returned.detail else ""
     came = f"call {returned.call} · {returned.tool} {returned.outcome}{why}"
     return f"{came} · {what}" if what else came
