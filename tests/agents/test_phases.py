@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
+from tests.agents.doors import CAN_SEE, ORDER
 from tests.agents.platform import STEPS, Platform, says
-from tests.agents.test_isolation import CAN_SEE, ORDER
 from tests.agents.test_profiles import talker
 from turnlog.events.session import ProfileSwitched
 from turnlog.projections.blueprint.schema import Blueprint

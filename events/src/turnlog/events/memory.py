@@ -59,7 +59,8 @@ class HistorySummarised(Fact):
     former: int | None = None
     """Sequence of the summary that it took in; none where there was none."""
     phases: tuple[str, ...] = ()
-    """The phases those turns were said in; it stands only where all of them may be seen."""
+    """The phases those turns were said in, and the one it was made in; it stands only where all of
+    them may be seen."""
     inputs: Digest
     """Digest of the request that it is the answer to."""
     model: str

@@ -108,7 +108,10 @@ def _failed(opened: OpenTurn, summing: Summing, code: str, detail: str) -> Summa
 
 
 def _phases(state: SessionState, turns: Turns) -> tuple[str, ...]:
-    """Name the phases that any of these turns was said in."""
+    """Name the phases that any of these turns was said in, and the one they are summed up in.
+
+    The call that does is told by whatever it lists, so its words are of that phase as well.
+    """
     settled = [(ref.turn, ref.turn, ref.phase) for ref in state.turns]
     settled += [(run.first, run.last, run.phase) for run in state.earlier]
     told = {
@@ -117,4 +120,4 @@ def _phases(state: SessionState, turns: Turns) -> tuple[str, ...]:
         for each in turns
         if first <= each.last and each.first <= last
     }
-    return tuple(sorted(filter(None, told)))
+    return tuple(sorted(filter(None, {*told, state.phase})))

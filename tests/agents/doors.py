@@ -1,0 +1,231 @@
+"""Doors: everything by which something said in one phase may come to a prompt of another.
+
+A blueprint that has them all, a model that marks whatever it says with the phase it says it in, and
+walks through the phases on which anything may be done that a session lets be done.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.agents.workshop import Workshop, agent
+from tests.parts.house import BY, TENANT
+from turnlog.events.call import ContextAssembled
+from turnlog.events.errors import Refused
+from turnlog.events.phase import PhaseEntered
+from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.session.commands import (
+    Command,
+    EnterPhase,
+    ExcludeTurn,
+    RedactReply,
+    RestoreTurn,
+    SwitchProfile,
+)
+from turnlog.projections.session.memory_commands import PurgeMemory, UndoSummary
+from turnlog.projections.window.material import Material
+from turnlog.services.runtime.prices import PriceTable
+from turnlog.services.worker.model.exchange import (
+    Finished,
+    ModelRequest,
+    TextDelta,
+    ToolCall,
+    Usage,
+)
+
+ORDER = ("ideate", "focus", "operate", "complete")
+CAN_SEE = {
+    "ideate": ["ideate"],
+    "focus": ["ideate", "focus"],
+    "operate": ["focus", "operate"],
+    "complete": ["operate", "complete"],
+}
+MARK = re.compile(r"said-in-(\w+)")
+CARRIED = re.compile(r"carried-to-(\w+)")
+USAGE = Usage(10, 5)
+
+
+def apart(tokens: int = 100_000) -> Blueprint:
+    """Give a blueprint of phases that are kept apart, with every door there is."""
+    speaking = {name: {"text": f"You {name}."} for name in ("plan", "act", "answer", "sum-up")}
+    layers: dict[str, Any] = {
+        **speaking,
+        "tools": {"tools": "all", "component": "tools_context"},
+        "goal": {"step": "goal"},
+        "results": {"step": "results"},
+        "before": {"results": "previous_turn"},
+        "carried": {"carry": "phase"},
+    }
+
+    def call(*system: str, view: str | None = None, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+        history = [{"history": view}] if view else []
+        return {"messages": [{"system": [*system]}, *history, {"user": ["input"]}], **more}
+
+    budget = {"budget": "window"}
+    return agent(
+        layers=layers,
+        calls={
+            "plan": call("plan", "tools", "before", "carried", view="worked", **budget),
+            "tactic": call("act", "goal", "results", "carried", tools=["for_step"]),
+            "synthesise": call("answer", "results", "carried", view="worked", **budget),
+            "converse": call("answer", "carried", view="talk", **budget),
+            "sum": {"messages": [{"system": ["sum-up", "carried"]}, {"history": "older"}]},
+        },
+        history={
+            "talk": {
+                "condense": "duplicates",
+                "summary": {"above_tokens": 400, "keep_messages": 2, "call": "sum"},
+            },
+            "worked": {"of": "work"},
+            "older": {"of": "selected"},
+        },
+        budget={
+            "window": {
+                "tokens": tokens,
+                "counter": {"chars_per_token": 1},
+                "ladder": [{"condense_repeats": {}}, {"drop_oldest_pairs": {}}],
+            }
+        },
+        phases={
+            "order": ORDER,
+            "can_see": CAN_SEE,
+            "carry": {"forward": "summary"},
+            "profiles": {"operate": "agent"},
+        },
+        profiles={
+            "talk": {"default": True, "call": "converse"},
+            "agent": {"program": "tools", "plan": "plan", "act": "tactic", "call": "synthesise"},
+        },
+    )
+
+
+@dataclass
+class Marking:
+    """A model that plans, takes tools, answers and sums up, all of it marked."""
+
+    mark: str = ""
+    requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+        """See `Model.stream`."""
+        self.requests.append(request)
+        told = str(request.messages[0]["content"])
+        if told.startswith("You plan."):
+            yield TextDelta(self._plan(told))
+        elif told.startswith("You act."):
+            wanted = ToolCall("t", "shop_look", json.dumps({"what": self.mark}))
+            yield Finished("tool_calls", (wanted,), USAGE, "puppet/one", None)
+            return
+        else:
+            yield TextDelta(f"{told[4:10]} {self.mark}")
+        yield Finished("stop", (), USAGE, "puppet/one", None)
+
+    def _plan(self, told: str) -> str:
+        given = [{"goal": f"have {self.mark}", "from": "r1"}] if "r1:" in told else []
+        return json.dumps({"steps": [*given, {"goal": f"find {self.mark}", "tools": []}]})
+
+    async def prices(self) -> PriceTable:
+        """Give an empty price table."""
+        return PriceTable("puppet-1", {})
+
+
+@dataclass
+class Walker:
+    """Somebody who goes through the phases of a session and does what they like."""
+
+    shop: Workshop
+    model: Marking
+    turns: int = 0
+
+    async def go(self, phase: str, *, carries: bool = True) -> None:
+        """Move to a phase; forward, something may be carried there."""
+        before = (await self.shop.house.state()).phase or ""
+        forward = ORDER.index(before) < ORDER.index(phase)
+        carried = f"carried-to-{phase} {self.turns}" if carries and forward else None
+        await self.act(self.entering(phase, carried))
+
+    def entering(self, phase: str, carry: str | None = None) -> EnterPhase:
+        """Ask for a phase."""
+        graph = Material(self.shop.kind).phases
+        assert graph is not None
+        return EnterPhase(phase, graph, carry)
+
+    async def say(self, words: str = "") -> None:
+        """Have a turn in which everything that is said is marked."""
+        self.turns += 1
+        phase = (await self.shop.house.state()).phase
+        mark = f"said-in-{phase} {self.turns} {words}"
+        self.model.mark = mark
+        self.shop.shop.gives = f"result {mark}"
+        await self.shop.house.answer(await self.shop.house.submit(f"question {mark}"))
+
+    async def act(self, command: Command) -> None:
+        """Do something to the session."""
+        await self.shop.house.sessions.act(TENANT, "s", command, BY)
+
+    async def do(self, deed: tuple[Any, ...]) -> None:
+        """Do what was drawn; what the session refuses is not done."""
+        what, *how = deed
+        try:
+            match what:
+                case "go":
+                    await self.go(how[0], carries=how[1])
+                case "say":
+                    await self.say("word " * how[0])
+                case _:
+                    await self.act(await self._command(what, *how))
+        except Refused:
+            return
+
+    async def _command(self, what: str, number: int) -> Command:
+        if what == "undo":
+            held = (await self.shop.house.state()).summaries
+            return UndoSummary(held[number % len(held)].sequence if held else 1)
+        profiles = sorted(self.shop.kind.profiles)
+        return {
+            "purge": PurgeMemory(),
+            "exclude": ExcludeTurn(number),
+            "restore": RestoreTurn(number),
+            "redact": RedactReply(number, "so", "operator", f"(withheld {number})"),
+            "switch": SwitchProfile(profiles[number % 2], profiles),
+        }[what]
+
+    def prompts(self) -> list[tuple[str, str]]:
+        """Give each prompt that was made, with the phase it was made in."""
+        made: list[tuple[str, str]] = []
+        phase, requests = "", iter(self.model.requests)
+        for recorded in self.shop.house.events():
+            match recorded.event:
+                case PhaseEntered(phase=phase):
+                    pass
+                case ContextAssembled():
+                    asked = next(requests)
+                    made.append((phase, f"{asked.messages} {asked.tools}"))
+                case _:
+                    pass
+        return made
+
+
+GOING = st.tuples(st.just("go"), st.sampled_from(ORDER), st.booleans())
+SAYING = st.tuples(st.just("say"), st.sampled_from([1, 35]))
+DOING = st.tuples(
+    st.sampled_from(["purge", "undo", "exclude", "restore", "redact", "switch"]), st.integers(1, 6)
+)
+STAYS = st.tuples(GOING, st.lists(SAYING, min_size=1, max_size=3), DOING | st.none(), SAYING).map(
+    lambda stay: [stay[0], *stay[1], *([stay[2]] if stay[2] else []), stay[3]]
+)
+WALKS = st.lists(STAYS, min_size=2, max_size=4).map(lambda stays: [d for s in stays for d in s])
+"""Stays in phases, in each of which something is said, and something else may be done."""
+
+
+async def walker(tokens: int = 100_000) -> Walker:
+    """Open a session to walk through."""
+    shop, model = Workshop(kind=apart(tokens)), Marking()
+    shop.house.model = model  # type: ignore[assignment] # it is asked in the same way
+    return Walker(await shop.opened(), model)
