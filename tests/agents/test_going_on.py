@@ -1,0 +1,125 @@
+"""Sessions with phases, plans and pinned tools go on elsewhere: forked, or by another version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.agents.platform import STEPS, Platform, says
+from tests.agents.test_phases import entered, ifoc, walked
+from turnlog.events.session import ProfileSwitched
+from turnlog.events.tool import ToolsSnapshotted
+from turnlog.projections.blueprint.schema import Blueprint, stored_form
+from turnlog.projections.blueprint.source import BLUEPRINT_FILE
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def forked(platform: Platform, session: str, at: int) -> str:
+    """Fork a session; gives the fork's id."""
+    path = f"/v1/sessions/{session}/fork"
+    answer = await platform.http.post(path, json={"at": at})
+    assert answer.status_code == 201, answer.text
+    fork = str(answer.json()["session"])
+    platform.opened.append(fork)
+    return fork
+
+
+async def test_a_fork_goes_on_in_its_phase_with_the_tools_that_were_pinned(
+    platform: Platform,
+) -> None:
+    session = await walked(platform)
+    head = (await platform.recorded(session))[-1].sequence
+    fork = await forked(platform, session, head)
+    for each in (session, fork):
+        await entered(platform, each, "operate", "a house")
+        await platform.turn(each, *STEPS, text="Get me a saw.")
+    mine, theirs = platform.bodies[7:11], platform.bodies[11:]
+    assert [body["messages"] for body in mine] == [body["messages"] for body in theirs]
+    assert [body.get("tools") for body in mine] == [body.get("tools") for body in theirs]
+    assert len(await platform.events(fork, ToolsSnapshotted)) == 1
+    stays = (await platform.get(f"/v1/sessions/{fork}/history"))["stays"]
+    assert [stay["phase"] for stay in stays] == [
+        *("ideate", "focus", "operate", "ideate", "operate")
+    ]
+
+
+async def test_a_fork_of_an_earlier_phase_knows_nothing_of_those_that_followed(
+    platform: Platform,
+) -> None:
+    session = await walked(platform)
+    stays = (await platform.get(f"/v1/sessions/{session}/history"))["stays"]
+    fork = await forked(platform, session, stays[1]["last"])
+    facts = await platform.get(f"/v1/sessions/{fork}")
+    assert (facts["phase"], facts["profile"]) == ("focus", "talk")
+    await platform.turn(fork, says("A raft."), text="Another boat?")
+    assert platform.said(7)[0].endswith("Summary from ideate phase: we want a boat")
+    assert platform.said(7)[-3:] == ["Which boat?", "A small one.", "Another boat?"]
+    assert await platform.events(fork, ProfileSwitched) == []
+
+
+async def test_a_fork_cannot_begin_in_the_midst_of_a_plan(platform: Platform) -> None:
+    session = await walked(platform)
+    names = await platform.names(session)
+    path = f"/v1/sessions/{session}/fork"
+    answer = await platform.http.post(path, json={"at": names.index("step-planned") + 1})
+    assert (answer.status_code, answer.json()["code"]) == (409, "turn-open")
+
+
+def second(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
+    """Give the next version."""
+    first = ifoc().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return Blueprint.model_validate(first | {"version": 2} | changes)
+
+
+async def moved(platform: Platform, session: str, kind: Blueprint) -> httpx.Response:
+    """Let the files say something else, and ask for the session to go on by that."""
+    file = platform.folder / kind.blueprint / BLUEPRINT_FILE
+    file.write_bytes(stored_form(kind))
+    return await platform.http.post(f"/v1/sessions/{session}/blueprint", json={})
+
+
+async def test_a_session_is_moved_as_it_enters_a_phase_and_pins_its_tools_anew(
+    platform: Platform,
+) -> None:
+    session = await walked(platform)
+    answer = await moved(platform, session, second())
+    assert (answer.status_code, answer.json()["code"]) == (409, "not-at-a-boundary")
+    await entered(platform, session, "operate", "a house")
+    apart = {"order": ["ideate", "operate"], "can_see": {"operate": ["operate"]}}
+    kind = second(phases=apart)
+    assert (await moved(platform, session, kind)).status_code == 200
+    await platform.turn(session, *STEPS, text="Get me a saw.")
+    carried = "Summary from ideate phase: a house"
+    assert platform.said(7)[0].endswith(carried)
+    assert platform.said(7)[1:] == ["Get me a hammer.", "It is yours.", "Get me a saw."]
+    pinned = await platform.events(session, ToolsSnapshotted)
+    assert len(pinned) == 2
+    assert pinned[0] == pinned[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"phases": {"order": ["ideate", "focus"]}}, "phase"),
+        ({"phases": None}, "phase"),
+        ({"profiles": {"talk": {"default": True, "call": "converse"}}}, "profile"),
+    ],
+)
+async def test_a_version_without_what_the_session_is_in_does_not_fit(
+    platform: Platform, changes: dict[str, Any], field: str
+) -> None:
+    session = await platform.open(ifoc())
+    await entered(platform, session, "operate")
+    phases = {"phases": {"order": ["ideate", "operate"]}}
+    layers = {"rules": {"text": "Be brief."}}
+    call = {"messages": [{"system": ["rules"]}, {"user": ["input"]}]}
+    plain = {"layers": layers, "calls": {"converse": call}, "history": {}, "tools": None}
+    talking = {"profiles": {name: {"call": "converse"} for name in ("talk", "agent")}}
+    talking["profiles"]["talk"]["default"] = True
+    kind = second(**plain | phases | talking | changes)
+    answer = await moved(platform, session, kind)
+    assert (answer.status_code, answer.json()["code"]) == (409, "blueprint-does-not-fit")
+    assert answer.json()["field"] == field
