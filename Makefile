@@ -8,6 +8,7 @@ MEMBERS := events projections services
 PROJECTS := pyproject.toml $(MEMBERS:%=%/pyproject.toml)
 BIN := .venv/bin
 STAMP := .venv/installed
+SERVERS := .venv/servers
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
 .DEFAULT_GOAL := help
@@ -16,7 +17,7 @@ INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## make .venv from the pinned requirements
+install: $(STAMP) $(SERVERS)/installed ## make .venv from the pinned requirements
 
 # pip brings uv, at the version and hash of the pins, and uv does the rest. The members are editable:
 # their new files are seen at once, so only a change of pins or metadata installs again. The root is
@@ -29,6 +30,14 @@ $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
 	@$(INSTALL) --require-hashes -r requirements.txt
 	@$(INSTALL) --no-deps --no-build-isolation $(MEMBERS:%=-e ./%) .
 	@touch $(STAMP)
+
+# A server of tools that tests speak to is written for node. Where there is no npm, or it cannot be had,
+# these tests skip; to try again, remove the folder.
+$(SERVERS)/installed: tests/agents/servers/package-lock.json | $(STAMP)
+	@mkdir -p $(SERVERS) && cp tests/agents/servers/package*.json $(SERVERS)
+	@! command -v npm >/dev/null || (cd $(SERVERS) && npm ci --silent --ignore-scripts --no-audit --no-fund --fetch-retries=0) \
+		|| echo 'npm could not install the server of tools that some tests speak to; they skip'
+	@touch $@
 
 run: install ## start everything and play the demo (ARGS=--exit ends after the show)
 	$(BIN)/turnlog demo $(ARGS)
