@@ -1,0 +1,85 @@
+"""The server of tools that exercises all of the protocol, which others wrote: over streamable HTTP.
+
+`make install` brings it, where there is npm. It runs on this machine alone, and forgets its
+sessions when it is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from tests.parts.processes import LOOK_EVERY, free_port
+
+ROOT: Final = Path(__file__).parents[2]
+PROGRAM: Final = (
+    ROOT / ".venv/servers/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+)
+LOOPBACK: Final = ROOT / "tests/agents/servers/loopback.mjs"
+ABSENT: Final = (
+    "there is no node to run it"
+    if shutil.which("node") is None
+    else "npm did not bring it: remove .venv/servers and `make install`"
+    if not PROGRAM.exists()
+    else ""
+)
+"""Why it cannot be run here; empty where it can."""
+
+
+@dataclass
+class Everything:
+    """The server, and where it is."""
+
+    port: int
+    process: Process
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    async def again(self) -> None:
+        """Kill it, and start it where it was."""
+        await _killed(self.process)
+        self.process = await _started(self.port)
+
+
+@asynccontextmanager
+async def server_everything() -> AsyncGenerator[Everything]:
+    """Run it until it is left."""
+    port = free_port()
+    server = Everything(port, await _started(port))
+    try:
+        yield server
+    finally:
+        await _killed(server.process)
+
+
+async def _started(port: int) -> Process:
+    words = ("--import", str(LOOPBACK), str(PROGRAM), "streamableHttp")
+    nowhere = asyncio.subprocess.DEVNULL
+    process = await asyncio.create_subprocess_exec(
+        "node", *words, env={**os.environ, "PORT": str(port)}, stdout=nowhere, stderr=nowhere
+    )
+    async with asyncio.timeout(60), httpx.AsyncClient() as client:
+        while process.returncode is None:
+            with suppress(httpx.TransportError):
+                await client.get(f"http://127.0.0.1:{port}/")
+                return process
+            await asyncio.sleep(LOOK_EVERY)
+    raise AssertionError(f"it ended with {process.returncode}")
+
+
+async def _killed(process: Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
