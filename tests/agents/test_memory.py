@@ -76,6 +76,7 @@ async def test_u5_a_purge_empties_the_window_tells_of_tools_in_full_and_leaves_t
     assert platform.said(7)[1:] == ["Hi."]
     turns = (await platform.get(f"/v1/sessions/{session}/history"))["turns"]
     assert [turn["reply"] for turn in turns] == ["It is yours.", "Goodbye.", "Hello."]
+    assert [turn["purged"] for turn in turns] == [True, True, False]
     report = await platform.get(f"/v1/sessions/{session}/verify")
     assert report["verified"], report
     again = (await platform.http.post(f"/v1/sessions/{session}/purge")).json()["sequence"]

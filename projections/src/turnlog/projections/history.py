@@ -13,6 +13,7 @@ from typing import Literal
 
 from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
+from turnlog.events.memory import MemoryPurged
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import TurnResolved
 from turnlog.events.turn import (
@@ -60,6 +61,8 @@ class Turn:
     settled_at: str | None = None
     excluded: bool = False
     redacted: bool = False
+    purged: bool = False
+    """Whether no window shows it any more, since the memory was purged."""
     reason: str | None = None
     """Why it failed, was cancelled or was redacted."""
     remembered: bool = True
@@ -134,6 +137,9 @@ def learn(turns: Turns, recorded: Recorded) -> None:
             turns[number] = replace(turns[number], excluded=False)
         case TurnDisplayed(turn=number, text=text, reply=reply) if number in turns:
             turns[number] = _shown(turns[number], text, reply)
+        case MemoryPurged(upto=upto):
+            gone = {n: replace(turn, purged=True) for n, turn in turns.items() if n <= upto}
+            turns.update(gone)
         case ReplyRedacted() as event if event.turn in turns:
             turns[event.turn] = _withheld(turns[event.turn], event, at)
         case _:

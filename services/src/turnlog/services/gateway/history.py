@@ -84,6 +84,7 @@ def _view(turn: Turn, done: Undertaking, phase: str | None) -> TurnView:
         call=turn.call,
         excluded=turn.excluded,
         redacted=turn.redacted,
+        purged=turn.purged,
         reason=turn.reason,
         sequence=turn.sequence,
         submitted_at=turn.submitted_at,

@@ -16,6 +16,7 @@ from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled, 
 from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import Event
+from turnlog.events.memory import HistorySummarised, MemoryPurged, SummaryUndone
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.plan import StepPlanned
 from turnlog.events.redaction import ReplyRedacted
@@ -34,6 +35,7 @@ from turnlog.events.turn import (
     TurnQueued,
     TurnSubmitted,
 )
+from turnlog.services.cli.screens.spelling import spelt_turns
 
 Who = Literal["you", "reply", "note", "prompt"]
 """A prompt's text is the call it is of; whoever plays it has to get it."""
@@ -107,6 +109,12 @@ def _line(event: Event, spoke: float, *, anew: bool) -> _Line | None:
             return _Line("note", f"turn {turn} has no reply: {reason}")
         case ReplyRedacted(turn=turn, replacement=replacement):
             return _Line("note", f"the reply of turn {turn} is withheld: {_text(replacement)}")
+        case HistorySummarised(turns=turns, summary=summary):
+            return _Line("note", f"{spelt_turns(turns)} are summed up: {_text(summary)}")
+        case SummaryUndone(sequence=sequence):
+            return _Line("note", f"the summary of event {sequence} is undone")
+        case MemoryPurged(upto=upto):
+            return _Line("note", f"the memory of turns up to {upto} is purged")
         case ChoiceRecorded(choice=choice, label=label):
             return _Line("note", f"the choice is {label or choice}")
         case PhaseEntered() as entered:

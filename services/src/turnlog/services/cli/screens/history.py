@@ -109,6 +109,8 @@ def _marks(turn: TurnView) -> Iterator[tuple[str, str]]:
         yield f"reply withheld: {turn.reason}", BAD
     if turn.excluded:
         yield "left out of windows", WARY
+    if turn.purged:
+        yield "purged from windows", WARY
     if turn.finish not in {None, "stop"}:
         yield f"ended by {turn.finish}", WARY
     if turn.fallback:

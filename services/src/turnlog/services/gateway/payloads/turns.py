@@ -127,6 +127,8 @@ class TurnView(Answer):
     """When."""
     settled_at: str | None
     """When it was settled."""
+    purged: bool = False
+    """Whether no window shows it any more, since the memory was purged."""
     remembered: bool = True
     """Whether later turns may be told of it."""
     fallback: str | None = None

@@ -112,6 +112,7 @@ export function conversation(session) {
     const parts = [make("span", { class: "faint" }, `turn ${turn.turn}`)];
     if (turn.status !== "completed") parts.push(make("span", { class: `badge ${turn.status}` }, turn.status));
     if (turn.excluded) parts.push(make("span", { class: "badge excluded" }, "excluded"));
+    if (turn.purged) parts.push(make("span", { class: "badge excluded" }, "purged"));
     if (turn.redacted) parts.push(make("span", { class: "badge redacted", title: turn.reason }, "redacted"));
     if (turn.finish === "length") parts.push(make("span", { class: "badge length" }, "cut at the model's limit"));
     const calls = turn.calls ?? [];

@@ -53,7 +53,7 @@ export function pastPane(session) {
 }
 
 function turn(session, told) {
-  const marks = [told.excluded && "excluded", told.redacted && "redacted", told.status !== "completed" && told.status].filter(Boolean);
+  const marks = [told.excluded && "excluded", told.purged && "purged", told.redacted && "redacted", told.status !== "completed" && told.status].filter(Boolean);
   return make("article", { class: `turn ${told.status}${told.excluded ? " excluded" : ""}` }, question(told), work(session, told), answer(told),
     make("footer", {}, make("span", { class: "faint" }, `turn ${told.turn}`), marks.map((mark) => make("span", { class: `badge ${mark}` }, mark))));
 }
