@@ -165,9 +165,6 @@ async def display_turn(
     """Keep a form of a turn to be looked at; no prompt ever holds it, and nothing here draws it."""
     text = form.text and checked_text(form.text, "text")
     reply = form.reply and checked_text(form.reply, "reply")
-    if text is None and reply is None:
-        fix = "send `text`, `reply` or both"
-        raise Refused("bad-display", "there is nothing to be looked at", field="reply", fix=fix)
     command = DisplayTurn(turn, text, reply)
     return await act(desk, asked, session, command, form, response, turn)
 
