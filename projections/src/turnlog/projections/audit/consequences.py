@@ -19,7 +19,7 @@ from turnlog.projections.audit.fates import was_latest
 from turnlog.projections.audit.known import Known
 from turnlog.projections.audit.notes import told_of
 from turnlog.projections.audit.origins import Cause, cause
-from turnlog.projections.session.evolve import NOTE_RULE
+from turnlog.projections.session.under_way import NOTE_RULE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.projections.audit.fates import was_latest
 from turnlog.projections.audit.known import Known
-from turnlog.projections.session.evolve import NOTE_RULE
+from turnlog.projections.session.under_way import NOTE_RULE
 
 
 def noting(known: Known, after: int = 0) -> Iterator[Recorded]:
