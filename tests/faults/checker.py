@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from tests.faults import costs, settling
+from tests.faults import costs, settling, tools
 from tests.faults.history import Heard, History, Look, Try
 from turnlog.events.content import Digest, Plain
 from turnlog.events.envelope import Recorded
@@ -23,7 +23,7 @@ from turnlog.services.runtime.installed import installed
 
 Fault = Literal[
     "lost", "invented", "doubled", "untrue answer", "reordered", "gap", "unproven", "two answers",
-    "stale read", "overdue", "cost", "wrong reply", "tokens", "rows",
+    "stale read", "overdue", "cost", "wrong reply", "tokens", "rows", "tools",
 ]  # fmt: skip
 Rows = Mapping[str, Sequence[tuple[object, ...]]]
 
@@ -140,6 +140,8 @@ def _record(events: Sequence[Recorded], evidence: Evidence) -> Said:
         yield "overdue", f"turn {turn} is open past its deadline"
     for detail in costs.wrong(events):
         yield "cost", detail
+    for detail in tools.wrong(events):
+        yield "tools", detail
     yield from _replies(events, evidence.reply_to)
 
 

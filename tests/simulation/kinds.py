@@ -1,7 +1,8 @@
 """The kinds of session a simulation opens, and the words its model is made of.
 
-One is a plain dialogue whose rules of conduct chance draws; the other is a lesson, with a phase of
-choices, a dialogue that ends by signal or by length, and a debrief that speaks by itself.
+One is a plain dialogue whose rules of conduct chance draws; one is a lesson, with a phase of
+choices, a dialogue that ends by signal or by length, and a debrief that speaks by itself; and one
+is an agent that plans and takes tools, one of which must not be run twice.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
+from tests.agents.workshop import agent
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.phasing import TRANSITION
@@ -48,6 +50,11 @@ LESSON: Final[Cartridge] = {
 def dialogue(chance: random.Random) -> Blueprint:
     """Draw a plain session's blueprint."""
     return Blueprint.model_validate(_body("dialogue", _policies(chance), {"call": "reply"}))
+
+
+def worker_of_steps(chance: random.Random) -> Blueprint:
+    """Draw an agent's blueprint."""
+    return agent(policies=_policies(chance))
 
 
 def lesson(chance: random.Random) -> Blueprint:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, get_args
@@ -46,6 +48,10 @@ class SimulatedModel:
         self.asked.append((self.loop.clock(), _digest(request)))
         bad = self.loop.time() < CLEARS and chance.random() < self.weather.failing
         await asyncio.sleep(chance.random() * 2 * self.weather.pace)
+        if not bad and _plans(request) and chance.random() < 0.9:
+            yield TextDelta(_plan(chance))
+            yield _end(chance, request)
+            return
         text = ""
         for _ in range(chance.randint(0 if bad else 1, 6)):
             slow = 4 if chance.random() < 0.2 else 0.5
@@ -67,10 +73,34 @@ class SimulatedModel:
 def _end(chance: random.Random, request: ModelRequest) -> Finished:
     usage = Usage(40, 20) if chance.random() < 0.7 else None
     finish: Finish = "length" if chance.random() < 0.1 else "stop"
+    tools = _asked(chance, request)
+    return Finished("tool_calls" if tools else finish, tools, usage, request.model, None)
+
+
+def _asked(chance: random.Random, request: ModelRequest) -> tuple[ToolCall, ...]:
+    offered = re.findall("shop_[a-z]+", str(request.tools))
+    if offered:
+        return tuple(_order(chance, offered) for _ in range(chance.choice((0, 1, 1, 2))))
     signal = chance.choice((*SIGNALS, "nonsense"))
     asks = bool(request.tools) and chance.random() < 0.4
-    tools = (ToolCall("t1", TRANSITION, f'{{"signal": "{signal}"}}'),) if asks else ()
-    return Finished("tool_calls" if tools else finish, tools, usage, request.model, None)
+    return (ToolCall("t1", TRANSITION, f'{{"signal": "{signal}"}}'),) if asks else ()
+
+
+def _order(chance: random.Random, offered: Sequence[str]) -> ToolCall:
+    """Order what nobody else orders, of a tool that is offered, mostly."""
+    tool = chance.choice(offered) if chance.random() < 0.95 else "nonsense"
+    order = f'{{"order": {chance.getrandbits(48)}}}' if chance.random() < 0.95 else "nonsense"
+    return ToolCall("t1", tool, order)
+
+
+def _plans(request: ModelRequest) -> bool:
+    return "- shop_look" in str(request.messages[0]["content"])
+
+
+def _plan(chance: random.Random) -> str:
+    named = (["shop_look"], ["shop_pay"], "shop_look", ["shop_look", "shop_pay"])
+    steps = [{"goal": "Go on.", "tools": chance.choice(named)} for _ in range(chance.randint(0, 2))]
+    return json.dumps({"steps": steps})
 
 
 def _digest(request: ModelRequest) -> str:

@@ -22,6 +22,7 @@ from tests.simulation.durable import PULL, PULL_SECONDS
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.model import SimulatedModel
 from tests.simulation.server import Server
+from tests.simulation.shop import SimulatedShop
 from tests.simulation.wire import HOLDING, Wire
 from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.opening import JetStream, jetstream_on
@@ -118,6 +119,7 @@ class Worker:
 
     role: Role
     model: SimulatedModel
+    shop: SimulatedShop
     answering: Answering
     take: Take
     places: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
@@ -142,6 +144,7 @@ def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> 
     """Make a worker."""
     made = role(name, server, making, wrong_by)
     model = SimulatedModel(server.loop, server.weather)
+    shop = SimulatedShop(server.loop, server.weather)
     tokens, blobs = made.on.tokens, made.on.blobs
     answering = Answering(
         name=name,
@@ -156,8 +159,9 @@ def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> 
         endings=Endings(made.sessions, tokens, blobs, model.prices, server.loop.chance.random),
         tracing=tracing("simulated", None),
         ack_wait=server.ack_wait,
+        servers=shop,
     )
-    return Worker(made, model, answering, making.take)
+    return Worker(made, model, shop, answering, making.take)
 
 
 @dataclass(eq=False)

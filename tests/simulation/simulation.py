@@ -20,7 +20,7 @@ from structlog.typing import EventDict
 
 from tests.faults.history import History
 from tests.simulation.client import Client
-from tests.simulation.kinds import LESSON, dialogue, lesson
+from tests.simulation.kinds import LESSON, dialogue, lesson, worker_of_steps
 from tests.simulation.loop import Process, SimulatedLoop, Stuck
 from tests.simulation.roles import TENANT, Gateway, Making, Role, Worker, gateway, worker
 from tests.simulation.server import Server
@@ -134,11 +134,7 @@ class Simulation:
         made.begin()
 
     async def _open(self, session: str) -> str:
-        if self.chance.random() < 0.4:
-            material = Material(lesson(self.chance), LESSON)
-        else:
-            material = Material(dialogue(self.chance))
-        self.materials[session] = material
+        material = self.materials[session] = self._drawn()
         role = self.gateways[0].role
         self._newly_read()
         while session not in self._states:
@@ -146,6 +142,12 @@ class Simulation:
                 await role.process.spawn(_opened(role, session, material))
             self._newly_read()
         return session
+
+    def _drawn(self) -> Material:
+        drawn = self.chance.random()
+        if drawn < 0.35:
+            return Material(lesson(self.chance), LESSON)
+        return Material(worker_of_steps(self.chance) if drawn < 0.5 else dialogue(self.chance))
 
     def _client(self, session: str, number: int) -> Client:
         return Client(
@@ -238,5 +240,6 @@ async def _opened(role: Role, session: str, material: Material) -> None:
     blueprint, store = material.blueprint, role.blueprints
     ref = await store.pin(TENANT, blueprint)
     cartridge = await store.pin_cartridge(TENANT, material.cartridge) if material.phases else None
-    command = OpenSession(ref, "one", reach(blueprint), {}, cartridge, material.phases)
+    profile = blueprint.default_profile
+    command = OpenSession(ref, profile, reach(blueprint), {}, cartridge, material.phases)
     await role.sessions.act(TENANT, session, command, By("tester"))

@@ -58,6 +58,7 @@ def test_seeds_together_see_every_kind_of_event_of_a_turn() -> None:
         *("TurnSubmitted", "TurnQueued", "TurnReleased", "AttemptStarted", "AttemptEnded"),
         *("ContextAssembled", "TurnCompleted", "TurnFailed", "TurnCancelled", "ReplyRedacted"),
         *("ChoiceRecorded", "PhaseEntered", "ToolCalled", "ToolReturned", "CallCompleted"),
+        *("PlanMade", "StepPlanned", "ToolsSnapshotted", "ToolStarted"),
     }
     assert HOLDING.get() is None
 

@@ -7,6 +7,7 @@ asked and when, and that everything came to its end in time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -48,6 +49,7 @@ def faults(done: Simulation) -> list[str]:
     found += _unlike(done, log)
     found += _unrecorded_requests(done, log)
     found += _invented(done, log)
+    found += _done_twice(done)
     wanted = {key: command for client in done.clients for key, command in client.wanted.items()}
     for session, events in log.items():
         tries = [each for each in done.history.tries if each.session == session]
@@ -97,7 +99,7 @@ def _at(recorded: Recorded) -> datetime:
 
 def _attempts(events: Sequence[Recorded]) -> Iterator[str]:
     started: dict[int, int] = {}
-    answered: dict[int, int] = {}
+    replied: dict[int, int] = {}
     digests: dict[int, Digest] = {}
     for recorded in events:
         match recorded.event:
@@ -106,13 +108,12 @@ def _attempts(events: Sequence[Recorded]) -> Iterator[str]:
                     yield f"attempt {attempt} of turn {turn} follows {started.get(turn, 0)}"
                 started[turn] = attempt
             case AttemptEnded(turn=turn, attempt=attempt, outcome="answered"):
-                if turn in answered:
-                    yield f"turn {turn} was answered by attempts {answered[turn]} and {attempt}"
+                if turn in replied:
+                    yield f"turn {turn} was answered by attempts {replied[turn]} and {attempt}"
                 if attempt != started.get(turn):
                     yield f"attempt {attempt} of turn {turn} answered after it was superseded"
-                answered[turn] = attempt
-            case CallCompleted(turn=turn, digest=digest):
-                digests[turn] = digest
+            case CallCompleted(turn=turn, attempt=attempt, digest=digest, text=None):
+                replied[turn], digests[turn] = attempt, digest
             case TurnCompleted(turn=turn, text=Plain() as text):
                 if digests.get(turn) != text.digest:
                     yield f"turn {turn} has another text than its call"
@@ -159,3 +160,11 @@ def _invented(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Iterat
                     yield f"{session}: no model ever said the reply of turn {turn}"
                 case _:
                     pass
+
+
+def _done_twice(done: Simulation) -> Iterator[str]:
+    """Tools that were run twice, by whichever workers, and may not be."""
+    runs = Counter(run for worker in done.workers for run in worker.shop.done if run[0] == "pay")
+    yield from (
+        f"order {order} was paid {times} times" for (_, order), times in runs.items() if times > 1
+    )

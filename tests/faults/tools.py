@@ -1,0 +1,65 @@
+"""What turns of several calls owe: calls answered once, tools back once, none begun in vain.
+
+All of it is read from the events alone. Which tools may be begun again is said where a session is
+pinned to its tools.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tests.faults.settling import settled
+from turnlog.events.call import CallCompleted
+from turnlog.events.envelope import Recorded
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
+
+Use = tuple[str, str]
+"""A call, and the id of a tool that its answer asked for."""
+
+
+def wrong(events: Sequence[Recorded]) -> Iterator[str]:
+    """Say of calls and tools what must not be."""
+    answered = Counter(each.event.call for each in events if isinstance(each.event, CallCompleted))
+    yield from (
+        f"call {call} was answered {times} times" for call, times in answered.items() if times > 1
+    )
+    yield from _unpaired(events)
+    yield from _repeated(events)
+
+
+def _unpaired(events: Sequence[Recorded]) -> Iterator[str]:
+    over, back = settled(events), Counter[Use]()
+    called: dict[Use, int] = {}
+    for recorded in events:
+        match recorded.event:
+            case ToolCalled(turn=turn, call=call, id=id):
+                called[call, id] = turn
+            case ToolReturned(call=call, id=id):
+                back[call, id] += 1
+                if (call, id) not in called:
+                    yield f"tool {id} of call {call} came back and was never asked for"
+            case _:
+                pass
+    for (call, id), turn in called.items():
+        if back[call, id] > 1 or (turn in over and not back[call, id]):
+            yield f"tool {id} of call {call} came back {back[call, id]} times"
+
+
+def _repeated(events: Sequence[Recorded]) -> Iterator[str]:
+    """Tools that were begun once more although they may not be, or after they had come back."""
+    may: dict[str, bool] = {}
+    begun: set[Use] = set()
+    back: set[Use] = set()
+    for recorded in events:
+        match recorded.event:
+            case ToolsSnapshotted(tools=tools):
+                may |= {name: pin.idempotent for name, pin in tools.items()}
+            case ToolStarted(call=call, id=id, tool=tool):
+                if (call, id) in back or ((call, id) in begun and not may.get(tool)):
+                    yield f"tool {id} of call {call} was begun once more"
+                begun.add((call, id))
+            case ToolReturned(call=call, id=id):
+                back.add((call, id))
+            case _:
+                pass

@@ -1,0 +1,51 @@
+"""A server of tools whose answers, pace and failures chance decides, and that knows what it did."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from tests.agents.workshop import Shop
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.weather import CLEARS, Weather
+from turnlog.projections.blueprint.tools import ServerSpec
+from turnlog.projections.tools.offers import Offer
+from turnlog.services.worker.tools.exchange import Answered, Code, ServerFailure
+
+
+@dataclass
+class SimulatedShop:
+    """The tools of one worker; see `ToolServers`."""
+
+    loop: SimulatedLoop
+    weather: Weather
+    done: list[tuple[str, JsonValue]] = field(default_factory=list[tuple[str, JsonValue]])
+    """Each tool that was run, with the order that it was given."""
+
+    async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
+        """See `ToolServers.offers`."""
+        await self._takes_time("tools_unreachable")
+        return await Shop().offers(server, spec)
+
+    async def ask(
+        self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
+    ) -> Answered:
+        """See `ToolServers.ask`."""
+        del server, spec
+        self.done.append((tool, arguments.get("order")))
+        await self._takes_time("tools_failed")
+        chance = self.loop.chance
+        return Answered(f"{chance.randint(0, 9)} in stock", failed=chance.random() < 0.2)
+
+    async def close(self) -> None:
+        """See `ToolServers.close`."""
+
+    async def _takes_time(self, code: Code) -> None:
+        chance = self.loop.chance
+        slow = 40 if chance.random() < 0.1 else 4
+        await asyncio.sleep(chance.random() * slow * self.weather.pace)
+        if self.loop.time() < CLEARS and chance.random() < self.weather.failing:
+            raise ServerFailure(code, "it went away")
