@@ -20,6 +20,9 @@ def display(state: SessionState, command: DisplayTurn) -> Events:
     turn = command.turn
     if not 1 <= turn <= state.submitted:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
+    if command.text is None and command.reply is None:
+        fix = "give `text`, `reply` or both"
+        raise Refused("bad-display", "there is nothing to be looked at", field="reply", fix=fix)
     found = status_of(state, turn)
     if command.reply is not None and (found is None or found.status != "completed"):
         raise Refused("no-reply", f"turn {turn} has no reply", field="reply")
