@@ -58,6 +58,9 @@ WORDS: Final[dict[Reason, str]] = {
     "profile": "the profile",
     "model": "the model",
     "assembler": "the assembler",
+    "summarised": "summed up",
+    "undone": "a summary was undone",
+    "purged": "the memory was purged",
     "unknown": "no event says why",
 }
 """A reason for people; the events follow it."""

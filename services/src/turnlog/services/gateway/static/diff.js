@@ -14,7 +14,8 @@ const WORDS = {
   attribute: "an attribute", resolved: "what was resolved", pinned: "the prompt file", library: "the library",
   variant: "the variant it drew", blueprint: "the blueprint", budget: "the budget", room: "what took the room",
   limit: "later turns", time: "too old by the clock of", kind: "the kind of call", profile: "the profile", model: "the model",
-  assembler: "the assembler", unknown: "no event says why",
+  assembler: "the assembler", summarised: "summed up", undone: "a summary was undone", purged: "the memory was purged",
+  unknown: "no event says why",
 };
 
 export function diffPane(session) {
