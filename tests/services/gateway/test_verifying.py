@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing import active_children
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.services.gateway.stand import Stand
+from turnlog.events.errors import Unavailable
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.log.ports import Raw
+from turnlog.projections.audit.prompts import Means
+from turnlog.services.cli.reader.proving import verified
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.gateway.serving import serving
+from turnlog.services.runtime.verifiers import Verifier, beside
 
 Line = dict[str, Any]
 
@@ -47,6 +58,30 @@ async def test_a_sound_log_has_nothing_but_progress_and_a_summary(stand: Stand) 
     for figure in ("turns", "calls", "tokens", "input_tokens", "output_tokens", "micro_dollars"):
         assert summary["log"][figure] == sum(each["log"][figure] for each in singly)
     assert {each["totals"] for each in singly} == {"equal"}
+
+
+@contextmanager
+def lost_when_asked(_events: int, _means: Means) -> Generator[Verifier]:
+    """Give a process that verifies, and end it before anybody has asked it anything."""
+    before = set(active_children())
+    with beside(1) as verifier:
+        for process in set(active_children()) - before:
+            process.kill()
+            process.join()
+        yield verifier
+
+
+async def test_where_a_process_that_verifies_is_lost_the_lines_break_off_without_a_summary(
+    stand: Stand,
+) -> None:
+    await led(stand)
+    desk = replace(stand.desk, verifiers=lost_when_asked)
+    async with serving(desk) as address, httpx.AsyncClient(base_url=address) as http:
+        reader = Reader(http)
+        with pytest.raises(Unavailable):
+            assert [line async for line in verified(reader, None)] == []
+        assert (await http.get("/healthz")).status_code == 200
+        assert not desk.few.locked(), "whoever asks next is let in"
 
 
 @pytest.mark.tampers

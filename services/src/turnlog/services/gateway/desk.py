@@ -28,6 +28,7 @@ from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.settings import GatewaySettings
 from turnlog.services.runtime.shelves import Shelves
 from turnlog.services.runtime.telemetry import Tracing
+from turnlog.services.runtime.verifiers import Verifiers, as_many_as_help
 
 FEW: Final = 2
 """Requests at a time that go through a whole log: each has a processor to itself for long."""
@@ -61,6 +62,8 @@ class Desk:
     """Held by whoever goes through a whole log."""
     whole: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by whoever explains a call by much of its session: that takes memory."""
+    verifiers: Verifiers = as_many_as_help
+    """Gives who verifies a log."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when whoever waits for something must be answered now, since the gateway ends."""
 

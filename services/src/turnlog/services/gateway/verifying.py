@@ -51,7 +51,8 @@ _LINES: Final[dict[int | str, dict[str, object]]] = {
 
 
 def _auditing(desk: Desk, tenant: str) -> Auditing:
-    return Auditing(tenant, desk.sessions, desk.shelves.log, desk.store)
+    by = desk.verifiers
+    return Auditing(tenant, desk.sessions, desk.shelves.log, desk.store, verifiers=by)
 
 
 @router.get("/v1/sessions/{session}/verify", summary="Check the record of a session")
