@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
+from turnlog.events.call import CallCompleted
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Recorded
 from turnlog.events.library import (
@@ -36,6 +37,7 @@ from turnlog.events.turn import ChoiceRecorded, TurnCompleted
 from turnlog.projections.audit.fates import Fate
 from turnlog.projections.audit.notes import carrying, noting
 from turnlog.projections.audit.sides import Side
+from turnlog.projections.audit.tellings import telling, tells
 from turnlog.projections.session.tooling import texts_of
 from turnlog.projections.window.call import provider_of
 from turnlog.projections.window.history import OUT_OF_REACH, PURGED, SUMMARISED
@@ -178,6 +180,18 @@ def resolutions(side: Side) -> Iterator[Recorded]:
                 pass
 
 
+def moving_on(side: Side) -> Iterator[Recorded]:
+    """Give the answer that brought a turn of several calls as far as it is, where there is one."""
+    answered: Recorded | None = None
+    for recorded in side.known.onward(side.asked.begun.sequence):
+        match recorded.event:
+            case CallCompleted(turn=turn) if turn == side.call.turn:
+                answered = recorded
+            case _:
+                pass
+    yield from (answered,) if answered else ()
+
+
 def meeting(part: Part, side: Side) -> Iterator[Recorded]:
     """Give the events by which a part's condition is met, or is not."""
     match (part.rule or "").split():
@@ -191,6 +205,8 @@ def meeting(part: Part, side: Side) -> Iterator[Recorded]:
             yield side.opened
         case [rule] if rule == HIDDEN:
             yield side.asked.begun
+        case _ if tells(part.rule):
+            yield from telling(side)
         case _:
             pass
 
