@@ -188,13 +188,14 @@ class Walker:
             held = (await self.shop.house.state()).summaries
             return UndoSummary(held[number % len(held)].sequence if held else 1)
         profiles = sorted(self.shop.kind.profiles)
-        return {
+        commands: dict[str, Command] = {
             "purge": PurgeMemory(),
             "exclude": ExcludeTurn(number),
             "restore": RestoreTurn(number),
             "redact": RedactReply(number, "so", "operator", f"(withheld {number})"),
             "switch": SwitchProfile(profiles[number % 2], profiles),
-        }[what]
+        }
+        return commands[what]
 
     def prompts(self) -> list[tuple[str, str]]:
         """Give each prompt that was made, with the phase it was made in."""

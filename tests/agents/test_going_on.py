@@ -117,9 +117,8 @@ async def test_a_version_without_what_the_session_is_in_does_not_fit(
     layers = {"rules": {"text": "Be brief."}}
     call = {"messages": [{"system": ["rules"]}, {"user": ["input"]}]}
     plain = {"layers": layers, "calls": {"converse": call}, "history": {}, "tools": None}
-    talking = {"profiles": {name: {"call": "converse"} for name in ("talk", "agent")}}
-    talking["profiles"]["talk"]["default"] = True
-    kind = second(**plain | phases | talking | changes)
+    profiles = {"talk": {"call": "converse", "default": True}, "agent": {"call": "converse"}}
+    kind = second(**plain | phases | {"profiles": profiles} | changes)
     answer = await moved(platform, session, kind)
     assert (answer.status_code, answer.json()["code"]) == (409, "blueprint-does-not-fit")
     assert answer.json()["field"] == field

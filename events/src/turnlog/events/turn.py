@@ -144,15 +144,16 @@ class TurnFailed(Fact):
 
 
 class TurnCancelled(Fact):
-    """A turn was given up on request, or for a later one."""
+    """A turn was given up."""
 
     type: ClassVar[str] = "turnlog.turn-cancelled.v1"
     leaf: ClassVar[str] = "turn"
 
     turn: int
     """The turn."""
-    reason: Literal["cancelled", "interrupted", "closed"]
-    """By request, by a later turn, or because the session closed."""
+    reason: Literal["cancelled", "interrupted", "closed", "phase-left"]
+    """By request, by a later turn, or because the session closed, or left the phase in which the
+    turn was waiting."""
 
 
 class TurnExcluded(Fact):

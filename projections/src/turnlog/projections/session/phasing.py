@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -31,7 +32,7 @@ from turnlog.projections.session.switching import led
 
 TRANSITION = "transition_phase"
 """The one tool a model is offered to end a phase."""
-PHASE_LEFT = "phase-left"
+PHASE_LEFT: Final = "phase-left"
 """Why a turn is given up that waited in a phase which others may not see."""
 FORCED = "max_reached"
 """The signal that is sent for a dialogue which has become too long."""
