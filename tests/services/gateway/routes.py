@@ -16,6 +16,7 @@ PLACES: Final = {
     "second": "2.1",
     "blueprint": "clerk",
     "segment": "1",
+    "sequence": "1",
 }
 """What stands in a path where nothing else is said; no such session is open."""
 TAKEN: Final = {"blueprint": "assistant"}
