@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, assert_never, get_args
 
@@ -34,15 +35,18 @@ FEWEST: Final = 3
 """Exchanges in a row from which on one question counts as asked over and over."""
 BRIEF: Final = 80
 """Characters up to which an answer without a count stands as it is."""
+_PAIR: Final = 2
+"""Messages of a question and its answer."""
 _MONTH: Final = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
     r"|Sep(?:t|tember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b"
 )
 _VALUE: Final = re.compile(
-    r"\"[^\"\n]+\"|“[^”\n]+”"
+    # What a value can begin with is looked for first, since most of a text is none
+    r"(?=[\"“\d$€£ADFJMNOS])(?:\"[^\"\n]+\"|“[^”\n]+”"
     r"|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
     rf"|\d{{1,2}} {_MONTH}(?: \d{{4}})?|\b{_MONTH} \d{{1,2}}(?:, \d{{4}})?\b"
-    r"|[$€£] ?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*%?"
+    r"|[$€£] ?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*%?)"
 )
 """A quoted text, a date, an amount of money or a number."""
 _COUNT: Final = re.compile(r"\d+(?:,\d{3})*")
@@ -50,15 +54,14 @@ _LISTED: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 
 
 def retold(condensed: Condensed, again: Sequence[int], run: Sequence[Spoken]) -> Spoken:
-    """Tell a run in short once more; raises `Corrupt` where its texts are not of that kind."""
+    """Tell a run in short once more; raises `Corrupt` where its turns are none to tell so."""
     match condensed:
         case "duplicates-1":
             return _without(run[0], again)
         case "repeats-1":
-            told = _in_one(run)
-            if told is None:
-                raise Corrupt("repeats", "the turns do not ask one question")
-            return told
+            if any(len(said.messages) != _PAIR for said in run):
+                raise Corrupt("repeats", "a turn is no question and its answer")
+            return _in_one(run)
         case _ as never:
             assert_never(never)
 
@@ -84,7 +87,7 @@ def repeats_told(
     told: list[Exchange] = []
     for run in _alike(exchanges):
         said = _in_one([each.said for each in run]) if len(run) >= FEWEST else None
-        if said and said.characters < sum(each.said.characters for each in run):
+        if said and said.characters < sum([each.said.characters for each in run]):
             told.append(_shorter(run, said, Retelling(run[-1].turn, "repeats-1", rule), counting))
         else:
             told += run
@@ -152,38 +155,40 @@ def _without(said: Spoken, places: Sequence[int]) -> Spoken:
 
 def _alike(exchanges: Sequence[Exchange]) -> Iterator[list[Exchange]]:
     """Give runs of neighbours that ask one question, and everything else one by one."""
-    run: list[Exchange] = []
-    for exchange in exchanges:
-        if run and not _follows(run[-1], exchange):
-            yield run
-            run = []
-        run.append(exchange)
-    if run:
+    for pattern, asking in groupby(exchanges, key=_question):
+        run: list[Exchange] = []
+        for exchange in asking:
+            if run and (pattern is None or not _follows(run[-1], exchange)):
+                yield run
+                run = []
+            run.append(exchange)
         yield run
 
 
 def _follows(before: Exchange, after: Exchange) -> bool:
-    if before.turn + 1 != after.turn or before.retelling or after.retelling:
-        return False
-    one, other = _question(before.said), _question(after.said)
-    return one is not None and one == other
+    """Tell whether one turn is the next after another, and both results can be told in short."""
+    return before.turn + 1 == after.turn and all(
+        _result(*(message.content for message in each.said.messages)) for each in (before, after)
+    )
 
 
-def _question(said: Spoken) -> str | None:
-    """Give what is asked, whatever the values; none where that, or its result, cannot be told."""
-    if len(said.messages) < 2:  # noqa: PLR2004 a question and its answer
+def _question(exchange: Exchange) -> str | None:
+    """Give what is asked, whatever the values; none where nothing was asked and answered."""
+    said = exchange.said.messages
+    if exchange.retelling or len(said) != _PAIR:
         return None
-    asked, answered = (message.content for message in said.messages)
+    return _pattern(said[0].content)
+
+
+@lru_cache(4_096)
+def _pattern(asked: str) -> str | None:
     pattern = " ".join(_VALUE.sub("…", asked).split()).casefold()
     words = sum(any(map(str.isalpha, word)) for word in pattern.split())
-    return pattern if words > 1 and _result(asked, answered) else None
+    return pattern if words > 1 else None
 
 
-def _in_one(run: Sequence[Spoken]) -> Spoken | None:
-    """Make one exchange of several; none where they do not ask one question."""
-    questions = {_question(said) for said in run}
-    if None in questions or len(questions) > 1:
-        return None
+def _in_one(run: Sequence[Spoken]) -> Spoken:
+    """Make one exchange of several that ask one question."""
     asked, answered = zip(*([each.content for each in said.messages] for said in run), strict=True)
     question = f"{_VALUE.sub('…', asked[0])} ({len(run)} times{_values(asked)})"
     if len({_VALUE.sub("…", answer) for answer in answered}) == 1:
