@@ -109,8 +109,7 @@ def _rate(calls: Sequence[CallGrowth]) -> float | None:
     """Say by how much the history of a turn is longer than that of the turn before."""
     told: dict[int, int] = {}
     for call in calls:
-        for each in call.components:
-            if each.component == HISTORY:
-                told[call.turn] = max(each.tokens, told.get(call.turn, 0))
+        tokens = sum(each.tokens for each in call.components if each.component == HISTORY)
+        told[call.turn] = max(tokens, told.get(call.turn, 0))
     history = list(told.values())
     return (history[-1] - history[0]) / (len(history) - 1) if len(history) > 1 else None

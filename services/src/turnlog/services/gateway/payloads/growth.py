@@ -66,4 +66,4 @@ class GrowthView(Answer):
     """Of a session: call by call."""
     history_growth: float | None
     """Of a session: tokens of history by which one turn has more than the turn before, on average;
-    null before there are two turns with history."""
+    null before there are two turns."""

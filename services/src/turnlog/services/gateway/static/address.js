@@ -7,6 +7,7 @@
 //   #/sessions/ID/calls/3.1/why            why it was that one
 //   #/sessions/ID/calls/3.1/diff/4.1       what another one has otherwise; ?other=ID of another session
 //   #/sessions/ID/what-if?budget=500&model=M&all=yes   what its calls would have been told; of all sessions
+//   #/sessions/ID/growth        what each component took of its calls
 //   #/sessions/ID/proof         what verifying it came to
 //   #/sessions/ID/version       by which version it runs, and who else does
 
@@ -36,6 +37,7 @@ export const toCall = (session, call) => to(["sessions", session, "calls", call]
 export const toAt = (session, sequence) => to(["sessions", session, "at", sequence]);
 export const toWhy = (session, call) => to(["sessions", session, "calls", call, "why"]);
 export const toWhatIf = (session, change = {}) => to(["sessions", session, "what-if"], change);
+export const toGrowth = (session) => to(["sessions", session, "growth"]);
 export const toProof = (session) => to(["sessions", session, "proof"]);
 export const toVersion = (session) => to(["sessions", session, "version"]);
 export const toDiff = (session, before, after, other = "") => to(["sessions", session, "calls", before, "diff", after], { other });

@@ -1,10 +1,10 @@
 // The tabs beside a conversation: each leads to what it would show of the call one looks at.
 
-import { toAt, toCall, toDiff, toProof, toSession, toVersion, toWhatIf, toWhy } from "/page/address.js";
+import { toAt, toCall, toDiff, toGrowth, toProof, toSession, toVersion, toWhatIf, toWhy } from "/page/address.js";
 import { make, show } from "/page/dom.js";
 
 // Whatever else an address may say, these are the views it names
-export const WHOLE = ["proof", "what-if", "version"];
+export const WHOLE = ["growth", "proof", "what-if", "version"];
 
 export function sessionTabs(session) {
   const element = make("nav", { class: "tabs" });
@@ -23,6 +23,7 @@ export function sessionTabs(session) {
       calls.length > 1 ? tab("Difference", how === "diff" ? location.hash : toDiff(session, before, mine), how === "diff") : null,
       tab("Past", toAt(session, sequence), what === "at"),
       mine ? tab("What if", what === "what-if" ? location.hash : toWhatIf(session), what === "what-if") : null,
+      mine ? tab("Growth", toGrowth(session), what === "growth") : null,
       tab("Proof", toProof(session), what === "proof"),
       tab("Version", toVersion(session), what === "version"));
     element.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
