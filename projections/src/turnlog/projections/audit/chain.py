@@ -52,13 +52,15 @@ class End:
     """Stored bytes so far."""
     noted: bool = False
     """Whether what was noted of it has been seen."""
-    unread: list[int] = field(default_factory=list[int])
-    """Events in whose stead stand bytes that do not tell their place."""
+    garbled: bool = False
+    """Whether bytes that do not tell their place stand for what was noted."""
+    pending: int = 0
+    """How many such bytes lie behind the last event that tells its place."""
 
     @property
     def next(self) -> int:
         """The event that should come now."""
-        return max(self.sequence, *self.unread[-1:]) + 1 if self.unread else self.sequence + 1
+        return self.sequence + self.pending + 1
 
     def took(self, place: int, size: int) -> None:
         """Count stored bytes."""
@@ -86,8 +88,9 @@ class Chains:
     def _unread(self, key: Key, raw: Raw) -> Finding:
         place = raw.stream_sequence
         end = self.ends.setdefault(key, End(place, place))
-        at = end.next
-        end.unread.append(at)
+        at, noted = end.next, self.noted.get(key)
+        end.pending += 1
+        end.garbled |= noted is not None and noted.sequence == at
         end.took(place, len(raw.stored))
         detail = f"what stands for it at stream sequence {place} cannot be read: {why_unread(raw)}"
         return Finding("integrity", "log", at, detail)
@@ -101,6 +104,7 @@ class Chains:
         end.took(place, size)
         if link.sequence > end.sequence:
             end.sequence, end.place, end.hash = link.sequence, place, digest
+            end.pending = 0
         return found or self._other(key, end)
 
     def _other(self, key: Key, end: End) -> Finding | None:
@@ -117,7 +121,7 @@ class Chains:
         """Give what was noted and did not come, once everything has been taken."""
         for key, noted in self.noted.items():
             end = self.ends.get(key)
-            if end is None or not (end.noted or noted.sequence in end.unread):
+            if end is None or not (end.noted or end.garbled):
                 detail = "it was noted, and is not there"
                 yield key, Finding("completeness", "noted", noted.sequence, detail)
 
@@ -140,7 +144,7 @@ def _broken(key: Key, end: End, link: Link, place: int) -> Finding | None:
     if link.prevhash != end.hash:
         detail = f"event {at} does not continue its bytes"
         return Finding("integrity", "chain", before, detail)
-    if due == at and (link.prevstreamseq or place - 1) != end.place:
+    if not end.pending and (link.prevstreamseq or place - 1) != end.place:
         return Finding("integrity", "chain", at, f"event {before} does not lie where it says")
     return None
 

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -32,6 +33,9 @@ from turnlog.projections.window.call import Call, Earlier, Texts, provider_of
 from turnlog.projections.window.material import Material
 from turnlog.projections.window.pinned import Installed, Pins, pinned, pins_of
 from turnlog.projections.window.segments import recalled
+
+MATERIALS: Final = 64
+"""Materials held at a time; sessions that lie side by side are made from few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,8 @@ class Retelling:
 
     def _made_from(self, pins: Pins) -> Material:
         if pins not in self.materials:
+            while len(self.materials) >= MATERIALS:
+                del self.materials[next(iter(self.materials))]
             self.materials[pins] = pinned(pins, self.blobs, self.installed)
         return self.materials[pins]
 
