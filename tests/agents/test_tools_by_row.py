@@ -70,6 +70,43 @@ async def test_u6_tools_are_told_in_full_again_when_somebody_asks_and_for_one_tu
     assert (await platform.names(session)).count("schemas-requested") == 1
 
 
+async def test_u6_a_diff_names_what_tools_are_told_in_full_or_by_name_for(
+    platform: Platform,
+) -> None:
+    session = await platform.open()
+    for _ in range(2):
+        await hello(platform, session)
+    await platform.http.post(f"/v1/sessions/{session}/schemas")
+    await hello(platform, session)
+    because = [
+        {
+            (reason["what"], by["event"])
+            for entry in diff["changes"]
+            if entry["layer"] == "tools"
+            for reason in entry["because"]
+            for by in reason["by"]
+        }
+        for before, after in (("1.1", "2.1"), ("2.1", "3.1"))
+        for diff in [
+            await platform.get(f"/v1/sessions/{session}/calls/{before}/diff/{after}"),
+        ]
+    ]
+    assert because == [{("answered", "turn-completed")}, {("asked", "schemas-requested")}]
+
+
+async def test_what_differs_between_two_steps_is_what_the_first_one_came_to(
+    platform: Platform,
+) -> None:
+    session = await platform.open()
+    await platform.turn(session, *STEPS)
+    diff = await platform.get(f"/v1/sessions/{session}/calls/1.2/diff/1.3")
+    events = {
+        by["event"] for each in diff["changes"] for why in each["because"] for by in why["by"]
+    }
+    assert events == {"call-completed", "tool-returned"}
+    assert all(why["what"] != "unknown" for each in diff["changes"] for why in each["because"])
+
+
 async def test_u6_nobody_asks_for_tools_that_were_never_told(platform: Platform) -> None:
     session = await platform.open()
     refused = await platform.http.post(f"/v1/sessions/{session}/schemas")
