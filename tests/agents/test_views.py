@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.agents.platform import STEPS, Platform, plans, says
 from tests.agents.test_condensing import chat, last, talked
+from tests.agents.test_crashes import APPENDS, Mortal
 from tests.agents.workshop import TURN, Workshop, agent, planning
-from tests.parts.house import BY, TENANT
+from tests.parts.house import ACK_WAIT, BY, TENANT, delivery
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
+from turnlog.services.runtime.tasks import stopped
+from turnlog.services.worker.delivery import Settled
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PRIMED = [("You are a helpful assistant.", "Understood."), ("Who?", "Me."), ("Why?", "So.")]
@@ -55,6 +60,24 @@ async def test_nothing_is_kept_of_how_it_went_where_nobody_is_told() -> None:
     shop = await Workshop().opened()
     await shop.turn(*TURN)
     assert [each.work for each in shop.events(TurnCompleted)] == [None]
+
+
+async def test_a_reply_found_whole_after_its_worker_died_says_as_much() -> None:
+    shop = await Workshop(kind=recalling()).opened()
+    house = shop.house
+    house.model.scripts = [*TURN]
+    submitted = await house.submit("Get me a hammer.")
+    dying = house.worker("dying")
+    mortal = Mortal(house.log, APPENDS, "before")
+    dying.sessions.log = mortal  # type: ignore[assignment]
+    working = asyncio.create_task(dying.answer(delivery(submitted)))
+    await mortal.dead.wait()
+    await stopped(working)
+    await asyncio.sleep(ACK_WAIT)
+    assert await house.answer_again(submitted) == Settled()
+    assert len(house.model.requests) == len(TURN)
+    (reply,) = shop.events(TurnCompleted)
+    assert reply.work.text == WORK.removesuffix("\n\nIt is yours.")
 
 
 async def test_how_a_withheld_reply_was_worked_out_is_withheld() -> None:
