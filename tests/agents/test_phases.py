@@ -13,6 +13,7 @@ from tests.agents.platform import STEPS, Platform, says
 from tests.agents.test_profiles import talker
 from turnlog.events.session import ProfileSwitched
 from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.window.visibility import OUT_OF_SIGHT
 from turnlog.services.cli.screens.history import conversation
 from turnlog.services.cli.screens.sessions import summary
 from turnlog.services.gateway.payloads.calls import CallList
@@ -91,6 +92,11 @@ async def test_u18_each_phase_sees_what_it_may_and_its_move_says_what_it_does_no
         ("ideate", [4], ["ideate"], ["focus", "operate"]),
     ]
     assert [stay["carried"] for stay in told] == [None, carried, None, None]
+    why = await platform.get(f"/v1/sessions/{session}/turns/3/why")
+    assert why["standing"]["shared"] == ["focus", "operate"]
+    assert why["standing"]["hidden"] == ["ideate"]
+    (gone,) = [each["part"] for each in why["parts"] if each["part"]["rule"] == OUT_OF_SIGHT]
+    assert (gone["source"]["first"], gone["source"]["last"]) == (1, 1)
 
 
 async def test_u18_a_phase_brings_its_profile_along(platform: Platform) -> None:

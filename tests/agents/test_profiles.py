@@ -72,6 +72,10 @@ async def test_u30_profile_and_model_change_within_a_session_and_all_that_were_u
     ]
     shown = await platform.get(f"/v1/sessions/{session}")
     assert (shown["profile"], shown["model"]) == ("talk", "openai/egret")
+    last = (await platform.recorded(session))[-1].sequence
+    used = await platform.get(f"/v1/sessions/{session}/calls", min_sequence=last)
+    assert used["models"] == [MODEL, "openai/egret"]
+    assert used["profiles"] == ["agent", "talk"]
 
 
 async def test_what_a_switch_changed_in_a_prompt_is_laid_to_its_event(platform: Platform) -> None:
@@ -116,6 +120,7 @@ async def test_tools_are_pinned_when_a_profile_first_needs_them(platform: Platfo
 async def test_a_switch_to_what_is_there_already_changes_nothing(platform: Platform) -> None:
     session = await opened(platform, talker())
     assert await switched(platform, session, profile="nobody") == 422
+    assert await switched(platform, session, model="http://elsewhere/x") == 422
     assert await switched(platform, session, profile="agent") == 200
     assert await platform.events(session, ProfileSwitched) == []
 

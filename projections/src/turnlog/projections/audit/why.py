@@ -36,6 +36,10 @@ class Standing:
     """What led to it."""
     exchanges: int
     """Turns completed in it before."""
+    shared: tuple[str, ...] = ()
+    """Phases whose turns it may see, where phases are kept apart."""
+    hidden: tuple[str, ...] = ()
+    """Phases the session had been in that it may not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +169,14 @@ def _standing(side: Side) -> Standing | None:
     if recorded is None or not isinstance(recorded.event, PhaseEntered):
         return None
     entered = recorded.event
-    return Standing(entered.phase, cause(recorded), entered.signal, side.state.exchanges)
+    return Standing(
+        entered.phase,
+        cause(recorded),
+        entered.signal,
+        side.state.exchanges,
+        entered.shared,
+        entered.hidden,
+    )
 
 
 def _withheld(record: Known, turn: int) -> Withheld | None:

@@ -32,4 +32,10 @@ async def list_calls(
     sequence = row.last_sequence if row else 0
     stamp(response, sequence)
     listed = tuple(CallView.model_validate(call) for call in found)
-    return CallList(session=session, sequence=sequence, calls=listed)
+    return CallList(
+        session=session,
+        sequence=sequence,
+        models=tuple(dict.fromkeys(call.model for call in listed)),
+        profiles=tuple(dict.fromkeys(call.profile for call in listed if call.profile)),
+        calls=listed,
+    )

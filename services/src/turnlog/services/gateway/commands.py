@@ -124,8 +124,8 @@ async def switch_profile(
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
         material = await desk.blueprints.load(state)
-        model = form.model and checked_text(form.model, "model")
-        return SwitchProfile(form.profile or state.profile, material.blueprint.profiles, model)
+        profiles = material.blueprint.profiles
+        return SwitchProfile(form.profile or state.profile, profiles, form.model)
 
     return await act(desk, asked, session, choose, form, response)
 

@@ -151,7 +151,9 @@ def _listed(identifiers: Mapping[str, JsonValue]) -> str:
 def _phase(entered: PhaseEntered) -> str:
     way = f"{entered.before} → {entered.phase}" if entered.before else entered.phase
     by = f" · {entered.signal}" if entered.signal else ""
-    return f"{way}{by}" + (", forced" if entered.forced else "")
+    hidden = f" · not {', '.join(entered.hidden)}" if entered.hidden else ""
+    told = f" · {quoted(entered.carried)}" if entered.carried else ""
+    return f"{way}{by}" + (", forced" if entered.forced else "") + hidden + told
 
 
 def _opened(opened: SessionOpened) -> str:

@@ -77,6 +77,8 @@ def _standing(standing: Standing) -> Text:
     exchanges = f", after {counted(standing.exchanges, 'exchange')}"
     line = Text(standing.phase, FAMILIES["phase"]).append(exchanges, "default")
     by = f", by {standing.signal}" if standing.signal else ""
+    by += f", sees {', '.join(standing.shared)}" if standing.shared else ""
+    by += f", not {', '.join(standing.hidden)}" if standing.hidden else ""
     return line.append(f"{by}  ", QUIET).append_text(caused(standing.since))
 
 

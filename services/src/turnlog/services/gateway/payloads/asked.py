@@ -13,6 +13,8 @@ from turnlog.services.gateway.payloads.closed import Form
 Values = dict[str, JsonValue]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 Reason = Annotated[str, Field(min_length=1, max_length=1_000)]
+MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.:@-]*(/[A-Za-z0-9_.:@-]+)*$"
+"""What names a model, and no place."""
 TurnNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
 
 
@@ -138,7 +140,7 @@ class ProfileForm(Form):
 
     profile: Name | None = None
     """A profile of the session's blueprint; without it the present one."""
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    model: Annotated[str, Field(max_length=200, pattern=MODEL)] | None = None
     """A model as litellm names it; without it the profile's own."""
 
 

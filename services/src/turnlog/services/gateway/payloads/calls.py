@@ -95,6 +95,11 @@ class CallView(Answer):
 class CallList(Answer):
     """All calls of a session."""
 
+    models: tuple[str, ...] = ()
+    """The models that were asked, each once, in the order of their first call."""
+    profiles: tuple[str, ...] = ()
+    """The profiles they were asked by."""
+
     session: str
     """The session."""
     sequence: int

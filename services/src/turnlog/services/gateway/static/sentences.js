@@ -52,13 +52,19 @@ const SENTENCES = {
   "choice-recorded": (data) => `${data.phase}: ${data.choice}${data.label ? ` “${data.label}”` : ""}`,
   "tools-snapshotted": (data) => `for profile ${data.profile}: ${Object.keys(data.tools).join(", ") || "no tool"}`,
   "plan-made": (data) => `turn ${data.turn} in ${counted(data.steps, "step")}`,
-  "step-planned": (data) => `turn ${data.turn} step ${data.step} ${quoted(data.goal)}`,
+  "step-planned": (data) => `turn ${data.turn} step ${data.step} ${quoted(data.goal)}${data.given ? ` · known from event ${data.given}` : ""}`,
   "tool-called": (data) => `call ${data.call} · ${data.tool} ${oneLine(data.arguments)}`,
   "tool-started": (data) => `call ${data.call} · ${data.tool} · attempt ${data.attempt}`,
-  "tool-returned": (data) => `call ${data.call} · ${data.tool} ${data.outcome}${data.detail ? `: ${oneLine(data.detail)}` : ""}`,
+  "tool-returned": (data) => {
+    const gave = [data.characters ? counted(data.characters, "character") : null, data.treatment === "condensed" ? "in short" : null];
+    const what = gave.filter(Boolean).join(", ");
+    return `call ${data.call} · ${data.tool} ${data.outcome}${data.detail ? `: ${oneLine(data.detail)}` : ""}${what ? ` · ${what}` : ""}`;
+  },
   "phase-entered": (data) => {
     const way = data.before ? `${data.before} → ${data.phase}` : data.phase;
-    return `${way}${data.signal ? ` · ${data.signal}` : ""}${data.forced ? ", forced" : ""}`;
+    const hidden = data.hidden?.length ? ` · not ${data.hidden.join(", ")}` : "";
+    const told = data.carried ? ` · ${quoted(data.carried)}` : "";
+    return `${way}${data.signal ? ` · ${data.signal}` : ""}${data.forced ? ", forced" : ""}${hidden}${told}`;
   },
   "schemas-requested": (data) => `for profile ${data.profile}`,
   "turn-displayed": (data) => `turn ${data.turn} · a form to look at of ${[data.text && "what was said", data.reply && "the reply"].filter(Boolean).join(" and ")}`,

@@ -47,13 +47,15 @@ function facts(why, session) {
   return make("dl", { class: "facts" },
     row("turn", why.started ? ["by itself · ", cause(why.started, session)] : cause(why.asked, session)),
     row("call", `${why.call} · ${counted(why.tokens, "token")}${why.budget ? ` of ${figure(why.budget)}` : ""} · `, cause(why.fixed, session)),
-    standing ? row("phase", `${standing.phase}, after ${counted(standing.exchanges, "exchange")} · `, cause(standing.since, session)) : [],
+    standing ? row("phase", `${standing.phase}, after ${counted(standing.exchanges, "exchange")}${bounds(standing)} · `, cause(standing.since, session)) : [],
     withheld
       ? row("safety", make("span", { class: "fault" }, `✗ withheld by ${withheld.rule}: ${withheld.reason} · `), cause(withheld.by, session))
       : row("safety", make("span", { class: "verdict good" }, "✓ "), "nothing was withheld"),
     why.superseded.length ? row("instead of", `call ${why.superseded.join(", ")}, whose sources had changed`) : [],
     why.consequences.map((each, place) => row(place ? "" : "led to", `${each.what} · `, cause(each.by, session))));
 }
+
+const bounds = ({ shared, hidden }) => `${shared.length ? `, sees ${shared.join(", ")}` : ""}${hidden.length ? `, not ${hidden.join(", ")}` : ""}`;
 
 function origin({ part, by, filled, because, removed }, hues, session) {
   const treated = part.treatment === "kept" ? "" : ` · ${part.treatment}${part.rule ? ` by ${part.rule}` : ""}`;

@@ -3,6 +3,7 @@
 
 import { toCall } from "/page/address.js";
 import { make } from "/page/dom.js";
+import { ofSession } from "/page/http.js";
 import { said, counted, oneLine, seconds } from "/page/words.js";
 
 const SHOWN = 2000;
@@ -24,7 +25,8 @@ function taken(session, use) {
   return make("details", { class: `use ${use.outcome ?? "open"}` },
     make("summary", {}, make("a", { href: toCall(session, use.call), title: `The prompt of call ${use.call}, which asked for it` }, use.tool),
       make("code", {}, oneLine(use.arguments)), make("span", { class: "faint" }, facts)),
-    make("pre", {}, (use.text ?? "(nothing is told of it)").slice(0, SHOWN)));
+    make("pre", {}, (use.text ?? "(nothing is told of it)").slice(0, SHOWN)),
+    use.condensed ? make("a", { href: ofSession(session, "calls", use.call, "tools", use.id), target: "_blank" }, "the whole result") : null);
 }
 
 const returned = (turn, data) => ({ tools: (turn.tools ?? []).map((use) => (use.call === data.call && use.id === data.id
