@@ -35,7 +35,7 @@ $(STAMP): requirements.txt requirements-uv.txt $(PROJECTS)
 # these tests skip; to try again, remove the folder.
 $(SERVERS)/installed: tests/agents/servers/package-lock.json | $(STAMP)
 	@mkdir -p $(SERVERS) && cp tests/agents/servers/package*.json $(SERVERS)
-	@! command -v npm >/dev/null || (cd $(SERVERS) && npm ci --silent --ignore-scripts --no-audit --no-fund --fetch-retries=0) \
+	@! command -v npm >/dev/null || (cd $(SERVERS) && npm ci --silent --ignore-scripts --no-audit --no-fund --fetch-retries=0 --fetch-timeout=60000) \
 		|| echo 'npm could not install the server of tools that some tests speak to; they skip'
 	@touch $@
 
