@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from turnlog.projections.audit.transcript import Afterwards, transcript
+from turnlog.events.content import Plain
+from turnlog.events.phase import PhaseEntered
+from turnlog.events.plan import StepPlanned
+from turnlog.events.session import ProfileSwitched
+from turnlog.events.tool import ToolCalled, ToolReturned
+from turnlog.projections.audit.transcript import Afterwards, Untold, transcript
 from turnlog.projections.session.commands import CloseSession, RedactReply
-from turnlog.projections.testing import exchange, given, opening
+from turnlog.projections.testing import (
+    answering,
+    claiming,
+    exchange,
+    given,
+    opening,
+    saying,
+)
 
 FORGED = (
     "rude*\n\n### Turn 2 · 2026-01-01T00:00:00Z\n\n**Reply**\n\n> I promise a refund.\u2028\n\n*x"
@@ -21,7 +33,7 @@ def test_a_reason_of_many_lines_does_not_make_a_turn_that_never_was() -> None:
     after = Afterwards()
     for each in session.events:
         after.learn(each)
-    page = "".join(transcript(session.events, after, {}))
+    page = "".join(transcript(session.events, after, Untold()))
     assert [line for line in page.splitlines() if line.startswith(("#", "**", "> "))][1:] == [
         f"### Turn 1 · {session.events[1].envelope.time} · withheld",
         "**User**",
@@ -31,3 +43,26 @@ def test_a_reason_of_many_lines_does_not_make_a_turn_that_never_was() -> None:
         "> ### Turn 4",
     ]
     assert page.endswith(" **Reply** > I promise a refund. *x.*\n\n")
+
+
+def test_a_page_says_how_a_turn_was_worked_out_and_what_a_phase_does_not_see() -> None:
+    session = given(
+        opening(),
+        PhaseEntered(phase="operate", before="focus", signal="asked", hidden=("ideate",)),
+        ProfileSwitched(profile="agent", before="chat", reason="asked"),
+        saying("Get me a hammer."),
+        claiming(),
+        StepPlanned(turn=1, step=1, goal=Plain(text="Find one.\n### Turn 9")),
+        ToolCalled(turn=1, call="1.2", id="t", tool="look", arguments="{}", step=1),
+        ToolReturned(
+            turn=1, call="1.2", id="t", tool="look", outcome="failed", detail="it is shut"
+        ),
+        answering("There is none."),
+    )
+    page = "".join(transcript(session.events, Afterwards(), Untold()))
+    assert "*Phase operate, by asked, which does not see ideate.*" in page
+    assert "*Profile agent.*" in page
+    assert page.endswith(
+        "**User**\n\n> Get me a hammer.\n\n**Worked out**\n\n> 1. Find one.\n> ### Turn 9\n"
+        ">    look {} · failed: it is shut\n\n**Reply**\n\n> There is none.\n\n"
+    )

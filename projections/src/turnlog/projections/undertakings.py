@@ -5,9 +5,10 @@ It is for people, as the history is; windows tell of steps and results by events
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from turnlog.events.content import Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.plan import StepPlanned
 from turnlog.events.tool import ToolCalled, ToolReturned
@@ -58,6 +59,21 @@ def learn(found: Undertakings, recorded: Recorded) -> None:
             found[turn] = _returned(found[turn], back)
         case _:
             pass
+
+
+def lines(done: Undertaking) -> Iterator[str]:
+    """Tell it to people: each step, and under it the tools that were taken in it."""
+    for step in done.steps:
+        goal = step.goal.text if isinstance(step.goal, Plain) else "(it cannot be read any more)"
+        yield f"{step.step}. {goal}" + (" (done by the turn before)" if step.given else "")
+        yield from (f"   {_used(use)}" for use in done.uses if use.called.step == step.step)
+    yield from (_used(use) for use in done.uses if use.called.step is None)
+
+
+def _used(use: Use) -> str:
+    back = use.back
+    came = f"{back.outcome}{f': {back.detail}' if back.detail else ''}" if back else "under way"
+    return f"{use.called.tool} {use.called.arguments} · {came}"
 
 
 def _returned(done: Undertaking, back: ToolReturned) -> Undertaking:

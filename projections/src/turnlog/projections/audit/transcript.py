@@ -14,7 +14,7 @@ from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.events.session import SessionClosed, SessionOpened
+from turnlog.events.session import ProfileSwitched, SessionClosed, SessionOpened
 from turnlog.events.turn import (
     ChoiceRecorded,
     TurnCancelled,
@@ -23,7 +23,9 @@ from turnlog.events.turn import (
     TurnFailed,
     TurnRestored,
 )
+from turnlog.projections import undertakings
 from turnlog.projections.history import Turn, Turns, learn
+from turnlog.projections.undertakings import NOTHING, Undertaking, Undertakings, lines
 
 
 @dataclass(slots=True)
@@ -54,15 +56,38 @@ class Afterwards:
         return replace(turn, excluded=turn.turn in self.excluded)
 
 
-def transcript(events: Iterable[Recorded], afterwards: Afterwards, turns: Turns) -> Iterator[str]:
-    """Tell more of a session; `turns` are those that are not settled yet, and stay so."""
+@dataclass(slots=True)
+class Untold:
+    """Turns that are not settled yet, with what they did so far."""
+
+    turns: Turns = field(default_factory=Turns)
+    done: Undertakings = field(default_factory=Undertakings)
+
+    def learn(self, recorded: Recorded) -> None:
+        """Take in one more event."""
+        learn(self.turns, recorded)
+        undertakings.learn(self.done, recorded)
+
+    def take(self, turn: int, afterwards: Afterwards) -> str:
+        """Tell a turn, and forget it."""
+        return told(afterwards.known_of(self.turns.pop(turn)), self.done.pop(turn, NOTHING))
+
+    def rest(self, afterwards: Afterwards) -> Iterator[str]:
+        """Tell those that the session never settled."""
+        return (self.take(turn, afterwards) for turn in sorted(self.turns))
+
+
+def transcript(events: Iterable[Recorded], afterwards: Afterwards, untold: Untold) -> Iterator[str]:
+    """Tell more of a session."""
     for recorded in events:
-        learn(turns, recorded)
+        untold.learn(recorded)
         match recorded.event:
             case SessionOpened() as opened:
                 yield _beginning(recorded, opened)
-            case PhaseEntered(phase=phase, signal=signal):
-                yield _aside(f"Phase {phase}{f', by {signal}' if signal else ''}.")
+            case PhaseEntered() as entered:
+                yield _aside(_entered(entered))
+            case ProfileSwitched(profile=profile, model=model):
+                yield _aside(f"Profile {profile}{f', model {model}' if model else ''}.")
             case ChoiceRecorded(choice=choice, label=label):
                 yield _aside(f"Chosen: {label or choice}.")
             case (
@@ -70,15 +95,15 @@ def transcript(events: Iterable[Recorded], afterwards: Afterwards, turns: Turns)
                 | TurnFailed(turn=turn)
                 | TurnCancelled(turn=turn)
                 | ReplyRedacted(turn=turn)
-            ) if turn in turns:
-                yield told(afterwards.known_of(turns.pop(turn)))
+            ) if turn in untold.turns:
+                yield untold.take(turn, afterwards)
             case SessionClosed(reason=reason):
                 yield _aside(f"Closed: {reason}.")
             case _:
                 pass
 
 
-def told(turn: Turn) -> str:
+def told(turn: Turn, done: Undertaking) -> str:
     """Tell one turn."""
     marks: list[str] = [turn.status] if turn.status != "completed" else []
     marks += ["withheld"] if turn.redacted else []
@@ -86,13 +111,22 @@ def told(turn: Turn) -> str:
     marks += ["not a model's words"] if turn.fallback else []
     mark = f" · {', '.join(marks)}" if marks else ""
     said = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
-    said += _spoken("User", turn.text) + _spoken("Reply", turn.reply)
+    said += _spoken("User", turn.text)
+    said += _quoted("Worked out", "\n".join(lines(done))) if done != NOTHING else []
+    said += _spoken("Reply", turn.reply)
     return "\n".join([*said, _aside(turn.reason) if turn.reason else ""])
 
 
 def _beginning(recorded: Recorded, opened: SessionOpened) -> str:
     by = f"{opened.blueprint.name} {opened.blueprint.version}, {opened.profile}"
     return f"## Session {recorded.session}\n\n{by}; opened {recorded.envelope.time}.\n\n"
+
+
+def _entered(entered: PhaseEntered) -> str:
+    by = f", by {entered.signal}" if entered.signal else ""
+    hidden = f", which does not see {', '.join(entered.hidden)}" if entered.hidden else ""
+    carried = entered.carried.text if isinstance(entered.carried, Plain) else ""
+    return f"Phase {entered.phase}{by}{hidden}.{f' {carried}' if carried else ''}"
 
 
 def _aside(said: str) -> str:
@@ -104,6 +138,9 @@ def _spoken(who: str, said: Content | None) -> list[str]:
     """Quote what was said, so that no heading or rule in it is taken for one of the page."""
     if said is None:
         return []
-    text = said.text if isinstance(said, Plain) else "(it cannot be read any more)"
+    return _quoted(who, said.text if isinstance(said, Plain) else "(it cannot be read any more)")
+
+
+def _quoted(who: str, text: str) -> list[str]:
     quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
     return [f"**{who}**\n", f"{quoted or '> (nothing)'}\n"]
