@@ -141,12 +141,12 @@ async def test_growth_is_drawn_call_by_call(stand: Stand, browser: Browser) -> N
         await stand.say(session, "Who are you?", "An assistant.")
     await browser.open(f"{stand.address}/#/sessions/{session}")
     await browser.until(tab("Growth"))
-    await browser.until("document.querySelector('.growth .strip') !== null")
-    assert await browser.run(texts(".growth tbody a")) == ["1.1", "2.1"]
+    await browser.until("document.querySelector('.ledger .strip') !== null")
+    assert await browser.run(texts(".ledger tbody a")) == ["1.1", "2.1"]
     told = await stand.get("/v1/growth", session=session)
     tokens = [str(call["tokens"]) for call in told["calls"]]
-    assert await browser.run(texts(".growth .number")) == tokens
-    assert "history grows by" in await browser.run("document.querySelector('.growth h2').textContent")
+    assert await browser.run(texts(".ledger .right")) == tokens
+    assert "history grows by" in await browser.run("document.querySelector('.ledger h2').textContent")
 
 
 async def test_the_proof_is_told_promise_by_promise(stand: Stand, browser: Browser) -> None:

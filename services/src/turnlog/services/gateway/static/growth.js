@@ -35,7 +35,7 @@ function draw({ calls, groups: [whole], history_growth: rate }, session) {
   const hues = Object.fromEntries(taken.map(([name], place) => [name, `hue-${place % HUES}`]));
   const most = Math.max(...calls.map((call) => call.tokens), 1);
   const sum = taken.reduce((all, [, tokens]) => all + tokens, 0);
-  return make("section", { class: "growth tokens" },
+  return make("section", { class: "ledger" },
     make("h2", {}, counted(whole.calls, "call"), make("span", { class: "faint" }, summary(whole, rate))),
     make("ul", { class: "legend" }, taken.map(([name, tokens]) => make("li", { class: hues[name] }, make("b", {}),
       plain(name), make("span", { class: "faint" }, ` ${figure(tokens)} · ${percent(tokens / sum)}`)))),
@@ -55,7 +55,7 @@ function row(call, session, hues, most) {
   strip.style.width = percent(call.tokens / most);
   const saved = Object.entries(call.saved).map(([rule, tokens]) => `${figure(tokens)} by ${rule}`).join(", ");
   return make("tr", {}, make("td", {}, make("a", { href: toCall(session, call.call) }, call.call)),
-    make("td", {}, call.kind), make("td", { class: "number" }, figure(call.tokens)),
+    make("td", {}, call.kind), make("td", { class: "right" }, figure(call.tokens)),
     make("td", { class: "bar" }, strip), make("td", { class: "faint" }, saved));
 }
 
