@@ -32,8 +32,9 @@ from turnlog.projections.session.commands import (
     SendSignal,
     SubmitTurn,
 )
+from turnlog.projections.session.memory_commands import PurgeMemory
 from turnlog.projections.window.material import Material
-from turnlog.services.gateway import commands, turns
+from turnlog.services.gateway import commands, summaries, turns
 from turnlog.services.gateway.caller import Caller
 from turnlog.services.gateway.payloads.asked import (
     CancelForm,
@@ -96,6 +97,8 @@ class Client:
                 redact = RedactForm(turn=turn, reason="on request")
                 command = RedactReply(turn, redact.reason, commands.OPERATOR, "-")
                 await self._act("redact", command, partial(commands.redact_reply, form=redact))
+            case "purge":
+                await self._act("purge", PurgeMemory(), summaries.purge_memory)
             case "choose":
                 await self._choose()
             case "close":
@@ -171,6 +174,6 @@ class Client:
         return answer
 
 
-_DEEDS: Final = ("submit", "cancel", "exclude", "restore", "redact", "choose", "close")
-_WEIGHTS: Final = (12, 3, 1, 1, 1, 0, 0.2)
-_IN_A_LESSON: Final = (12, 2, 1, 1, 1, 8, 0.2)
+_DEEDS: Final = ("submit", "cancel", "exclude", "restore", "redact", "choose", "close", "purge")
+_WEIGHTS: Final = (12, 3, 1, 1, 1, 0, 0.2, 0.5)
+_IN_A_LESSON: Final = (12, 2, 1, 1, 1, 8, 0.2, 0.5)

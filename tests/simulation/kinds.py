@@ -53,8 +53,14 @@ def dialogue(chance: random.Random) -> Blueprint:
 
 
 def worker_of_steps(chance: random.Random) -> Blueprint:
-    """Draw an agent's blueprint."""
-    return agent(policies=_policies(chance))
+    """Draw an agent's blueprint; what is older than its last turns is summed up."""
+    plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
+    summary = {"above_tokens": 5, "keep_messages": 2, "call": "sum_up"}
+    return agent(
+        policies=_policies(chance),
+        calls={**plain["calls"], "sum_up": {"messages": [{"history": "older"}]}},
+        history={"recent": {"summary": summary}, "older": {"of": "selected"}},
+    )
 
 
 def lesson(chance: random.Random) -> Blueprint:
