@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import structlog
 
 from turnlog.events.call import Fault
+from turnlog.events.manifest import Manifest
 from turnlog.projections.structured.finding import Unfit
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.model.exchange import Finished
@@ -20,6 +23,13 @@ def answered(speaking: Speaking, end: Finished, said: Understood) -> None:
         _log.warning("answer-cut-short", **call)
     if said.repairs:
         _log.debug("answer-mended", repairs=said.repairs, **call)
+
+
+def left_out(speaking: Speaking, manifest: Manifest) -> None:
+    """Say how much does not stand in a prompt, and by which rules."""
+    rules = Counter(part.rule for part in manifest.parts if not part.kept)
+    if rules:
+        _log.debug("left-out", rules=dict(rules), **_of(speaking))
 
 
 def malformed(speaking: Speaking, fault: Unfit) -> None:

@@ -15,6 +15,7 @@ from turnlog.projections.session.state import SessionState
 from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.runtime.telemetry import Tracing, note_answer, note_failure
+from turnlog.services.worker import remarks
 from turnlog.services.worker.attempt import Speaking, model_request
 from turnlog.services.worker.context import Contexts, Prepared
 from turnlog.services.worker.ending import End
@@ -103,6 +104,7 @@ class Saying:
     async def _listened(self, speaking: Speaking, prepared: Prepared) -> Finished | Violation:
         request = model_request(prepared.request)
         speaking.manifest = prepared.manifest
+        remarks.left_out(speaking, prepared.manifest)
         call = prepared.attempt.call
         with self.tracing.chat(speaking.session, call, request.model) as span:
             try:

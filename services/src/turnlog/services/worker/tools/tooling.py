@@ -13,6 +13,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import structlog
 from pydantic import JsonValue
 
 from turnlog.events.content import Plain
@@ -33,6 +34,8 @@ from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.context import Superseded
 from turnlog.services.worker.tools.exchange import Answered, ServerFailure, ToolServers
 from turnlog.services.worker.tools.pinning import Pinning
+
+_log = structlog.get_logger("turnlog.worker")
 
 LOST = "it was begun, and nobody knows whether it was done"
 
@@ -123,6 +126,9 @@ class Tooling:
         whole = answered.text
         digest = await self.blobs.put(tenant, whole.encode())
         gist = distilled(whole, spec.distil)
+        if gist.treatment != "kept":
+            told_of = {"call": called.call, "tool": called.tool, "characters": len(whole)}
+            _log.info("result-distilled", treatment=gist.treatment, **told_of)
         gave = f"failed: {gist.text}" if answered.failed else gist.text
         later = None if answered.failed else summarised(whole)
         return ToolReturned(

@@ -1,0 +1,139 @@
+"""U29: the seven edge cases of the seed, each with what becomes of it and how loudly it is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import MutableMapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.agents.platform import Platform, plans, says, takes
+from tests.agents.workshop import agent
+from tests.parts.house import blueprint
+from tests.parts.openai_behaviours import Answer, Refusal
+from turnlog.events.call import AttemptEnded, CallCompleted
+from turnlog.events.content import digest_of
+from turnlog.events.log.ports import Raw
+from turnlog.events.tool import ToolReturned
+from turnlog.events.turn import TurnCompleted
+from turnlog.projections.blueprint.schema import Blueprint
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+Said = Sequence[MutableMapping[str, Any]]
+
+
+def plain() -> Blueprint:
+    """Give a blueprint that just talks."""
+    return blueprint(retries={"base_seconds": 0})
+
+
+def levels(said: Said, event: str) -> list[str]:
+    """Give how loudly something was said, each time."""
+    return [line["log_level"] for line in said if line["event"] == event]
+
+
+async def test_u29_a_result_beyond_the_limits_is_told_by_its_columns_and_said_as_information(
+    platform: Platform,
+) -> None:
+    platform.shop.gives = json.dumps([{"id": n, "name": f"thing {n}"} for n in range(1_000)])
+    session = await platform.open(agent())
+    with capture_logs() as said:
+        await platform.turn(session, plans(("Look.", [])), takes(("shop_look", {})), says("Many."))
+    (returned,) = await platform.events(session, ToolReturned)
+    assert returned.treatment == "condensed"
+    assert "columns id, name" in platform.said(2)[0]
+    assert levels(said, "result-distilled") == ["info"]
+
+
+async def test_u29_a_reply_that_was_cut_short_stands_as_it_is_with_a_warning(
+    platform: Platform,
+) -> None:
+    session = await platform.open(plain())
+    with capture_logs() as said:
+        await platform.turn(session, Answer(("Once upon",), finish="length"), text="Tell me.")
+    (reply,) = await platform.events(session, TurnCompleted)
+    assert reply.finish == "length"
+    await platform.turn(session, says("a time."), text="Go on.")
+    assert platform.said(1)[1:] == ["Tell me.", "Once upon", "Go on."]
+    assert levels(said, "answer-cut-short") == ["warning"]
+
+
+async def test_u29_malformed_json_is_mended_quietly_or_an_error_and_asked_for_again(
+    platform: Platform,
+) -> None:
+    session, mended = await platform.open(agent()), says('```json\n{"steps": []}\n```')
+    with capture_logs() as said:
+        await platform.turn(session, says('{"steps": ['), mended, says("So."))
+    (plan, _) = await platform.events(session, CallCompleted)
+    assert plan.repairs == ("taken out of a block of code",)
+    assert levels(said, "answer-malformed") == ["error"]
+    assert levels(said, "answer-mended") == ["debug"]
+
+
+async def test_u29_a_session_that_cannot_be_read_stops_alone_with_an_error(
+    platform: Platform,
+) -> None:
+    bad, good = await platform.open(plain()), await platform.open(plain())
+    await platform.turn(bad, says("One."))
+    log = platform.held.log
+    place = log.sessions[platform.stand.tenant, bad][-1]
+    raw = log.stored[place - 1]
+    assert raw is not None
+    with capture_logs() as said:
+        forged = Raw(raw.subject, len(log.stored) + 1, b"junk")
+        log.stored.append(forged)
+        log.sessions[platform.stand.tenant, bad].append(forged.stream_sequence)
+        answer = await platform.http.post(f"/v1/sessions/{bad}/turns", json={"text": "Two?"})
+        await platform.turn(good, says("Fine."))
+        await platform.calls(good)
+    assert (answer.status_code, answer.json()["code"]) == (500, "corrupt")
+    # What the rows held of it stands in for it
+    listed = (await platform.get("/v1/sessions"))["sessions"]
+    assert {bad, good} <= {each["session"] for each in listed}
+    assert levels(said, "session-stopped") == ["error"]
+    log.sessions[platform.stand.tenant, bad].remove(forged.stream_sequence)
+    platform.opened.remove(bad)
+
+
+async def test_u29_what_is_kept_beside_the_log_is_thrown_away_with_an_error_and_made_anew(
+    platform: Platform,
+) -> None:
+    # The seed loses a collection that it retrieves from; what can be lost like that is a snapshot
+    session, tenant = await platform.open(plain()), platform.stand.tenant
+    await platform.turn(session, says("One."))
+    sessions = platform.stand.desk.sessions
+    state = await sessions.load_open(tenant, session)
+    forged = replace(state.head, hash=digest_of("junk"))
+    await sessions.snapshots.keep(replace(state, head=forged, submitted=7))
+    platform.provider.will(says("Two."))
+    with capture_logs() as said:
+        async with platform.stand.another_gateway() as restarted:
+            path = f"/v1/sessions/{session}/turns?wait=60"
+            answer = await restarted.http.post(path, json={"text": "Again?"})
+    assert (answer.json()["turn"], answer.json()["reply"]) == (2, "Two.")
+    assert levels(said, "snapshot-discarded") == ["error"]
+
+
+async def test_u29_a_rate_limit_is_waited_for_with_a_warning_each_time(platform: Platform) -> None:
+    session = await platform.open(plain())
+    with capture_logs() as said:
+        await platform.turn(session, Refusal(429), Refusal(429), says("At last."))
+    faults = [each.fault for each in await platform.events(session, AttemptEnded) if each.fault]
+    assert [each.code for each in faults] == ["rate_limited"] * 2
+    assert levels(said, "attempt-failed") == ["warning"] * 2
+
+
+async def test_u29_a_turn_that_is_off_is_left_out_of_a_prompt_with_a_word_for_who_debugs(
+    platform: Platform,
+) -> None:
+    session = await platform.open(plain())
+    await platform.turn(session, says("One."), text="First.")
+    await platform.http.put(f"/v1/sessions/{session}/turns/1/exclusion")
+    with capture_logs() as said:
+        await platform.turn(session, says("Two."), text="Second.")
+    assert platform.said(1)[1:] == ["Second."]
+    (line,) = [each for each in said if each["event"] == "left-out"]
+    assert (line["log_level"], line["rules"]) == ("debug", {"excluded": 1})
