@@ -50,9 +50,9 @@ class Client:
         answer = await self._surely("submit", f"{self._here}/turns", {"text": text}, text)
         return int(answer["turn"])
 
-    async def converse(self, turns: int) -> None:
+    async def converse(self, turns: int, blueprint: str = "assistant") -> None:
         """Open the session, then say something and hear the answer, several times."""
-        await self.open()
+        await self.open(blueprint)
         for _ in range(turns):
             await self.watch(await self.submit())
 

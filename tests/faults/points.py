@@ -5,6 +5,7 @@ The points themselves are those of `crash/sitecustomize.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.faults.site import Role
@@ -21,6 +22,19 @@ class Crash:
         return " ".join((self.role, *self.points))
 
 
+def _of_a_worker(*events: str) -> Iterator[Crash]:
+    for event in events:
+        yield Crash("worker", (f"before-append:{event}",))
+        yield Crash("worker", (f"after-append:{event}",))
+
+
+ERRANDS = tuple(
+    _of_a_worker(
+        *("tool-started", "plan-made", "tool-called", "tool-returned", "tools-snapshotted"),
+        *("context-assembled", "turn-completed"),
+    )
+)
+"""Points that a turn of several calls comes to; at most of them more than once."""
 POINTS = (
     Crash("gateway", ("before-append:session-opened",)),
     Crash("gateway", ("after-append:session-opened",)),

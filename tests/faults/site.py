@@ -21,7 +21,7 @@ import httpx
 from tests.faults.crash.sitecustomize import CLOCK_AHEAD, CRASH_AT
 from tests.parts.fault_proxy import FaultProxy, between
 from tests.parts.forked import Process
-from tests.parts.openai_behaviours import Echo
+from tests.parts.openai_behaviours import Echo, Errand
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import LOOK_EVERY, NOTHING, Machine, free_port, machine
 from tests.parts.roles import telling
@@ -186,7 +186,7 @@ async def site(folder: Path, settings: Mapping[str, str] = NOTHING) -> AsyncGene
     """Run a site; every process that still runs at the end must end in good order."""
     port = free_port()
     async with (
-        OpenAIServer(Echo(pace=0.002)) as provider,
+        OpenAIServer(Errand(Echo(pace=0.002))) as provider,
         await NatsServer.start(NatsConfig(folder / "nats", monitor=True)) as server,
         serviced(f"http://127.0.0.1:{port}", server.url) as service,
     ):

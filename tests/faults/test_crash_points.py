@@ -11,7 +11,7 @@ from tests.faults.client import Client
 from tests.faults.evidence import nothing_is_wrong
 from tests.faults.extent import ALL
 from tests.faults.history import History
-from tests.faults.points import POINTS, Crash
+from tests.faults.points import ERRANDS, POINTS, Crash
 from tests.faults.site import ACK_WAIT, Site
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
@@ -31,6 +31,21 @@ async def test_a_crash_breaks_no_promise(
         await attacked.died(crash.role)
     await attacked.start_missing()
     await talking
+    await nothing_is_wrong(attacked, history)
+
+
+@pytest.mark.promise("P6", "P7", "P8", "P9", "P10")
+@pytest.mark.parametrize("crash", ERRANDS if ALL else ERRANDS[1:10:4], ids=str)
+async def test_u16_a_crash_in_a_turn_of_several_calls_repeats_nothing_that_must_not_be(
+    attacked: Site, client: Client, history: History, crash: Crash
+) -> None:
+    talking = asyncio.create_task(client.converse(1, "errand"))
+    attacked.die_at(crash.role, crash.points[0])
+    await attacked.died(crash.role)
+    await attacked.start_missing()
+    await talking
+    (turn,) = history.heard
+    assert turn.end == "done"
     await nothing_is_wrong(attacked, history)
 
 

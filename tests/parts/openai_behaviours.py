@@ -82,12 +82,34 @@ class Echo:
         return Answer(tokens, pace=self.pace, gates=self.gates)
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """What an agent's model says: two steps, a tool in each, and at last the echo of all others.
+
+    It goes by what it is asked, so that a call that is made again is answered alike.
+    """
+
+    otherwise: Echo = field(default_factory=Echo)
+
+    def answer(self, body: Mapping[str, object]) -> Answer:
+        """Give the answer to a request."""
+        messages = cast("Sequence[Mapping[str, str]]", body["messages"])
+        if body.get("tools"):
+            now = ("time_get_current_time", '{"timezone": "UTC"}')
+            then = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "UTC"}
+            wanted = (now, ("time_convert_time", json.dumps(then)))
+            return Answer((), finish="tool_calls", tool_calls=wanted)
+        if "as JSON: {steps" in messages[0]["content"]:
+            return Answer(('{"steps": [{"goal": "Look."}, ', '{"goal": "Look again."}]}'))
+        return self.otherwise.answer(body)
+
+
 def echoed(text: str) -> str:
     """Say what the echo of a text is."""
     return f"You said, and I quote: {text} That is all there is to it."
 
 
-Behaviour = Answer | Echo | Refusal | Silence | Frames
+Behaviour = Answer | Echo | Errand | Refusal | Silence | Frames
 
 
 @dataclass(frozen=True, slots=True)

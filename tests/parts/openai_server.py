@@ -20,6 +20,7 @@ from tests.parts.openai_behaviours import (
     Behaviour,
     Drop,
     Echo,
+    Errand,
     Frames,
     Pause,
     Refusal,
@@ -136,7 +137,7 @@ async def _read(reader: asyncio.StreamReader) -> Exchange:
 
 
 async def _respond(behaviour: Behaviour, exchange: Exchange, writer: asyncio.StreamWriter) -> None:
-    if isinstance(behaviour, Echo):
+    if isinstance(behaviour, Echo | Errand):
         behaviour = behaviour.answer(exchange.body)
     match behaviour:
         case Silence():

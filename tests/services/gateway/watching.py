@@ -145,5 +145,7 @@ class Watcher:
                 self.text += event.json["text"]
             case "attempt-reset":
                 self.text = ""
+            case "progress":
+                pass
             case _:
                 self.end = event
