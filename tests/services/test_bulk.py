@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from turnlog.services.runtime.bulk import seldom_collected, settled
+from turnlog.services.runtime.bulk import seldom_collected, settled, uncollected
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +23,12 @@ def test_reading_in_bulk_sets_aside_what_is_alive_for_a_while_only() -> None:
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold() > often
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, often)
+
+
+def test_the_collector_rests_for_one_session_and_looks_again_behind_it() -> None:
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
 
 
 def test_what_a_process_has_set_aside_for_good_stays_so_whatever_is_read_in_bulk() -> None:

@@ -61,9 +61,8 @@ def prompts(
 def _unbroken(events: Sequence[Recorded]) -> int:
     """Say how many events stand in one row from the first."""
     for place, recorded in enumerate(events):
-        first = events[0]
-        same = (recorded.tenant, recorded.session) == (first.tenant, first.session)
-        if not same or recorded.sequence != place + 1:
+        first, here = events[0].envelope, recorded.envelope
+        if (here.sequence, here.subject, here.tenant) != (place + 1, first.subject, first.tenant):
             return place
     return len(events)
 

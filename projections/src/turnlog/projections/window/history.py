@@ -153,7 +153,8 @@ def reaches_further(
         return False
     if view.all or view.of == "selected":
         return True
-    usable = [ref for ref in state.turns if ref.characters and sight.holds(ref.phase)]
+    sized = [(ref, ref.characters) for ref in state.turns if sight.holds(ref.phase)]
+    usable = [ref for ref, characters in sized if characters]
     if recall and (recall.silent or forgotten(recall, usable)):
         return False
     if enough(view, state.turns, sight):
@@ -163,7 +164,7 @@ def reaches_further(
         return False
     if budget is None:
         return True
-    held = sum(ref.characters for ref in usable)
+    held = sum([characters for _, characters in sized])
     return held < tokens * widest(budget.counter)
 
 

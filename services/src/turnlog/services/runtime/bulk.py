@@ -23,6 +23,19 @@ def settled() -> None:
 
 
 @contextmanager
+def uncollected() -> Generator[None]:
+    """Let the collector of this process rest while the body runs, which leaves nothing to collect.
+
+    What refers to itself stays for so long: a body is one session and not a whole log.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
 def seldom_collected() -> Generator[None]:
     """Let the collector of this process look seldom while the body runs."""
     before, aside = gc.get_threshold(), gc.get_freeze_count()

@@ -28,7 +28,7 @@ from turnlog.projections.audit.retelling import blobs_named
 from turnlog.projections.audit.unread import decoded
 from turnlog.projections.audit.verify import verify
 from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.bulk import seldom_collected
+from turnlog.services.runtime.bulk import seldom_collected, uncollected
 from turnlog.services.runtime.installed import installed
 
 FEW: Final = 20_000
@@ -142,6 +142,8 @@ def _verifying(asked: Connection) -> None:
     means = Means(installed())
     with seldom_collected(), suppress(EOFError, BrokenPipeError):
         while True:
-            events, unread = decoded(starmap(Raw, asked.recv()))
-            asked.send(blobs_named(events))
-            asked.send(verify(events, asked.recv(), means, unread=unread))
+            stored = starmap(Raw, asked.recv())
+            with uncollected():
+                events, unread = decoded(stored)
+                asked.send(blobs_named(events))
+                asked.send(verify(events, asked.recv(), means, unread=unread))
