@@ -7,6 +7,7 @@ rows do not know a call, the log is searched for it. Nothing in here may be acte
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -119,8 +120,11 @@ class Past:
 
     async def call(self, tenant: str, session: str, call: str) -> Moment:
         """Give the moment at which a call's prompt was fixed; refuses a call never made."""
-        sequence = await self.calls.sequence_of(tenant, session, call)
-        last = await self.sessions.last(tenant, session, sequence or 0)
+        sequence, last = await asyncio.gather(
+            self.calls.sequence_of(tenant, session, call), self.sessions.last(tenant, session)
+        )
+        if sequence is not None and sequence > last.sequence:
+            last = await self.sessions.last(tenant, session, sequence)
         if sequence is not None and sequence <= last.sequence:
             moment = await self._moment(last, sequence)
             said = moment.recorded.event

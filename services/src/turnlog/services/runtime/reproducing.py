@@ -6,12 +6,13 @@ is worth most where its prompt is gone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest
+from turnlog.events.envelope import Recorded
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.audit.reproduction import Way, by_assembly, by_reference, failed
 from turnlog.projections.audit.retelling import Made
@@ -38,12 +39,14 @@ async def reproduced(past: Past, moment: Moment, call: ContextAssembled) -> Ways
 
     Its texts are those of the store, for both ways alike, whatever this process holds of them.
     """
+    # Read first: the texts of these events are those that assembling asks for
+    told = await _told(past, moment)
     made = await _made(past, moment)
     named = blobs_of(call.manifest)
     if isinstance(made, Made):
         named = (*pins_of(made.state).digests, *made.texts.blobs, *named)
     blobs = await Records(past.sessions).blobs(moment.recorded.tenant, named)
-    reference = await _referred(past, moment, call, blobs)
+    reference = told if isinstance(told, Way) else _referred(call, told, blobs)
     lost = next((digest for digest in named if digest not in blobs), None)
     match made:
         case Way():
@@ -54,14 +57,16 @@ async def reproduced(past: Past, moment: Moment, call: ContextAssembled) -> Ways
             return Ways(reference, by_assembly(made))
 
 
-async def _referred(
-    past: Past, moment: Moment, call: ContextAssembled, blobs: Mapping[Digest, str]
-) -> Way:
+async def _told(past: Past, moment: Moment) -> Sequence[Recorded] | Way:
+    """Give the events that the call refers to, or why they cannot be had."""
     try:
-        known = await past.referred(moment)
+        return await past.referred(moment)
     except Corrupt as error:
         return failed(error)
-    known = tuple(each for each in known if each.sequence <= call.manifest.sequence)
+
+
+def _referred(call: ContextAssembled, told: Sequence[Recorded], blobs: Mapping[Digest, str]) -> Way:
+    known = tuple(each for each in told if each.sequence <= call.manifest.sequence)
     return by_reference(call, known, {turn.turn: turn for turn in history(known)}, blobs)
 
 

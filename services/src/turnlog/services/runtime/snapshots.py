@@ -6,6 +6,7 @@ fold. Whatever does not match is discarded with an alarm, and the session is fol
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from dataclasses import dataclass
 from typing import Final
@@ -54,7 +55,9 @@ class CheckedSnapshots:
         self, tenant: str, session: str, waypoint: int | None = None
     ) -> SessionState | None:
         """Give the latest snapshot, or that of a waypoint, if the log confirms it."""
-        stored = await self.store.get(tenant, session, waypoint)
+        stored, identity = await asyncio.gather(
+            self.store.get(tenant, session, waypoint), self.log.identity(tenant)
+        )
         if stored is None:
             return None
         try:
@@ -63,7 +66,7 @@ class CheckedSnapshots:
             return None  # Written by another release, whose fold this one does not know.
         if snapshot.fold != FOLD_VERSION:
             return None
-        if not await self._confirmed(snapshot, await self.log.identity(tenant)):
+        if not await self._confirmed(snapshot, identity):
             _log.error("snapshot-discarded", tenant=tenant, session=session)
             return None
         return snapshot.state

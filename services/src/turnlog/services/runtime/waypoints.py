@@ -18,7 +18,7 @@ from turnlog.projections.session.replacing import replace
 from turnlog.projections.session.state import SessionState
 from turnlog.services.runtime.snapshots import CheckedSnapshots
 
-EVERY: Final = 256
+EVERY: Final = 128
 """Events from one to the next: what is folded at the most to come to any sequence."""
 AT_ONCE: Final = 32
 """How many are looked up at a time where a session has few."""
