@@ -70,6 +70,17 @@ async def test_u6_tools_are_told_in_full_again_when_somebody_asks_and_for_one_tu
     assert (await platform.names(session)).count("schemas-requested") == 1
 
 
+async def test_u6_tools_are_told_in_full_again_after_a_purge(platform: Platform) -> None:
+    session = await platform.open()
+    for _ in range(2):
+        await hello(platform, session)
+    assert (await platform.http.post(f"/v1/sessions/{session}/purge")).status_code == 200
+    for _ in range(2):
+        await hello(platform, session)
+    rules = [rule for rule, _ in await tools_told(platform, session)]
+    assert rules == ["full first_turn", "names", "full purged", "names"]
+
+
 async def test_u6_a_diff_names_what_tools_are_told_in_full_or_by_name_for(
     platform: Platform,
 ) -> None:

@@ -21,6 +21,18 @@ def tool_remarks(blueprint: Blueprint) -> Remarks:
         for path in _meaning_steps(blueprint):
             fix = "give a profile the program `tools`"
             yield Remark(path, "no profile takes steps", fix)
+    for name in sorted(_replying(blueprint)):
+        fix = "leave them to a call that a profile names as `act`"
+        yield Remark(("calls", name, "tools"), "nobody runs the tools of a reply or a plan", fix)
+
+
+def _replying(blueprint: Blueprint) -> Iterator[str]:
+    """Name the calls that offer tools of servers to where what is asked for is not run."""
+    by_phase = blueprint.phases.calls.values() if blueprint.phases else ()
+    named = {call for each in blueprint.profiles.values() for call in (each.call, each.plan)}
+    for name, call in blueprint.calls.items():
+        if {"all", "for_step"} & set(call.tools) and name in {*named, *by_phase}:
+            yield name
 
 
 def _meaning_tools(blueprint: Blueprint) -> Iterator[Path]:
