@@ -170,9 +170,9 @@ def source(origin: Source | None) -> Text:
             return Text(f"event {sequence}").append(f"  {field}", QUIET)
         case FromBlueprint():
             return Text("the blueprint")
-        case FromTurns(view=view, first=first, last=last):
+        case FromTurns(view=view, first=first, last=last, condensed=condensed):
             turns = f"turn {first}" if first == last else f"turns {first} to {last}"
-            return Text(turns).append(f"  view {view}", QUIET)
+            return Text(turns).append(f"  view {view}{', in short' * bool(condensed)}", QUIET)
         case FromResolved(resolution=sequence, lines=lines):
             return Text(f"event {sequence}").append(f"  {', '.join(lines.values())}", QUIET)
         case _ as never:
