@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.platform import STEPS, Platform, plans, says
+from tests.agents.platform import STEPS, Platform, plans, says, takes
 from tests.agents.workshop import agent
 from turnlog.events.call import ContextAssembled
 from turnlog.events.manifest import FromBlob, Part
@@ -22,6 +22,8 @@ FILES = {
     "visualization.md": "Draw nothing.",
     "workflow_classification.md": "Plan in steps.",
     "conversation_execution.md": "Talk.",
+    "error_recovery.md": "Try again.",
+    "overrides/agent/error_recovery.md": "Try another way.",
     "overrides/talk/master_system.md": "You only talk.",
     "overrides/talk/conversation_execution.md": "Talk at length.",
     "overrides/agent/openai/visualization.md": "Draw bars.",
@@ -55,6 +57,7 @@ def uderia(name: str, **changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of 
         },
         "strategy": {"override": {"category": "workflow_classification"}},
         "manner": {"override": {"category": "conversation_execution"}},
+        "recovery": {"override": {"category": "error_recovery"}, "when": "step_failed"},
         "instructions": {"attribute": "instructions", "component": "instructions"},
         "tools": {"tools": "all", "component": "tools_context"},
         "prompts": {"text": "- none", "component": "tools_context"},
@@ -66,7 +69,7 @@ def uderia(name: str, **changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of 
     calls: dict[str, dict[str, Any]] = {
         "plan": {"messages": [{"system": plan}, *seen]},
         "tactic": {
-            "messages": [{"system": ["goal", "results"]}, {"user": ["input"]}],
+            "messages": [{"system": ["goal", "results", "recovery"]}, {"user": ["input"]}],
             "tools": ["for_step"],
         },
         "synthesise": {"messages": [{"system": ["base", "charting", "results"]}, *seen]},
@@ -208,6 +211,22 @@ async def test_u17_a_profile_has_its_own_words_for_the_categories_it_has(
     part = (await standing(platform, session))[-1][0]
     assert isinstance(part.source, FromBlob)
     assert part.source.path == "overrides/talk/master_system.md"
+
+
+async def test_u17_a_step_that_failed_is_told_by_the_words_of_its_profile(
+    platform: Platform,
+) -> None:
+    platform.shop.fails = ["look"]
+    session, look = await opened(platform, uderia("u17")), takes(("shop_look", {"what": "x"}))
+    await platform.turn(session, plans(("Find it.", ["shop_look"])), look, look, says("There."))
+    assert platform.said(1)[0] == "Find it."
+    assert platform.said(2)[0].endswith("Try another way.")
+    part = next(part for part in (await standing(platform, session))[2] if part.layer == "recovery")
+    assert isinstance(part.source, FromBlob)
+    assert (part.source.path, part.rule) == (
+        "overrides/agent/error_recovery.md",
+        "when step_failed",
+    )
 
 
 async def told(platform: Platform, session: str, **query: object) -> dict[str, Any]:

@@ -47,6 +47,8 @@ function facts(why, session) {
   return make("dl", { class: "facts" },
     row("turn", why.started ? ["by itself · ", cause(why.started, session)] : cause(why.asked, session)),
     row("call", `${why.call} · ${counted(why.tokens, "token")}${why.budget ? ` of ${figure(why.budget)}` : ""} · `, cause(why.fixed, session)),
+    why.calls.filter(({ call }) => call !== why.call).map((made, place) => row(place ? "" : "beside",
+      `${made.call} · ${made.kind} · ${counted(made.tokens, "token")} → ${made.gave.join(", ") || "nothing"} · `, cause(made.fixed, session))),
     standing ? row("phase", `${standing.phase}, after ${counted(standing.exchanges, "exchange")}${bounds(standing)} · `, cause(standing.since, session)) : [],
     withheld
       ? row("safety", make("span", { class: "fault" }, `✗ withheld by ${withheld.rule}: ${withheld.reason} · `), cause(withheld.by, session))
@@ -57,12 +59,13 @@ function facts(why, session) {
 
 const bounds = ({ shared, hidden }) => `${shared.length ? `, sees ${shared.join(", ")}` : ""}${hidden.length ? `, not ${hidden.join(", ")}` : ""}`;
 
-function origin({ part, by, filled, because, removed }, hues, session) {
+function origin({ part, by, filled, because, removed, tool }, hues, session) {
   const treated = part.treatment === "kept" ? "" : ` · ${part.treatment}${part.rule ? ` by ${part.rule}` : ""}`;
   const size = part.tokens ? ` · ${counted(part.tokens, "token")}` : "";
   return make("article", { class: `origin ${hues[part.layer]}` },
     make("h3", {}, make("span", { class: "layer" }, part.layer), part.item ? ` ${part.item}` : "",
       make("span", { class: "faint" }, ` · ${sourceOf(part.source)}${size}${treated}`)),
+    tool ? line("given by ", tool) : null,
     by.length ? line("from ", causes(by, session)) : null,
     filled.map((each) => line(`${each.path} `, each.by.length ? causes(each.by, session) : make("span", { class: "faint" }, "empty"))),
     because.length ? line(`${part.rule}: `, causes(because, session)) : null,
@@ -73,5 +76,5 @@ const line = (what, found) => make("p", {}, what, found);
 
 function steps({ steps: taken, budget }) {
   return section("cut to fit", taken.map((step) => make("article", { class: "origin" }, make("h3", {}, `${step.step} ${step.on}`,
-    make("span", { class: "faint" }, ` · ${figure(step.before)} → ${figure(step.after)} tokens ${step.section ? `within ${step.section}` : `of ${figure(budget)}`}`)))));
+    make("span", { class: "faint" }, ` · ${figure(step.before)} → ${figure(step.after)} tokens ${step.section ?? step.component ? `within ${step.section ?? step.component}` : `of ${figure(budget)}`}`)))));
 }
