@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -78,10 +78,15 @@ class Steady(PuppetModel):
             yield each
 
 
-async def killed(shop: Workshop, at: int, when: Literal["before", "after"]) -> bool:
+async def killed(
+    shop: Workshop,
+    at: int,
+    when: Literal["before", "after"],
+    model: Callable[[], PuppetModel] = Steady,
+) -> bool:
     """Let a worker die in a turn, and another one take it over; tells whether it did die."""
     house = shop.house
-    house.model = Steady()
+    house.model = model()
     submitted = await house.submit("Get me a hammer.")
     worker = house.worker("w1")
     mortal = Mortal(house.log, at, when)

@@ -30,7 +30,7 @@ LONG = "word " * 20
 """100 characters."""
 
 
-def talker(above: int = 500, **changes: Any) -> Blueprint:
+def talker(above: int = 500, **window: object) -> Blueprint:
     """Give a blueprint that talks, a token a character, and sums up what is older than 2 turns."""
     made: dict[str, Any] = {
         "layers": {
@@ -53,12 +53,13 @@ def talker(above: int = 500, **changes: Any) -> Blueprint:
                 "tokens": 2000,
                 "counter": {"chars_per_token": 1},
                 "ladder": [{"drop_oldest_pairs": {}}],
+                **window,
             }
         },
         "tools": None,
         "profiles": {"talk": {"default": True, "call": "reply"}},
     }
-    return agent(**{**made, **changes})
+    return agent(**made)
 
 
 async def talked(turns: int, kind: Blueprint | None = None) -> Workshop:
@@ -231,3 +232,39 @@ async def test_a_purge_waits_for_the_open_turn() -> None:
     with pytest.raises(Refused) as refused:
         await shop.house.sessions.act(TENANT, "s", PurgeMemory(), BY)
     assert refused.value.code == "turn-open"
+
+
+async def test_a_ladder_that_asks_for_a_summary_has_it_at_the_limit_of_its_component() -> None:
+    ladder = [{"summarise": {}}, {"drop_oldest_pairs": {}}]
+    limits = {"history": {"tokens": 500, "ladder": ladder}}
+    shop = await talked(3, talker(above=100_000, components=limits))
+    await said(shop, 4, ["They spoke of words."])
+    assert shop.said(-1)[1] == "They spoke of words."
+
+
+async def test_the_summary_is_the_last_of_the_history_to_go() -> None:
+    shop = await talked(3, talker(tokens=520))
+    await said(shop, 4, ["They spoke of words."])
+    assert shop.said(-1)[1] == "They spoke of words."
+    await shop.turn(["They spoke of words, and again."], ["Yes."], text="x" * 500)
+    assert shop.said(-1) == ["Be brief.", "x" * 500]
+    parts = shop.events(ContextAssembled)[-1].manifest.parts
+    history = [(part.rule, part.treatment) for part in parts if part.component == "history"]
+    assert history[0] == ("drop_oldest_pairs", "dropped")
+
+
+async def test_what_was_summed_up_is_had_again_however_far_back_it_lies() -> None:
+    shop, plain = await talked(3), await talked(3, talker(above=100_000))
+    for number in range(4, 16):
+        await said(shop, number, [f"They spoke of {number} words."])
+        await said(plain, number)
+    assert (await shop.house.state()).earlier
+    made = [e.sequence for e in shop.house.events() if isinstance(e.event, HistorySummarised)]
+    for sequence in reversed(made[-7:]):
+        await shop.house.sessions.act(TENANT, "s", UndoSummary(sequence), BY)
+    with pytest.raises(Refused, match="too far back"):
+        await shop.house.sessions.act(TENANT, "s", UndoSummary(made[-8]), BY)
+    for each in (shop, plain):
+        await each.house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    assert (await shop.house.state()).summaries == ()
+    assert await window(shop) == await window(plain)

@@ -250,7 +250,8 @@ def blueprint_digest(blueprint: Blueprint) -> Digest:
 def reach(blueprint: Blueprint) -> int:
     """Characters of history the widest window can hold; 0 where one has no budget to bound it.
 
-    Views of the whole history do not count: they are folded from the first event anyway.
+    Views of the whole history do not count, which are folded from the first event anyway, nor does
+    what is to be summed up.
     """
     looking = [call for call in blueprint.calls.values() if _looks_back(blueprint, call)]
     budgets = [blueprint.budget.get(call.budget or "") for call in looking]
@@ -265,5 +266,6 @@ def _width(budget: Budget) -> int:
 
 
 def _looks_back(blueprint: Blueprint, call: CallSpec) -> bool:
-    views = (slot.history for slot in call.messages if isinstance(slot, HistoryMessages))
-    return any(not blueprint.view(view).all for view in views)
+    slots = (slot.history for slot in call.messages if isinstance(slot, HistoryMessages))
+    views = map(blueprint.view, slots)
+    return any(not view.all and view.of != "selected" for view in views)

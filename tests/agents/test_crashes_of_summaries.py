@@ -1,0 +1,49 @@
+"""A worker dies before and after every append of a turn that has older ones summed up first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator
+from typing import Literal
+
+import pytest
+
+from tests.agents.test_crashes import WHEN, killed
+from tests.agents.test_summaries import talked
+from tests.parts.puppet import PuppetModel
+from turnlog.events.call import CallCompleted, ContextAssembled
+from turnlog.events.memory import HistorySummarised, SummaryBegun
+from turnlog.events.turn import TurnCompleted
+from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
+
+APPENDS = 6
+"""How many appends the turn takes that is played here."""
+
+
+class Summing(PuppetModel):
+    """Sums up when it is told to, and replies otherwise."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+        """See `Model.stream`."""
+        asked = request.messages[-1]["content"] == "Sum up what was said."
+        self.scripts = [["They spoke of words." if asked else "Well."]]
+        async for each in super().stream(request):
+            yield each
+
+
+@pytest.mark.parametrize("at", range(1, APPENDS + 1))
+@pytest.mark.parametrize("when", WHEN)
+async def test_a_summary_is_made_once_and_the_turn_is_answered(
+    at: int, when: Literal["before", "after"]
+) -> None:
+    shop = await talked(3)
+    assert await killed(shop, at, when, Summing)
+    assert len(shop.events(SummaryBegun)) == len(shop.events(HistorySummarised)) == 1
+    answered = Counter(each.call for each in shop.events(CallCompleted))
+    assert answered == Counter(each.call for each in shop.events(ContextAssembled))
+    assert answered == Counter(["1.1", "2.1", "3.1", "4.1", "4.2"])
+    assert len(shop.events(TurnCompleted)) == 4
+
+
+async def test_those_are_all_the_appends_there_are() -> None:
+    assert not await killed(await talked(3), APPENDS + 1, "before", Summing)
