@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from turnlog.projections.blueprint.tools import ServerSpec
 from turnlog.services.runtime.aside import aside
@@ -123,17 +123,23 @@ async def _client(link: Link, server: str) -> Client:
 
 def _unreachable(server: str, error: BaseException | None) -> ServerFailure:
     """Name what a connection failed of; what a server says may repeat prompts."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    match error:
+    match _innermost(error):
         case FileNotFoundError(args=(program, *_)):
             detail = f"{server}: there is no program {program!r}"
             return ServerFailure("tools_unreachable", detail, retryable=False)
         case TimeoutError():
             why = f"it took more than {CONNECT:g} s to begin"
         case _:
-            why = transports().wording(error)
+            why = transports().wording(_innermost(error))
     return ServerFailure("tools_unreachable", f"{server}: {why}")
+
+
+def _innermost(error: BaseException | None) -> BaseException | None:
+    """Give the first thing that went wrong of those that did so together."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return _innermost(group.exceptions[0])
 
 
 async def _held_open(
