@@ -235,8 +235,8 @@ async def test_a_purge_waits_for_the_open_turn() -> None:
 
 
 async def test_a_ladder_that_asks_for_a_summary_has_it_at_the_limit_of_its_component() -> None:
-    ladder = [{"summarise": {}}, {"drop_oldest_pairs": {}}]
-    limits = {"history": {"tokens": 500, "ladder": ladder}}
+    ladder: list[dict[str, Any]] = [{"summarise": {}}, {"drop_oldest_pairs": {}}]
+    limits: dict[str, Any] = {"history": {"tokens": 500, "ladder": ladder}}
     shop = await talked(3, talker(above=100_000, components=limits))
     await said(shop, 4, ["They spoke of words."])
     assert shop.said(-1)[1] == "They spoke of words."
