@@ -15,13 +15,15 @@ from turnlog.events.codec import read, write
 from turnlog.events.content import Digest, Plain, digest_of
 from turnlog.events.envelope import Head, Recorded
 from turnlog.events.log.ports import Raw
-from turnlog.events.testing import draft
+from turnlog.events.testing import draft, recorded
+from turnlog.events.testing.samples import samples
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.audit.chain import Chains, Noted
 from turnlog.projections.audit.findings import Finding
 from turnlog.projections.audit.prompts import Means
 from turnlog.projections.audit.report import Report
+from turnlog.projections.audit.retelling import NAMING, blobs_in
 from turnlog.projections.audit.unread import decoded
 from turnlog.projections.audit.verify import verify
 from turnlog.projections.session.commands import FixContext
@@ -266,6 +268,11 @@ def test_a_blob_that_is_gone_or_altered_is_found_and_so_is_every_prompt_of_it(
     assert [each.check for each in rest] == ["reference", "assembly"] * 2
     assert rest[0].detail.startswith("call 1.1: ")
     assert (report.prompts.reference, report.prompts.assembly) == (0, 0)
+
+
+def test_every_kind_of_event_that_names_blobs_is_asked_for_them() -> None:
+    for each in recorded(*samples().values()):
+        assert (type(each.event) in NAMING) or not tuple(blobs_in(each)), each.envelope.type
 
 
 def test_a_prompt_of_another_model_than_recorded_is_found() -> None:

@@ -12,4 +12,4 @@ class Fact(BaseModel):  # noqa: PLW1641 - pydantic gives what is frozen its hash
 
     # A fact is its fields. Pydantic looks for more, in each part of each prompt that is had again
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fact) and type(self) is type(other) and vars(self) == vars(other)
+        return type(self) is type(other) and vars(self) == vars(other)

@@ -6,18 +6,24 @@ A turn settled twice, a tool that never came back to a turn that is over, or cam
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from turnlog.events.envelope import Recorded
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.projections.audit.findings import Finding
+from turnlog.projections.audit.picking import of_kinds
+
+_SETTLING: Final = (TurnCompleted, TurnFailed, TurnCancelled)
+_TOOLS: Final = (ToolCalled, ToolStarted, ToolReturned, ReplyRedacted)
+"""What tells of tools; a redaction settles a turn that is open."""
 
 
 def answers(events: Iterable[Recorded]) -> Iterator[Finding]:
     """Find turns that were settled more than once."""
     settled: dict[int, int] = {}
-    for recorded in events:
+    for recorded in of_kinds(events, *_SETTLING):
         match recorded.event:
             case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
                 if turn in settled:
@@ -32,7 +38,7 @@ def tools(events: Iterable[Recorded]) -> Iterator[Finding]:
     """Find tools that are not asked for once and back once by the end of their turn."""
     under_way: dict[tuple[str, str], tuple[int, Recorded]] = {}
     over: set[int] = set()
-    for recorded in events:
+    for recorded in of_kinds(events, *_SETTLING, *_TOOLS):
         match recorded.event:
             case ToolCalled(turn=turn, call=call, id=id, tool=tool):
                 if (call, id) in under_way:

@@ -25,6 +25,7 @@ from turnlog.events.session import BlueprintMoved, SessionOpened
 from turnlog.events.tool import ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.heard import Heard
+from turnlog.projections.audit.picking import of_kinds
 from turnlog.projections.session.evolve import evolve, fold, fold_whole
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.tooling import texts_of
@@ -53,9 +54,16 @@ class Made:
     texts: Texts
 
 
+NAMING: Final = (
+    *(SessionOpened, BlueprintMoved, PromptsSnapshotted),
+    *(ToolsSnapshotted, ToolReturned, ContextAssembled),
+)
+"""The kinds of event that name blobs, all of them."""
+
+
 def blobs_named(events: Iterable[Recorded]) -> tuple[Digest, ...]:
     """Name every blob that retelling and reading back these events will ask for."""
-    return tuple(dict.fromkeys(chain.from_iterable(map(blobs_in, events))))
+    return tuple(dict.fromkeys(chain.from_iterable(map(blobs_in, of_kinds(events, *NAMING)))))
 
 
 def blobs_in(recorded: Recorded) -> Iterable[Digest]:

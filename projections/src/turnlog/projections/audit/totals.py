@@ -5,13 +5,17 @@ What the read models say must be the same, once they have come to the same event
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Final
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.turn import TurnQueued, TurnSubmitted
 from turnlog.projections.audit.findings import Finding
+from turnlog.projections.audit.picking import of_kinds
+
+_COUNTED: Final = (TurnSubmitted, TurnQueued, ContextAssembled, AttemptStarted, AttemptEnded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,12 @@ class Totals:
     micro_dollars: int = 0
 
 
-def totals(events: Iterable[Recorded]) -> Totals:
+def totals(events: Sequence[Recorded]) -> Totals:
     """Add up a session; of what is said twice of the same attempt or call, the last word counts."""
-    sequence, turns = 0, set[int]()
+    turns = set[int]()
     calls: dict[str, int] = {}
     attempts: dict[tuple[int, int], AttemptEnded | None] = {}
-    for recorded in events:
-        sequence = recorded.sequence
+    for recorded in of_kinds(events, *_COUNTED):
         match recorded.event:
             case TurnSubmitted(turn=turn) | TurnQueued(turn=turn):
                 turns.add(turn)
@@ -51,7 +54,7 @@ def totals(events: Iterable[Recorded]) -> Totals:
                 pass
     over = [each for each in attempts.values() if each]
     return Totals(
-        sequence,
+        events[-1].sequence if events else 0,
         len(turns),
         len(calls),
         len(attempts),

@@ -15,9 +15,10 @@ from turnlog.events.links import link_of
 from turnlog.projections.audit.chain import Noted, broken
 from turnlog.projections.audit.conduct import answers, tools
 from turnlog.projections.audit.findings import Finding, in_order
+from turnlog.projections.audit.picking import of_kinds
 from turnlog.projections.audit.prompts import Means, prompts
 from turnlog.projections.audit.report import Report
-from turnlog.projections.audit.retelling import blobs_in
+from turnlog.projections.audit.retelling import NAMING, blobs_in
 from turnlog.projections.audit.totals import totals
 from turnlog.projections.audit.unread import Unread
 
@@ -62,7 +63,7 @@ def _lost(
 ) -> Iterator[Finding]:
     """Find blobs that are gone or altered, at the first event that names them."""
     told: set[Digest] = set()
-    for recorded in events:
+    for recorded in of_kinds(events, *NAMING):
         for digest in blobs_in(recorded):
             if digest in sound or digest in told:
                 continue
