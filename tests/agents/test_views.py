@@ -33,7 +33,7 @@ shop_pay {"what": "hammer"}
 It is yours."""
 
 
-def recalling() -> Blueprint:
+def recalling(**words: object) -> Blueprint:
     """Give an agent whose plans are told how earlier turns were worked out."""
     return agent(
         calls={
@@ -42,7 +42,7 @@ def recalling() -> Blueprint:
                 "messages": [{"system": ["rules"]}, {"history": "workflow"}, {"user": ["input"]}]
             },
         },
-        history={"recent": {}, "workflow": {"like": "recent", "of": "work"}},
+        history={"recent": {}, "workflow": {"like": "recent", "of": "work"} | words},
     )
 
 
@@ -103,4 +103,18 @@ async def test_what_is_of_no_interest_is_skipped() -> None:
     assert [(part.rule, part.kept) for part in last(shop).parts[:2]] == [
         ("skip", False),
         (None, True),
+    ]
+
+
+async def test_how_it_went_can_be_told_in_short_as_well() -> None:
+    shop = await Workshop(kind=recalling(condense="duplicates")).opened()
+    await shop.turn(*TURN)
+    await shop.turn(*TURN, text="And another one.")
+    await shop.turn(planning(), ["Yes."], text="Is it?")
+    assert shop.said(8)[1:] == [
+        "Get me a hammer.",
+        "Planned:\n1. Find a hammer.\n2. Pay for it.\n(said again below)\n\nIt is yours.",
+        "And another one.",
+        WORK,
+        "Is it?",
     ]
