@@ -17,9 +17,7 @@ def tool(
     call: Annotated[
         str, typer.Argument(metavar="CALL", help="The call that asked for it: 3.2 is turn 3.")
     ],
-    id: Annotated[
-        str, typer.Argument(metavar="ID", help="What the call named its request.")
-    ],
+    id: Annotated[str, typer.Argument(metavar="ID", help="What the call named its request.")],
     *,
     asked: Asked,
     output: Output = "table",
