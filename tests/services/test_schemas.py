@@ -1,0 +1,64 @@
+"""Schemas of answers beside a blueprint: checked with it, written out in it, read again with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agents.workshop import agent
+from turnlog.projections.blueprint.output import OutputSpec
+from turnlog.projections.blueprint.schema import stored_form
+from turnlog.services.runtime.library import Library, check
+
+MOOD = {"type": "object", "required": ["mood"]}
+FAULTY: dict[str, tuple[str, Any, str]] = {
+    "not there": ("plan", "mod.json", "there is no `mod.json` beside the blueprint"),
+    "no JSON": ("plan", "broken.json", "broken.json: it is no JSON"),
+    "no object": ("plan", "list.json", "list.json: it is no JSON object"),
+    "no schema": ("plan", {"type": "thing"}, "type is no JSON Schema"),
+    "leading elsewhere": ("plan", {"$ref": "file:///etc/passwd"}, "it refers to 'file:///etc"),
+    "of a tactic": ("tactic", MOOD, "a step's call asks for tools, its text is not read"),
+    "of no form": ("plan", "../mood.json", ""),
+}
+
+
+def written(folder: Path, call: str, schema: object) -> Path:
+    """Write an agent's blueprint, one of whose calls has a form."""
+    calls = json.loads(stored_form(agent()))["calls"]
+    calls[call]["output"] = {"schema": schema}
+    home = folder / "agent"
+    home.mkdir(exist_ok=True)
+    body = json.loads(stored_form(agent())) | {"calls": calls}
+    (home / "blueprint.yaml").write_text(json.dumps(body))
+    (home / "mood.json").write_text(json.dumps(MOOD))
+    (home / "broken.json").write_text("{")
+    (home / "list.json").write_text("[]")
+    return home
+
+
+@pytest.mark.parametrize("case", FAULTY.values(), ids=FAULTY)
+def test_a_schema_that_cannot_be_used_is_a_fault_of_the_blueprint(
+    tmp_path: Path, case: tuple[str, Any, str]
+) -> None:
+    call, schema, what = case
+    (fault, *_) = check(written(tmp_path, call, schema))
+    assert fault.path.startswith(f"calls.{call}.output")
+    assert what in str(fault)
+
+
+def test_a_schema_in_a_file_stands_in_the_blueprint_and_is_read_again_when_it_changed(
+    tmp_path: Path,
+) -> None:
+    library, home = Library((tmp_path,)), written(tmp_path, "plan", "mood.json")
+    assert _schema(library) == MOOD
+    (home / "mood.json").write_text('{"type": "array"}')
+    assert _schema(library) == {"type": "array"}
+
+
+def _schema(library: Library) -> object:
+    output = library.get("agent").calls["plan"].output
+    assert isinstance(output, OutputSpec)
+    return output.schema_
