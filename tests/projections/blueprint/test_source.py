@@ -119,7 +119,7 @@ def test_all_faults_are_named_at_once_in_the_order_of_their_lines() -> None:
         ("{type: id, req", "{type: idd, req", "4: attributes.city.type: `idd` means nothing here"),
         ("default: true", "default: false", "24: profiles: exactly one profile must say `default:"),
         ("- history: recent", "- histry: x", "14: calls.reply.messages.1: a message is `system`"),
-        ("{text: ", "{txt: ", "8: layers.tone: a layer needs one of: `segments`, `file`, `override`"),
+        ("{text: ", "{txt: ", "8: layers.tone: a layer needs one of: `segments`, `file`, `overr"),
         ("persona: {", "Persona: {", "7: layers.Persona: `Persona` is not a name; use a-z first"),
         ("  tone: {text", "  input: {text", "8: layers.input: `input` is a layer of its own; choo"),
         ("tone, city]", "tone, tone]", "13: calls.reply.messages.0.system.2: layer tone stands tw"),
