@@ -13,6 +13,7 @@ PLACES: Final = {
     "session": "nobody",
     "turn": "1",
     "call": "1.1",
+    "id": "t1",
     "second": "2.1",
     "blueprint": "clerk",
     "segment": "1",
