@@ -21,7 +21,7 @@ FAULTY: dict[str, tuple[str, Any, str]] = {
     "no schema": ("plan", {"type": "thing"}, "type is no JSON Schema"),
     "leading elsewhere": ("plan", {"$ref": "file:///etc/passwd"}, "it refers to 'file:///etc"),
     "of a tactic": ("tactic", MOOD, "a step's call asks for tools, its text is not read"),
-    "of no form": ("plan", "../mood.json", ""),
+    "of no form": ("plan", "../mood.json", "it must be `plan`, a file beside the blueprint"),
 }
 
 

@@ -6,20 +6,29 @@ are pinned to, so that editing the file reaches new sessions only.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
+from pydantic_core import PydanticCustomError
 
 from turnlog.projections.blueprint.strict import Strict
+
+_FILE: Final = re.compile(r"[\w-]+\.json")
+
+
+def _form(written: object) -> object:
+    named = isinstance(written, str) and (written == "plan" or _FILE.fullmatch(written))
+    if named or isinstance(written, dict):
+        return written  # pyright: ignore[reportUnknownVariableType] - what it holds is checked next
+    what = "be `plan`, a file beside the blueprint such as `plan.json`, or a JSON Schema"
+    raise PydanticCustomError("output_form", what)
 
 
 class OutputSpec(Strict):
     """What an answer must be."""
 
-    schema_: Annotated[
-        Literal["plan"] | Annotated[str, Field(pattern=r"^[\w-]+\.json$")] | dict[str, JsonValue],
-        Field(alias="schema"),
-    ]
+    schema_: Annotated[str | dict[str, JsonValue], BeforeValidator(_form), Field(alias="schema")]
     """`plan`, a file beside the blueprint such as `plan.json`, or a JSON Schema written out."""
     repair: bool = True
     """Whether common faults are mended; without it, whatever is not right is asked for again."""
