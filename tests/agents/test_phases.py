@@ -121,6 +121,9 @@ async def test_u18_any_phase_is_read_alone_with_its_state_and_window(platform: P
     window = await platform.get(f"{here}/window", at=stay["last"])
     said = [each["content"] for each in window["messages"]]
     assert said[1:] == ["What could it be?", "A boat.", "Which boat?", "A small one."]
+    begun = (await platform.get(f"{here}/history", phase="operate"))["stays"][0]["first"] + 1
+    planning = await platform.get(f"{here}/window", at=begun)
+    assert "shop_look" in planning["messages"][0]["content"]
     twice = await platform.get(f"{here}/history", phase="ideate")
     assert [turn["turn"] for turn in twice["turns"]] == [1, 4]
     answer = await platform.http.get(f"{here}/history", params={"phase": "nowhere"})

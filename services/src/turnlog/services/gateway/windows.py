@@ -92,13 +92,14 @@ async def _moment(
 
 
 async def _pinned_since(desk: Desk, state: SessionState, later: SessionState) -> SessionState:
-    """Add the prompt files that were pinned later, before the session was moved on from them."""
+    """Add the prompts and tools that were pinned later, before the session was moved on."""
     while later.attributes_in > state.attributes_in:
         moved = await desk.past.moment(state.tenant, state.session, later.attributes_in)
         if moved.before is None:
             return state
         later = moved.before
-    return replace(state, prompts={**later.prompts, **state.prompts})
+    prompts, tools = {**later.prompts, **state.prompts}, {**later.tools, **state.tools}
+    return replace(state, prompts=prompts, tools=tools)
 
 
 def _supposed(desk: Desk, state: SessionState, material: Material, form: TryForm) -> Supposed:
