@@ -14,6 +14,9 @@ from turnlog.events.call import ContextAssembled
 from turnlog.events.content import digest_of
 from turnlog.events.tool import ToolReturned, ToolsSnapshotted
 from turnlog.projections.tools.offers import Offer
+from turnlog.services.cli.options import Served
+from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.tooling import request_schemas, show_result
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -62,7 +65,8 @@ async def test_u6_tools_are_told_in_full_again_when_somebody_asks_and_for_one_tu
     await hello(platform, session)
     path = f"/v1/sessions/{session}/schemas"
     assert (await platform.http.post(path)).status_code == 200
-    assert (await platform.http.post(path)).status_code == 200
+    served = Served(str(platform.http.base_url), platform.folder)
+    await request_schemas(served, session, "table")
     await hello(platform, session)
     await hello(platform, session)
     rules = [rule for rule, _ in await tools_told(platform, session)]
@@ -153,6 +157,19 @@ async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
     assert digest_of(found["result"]) == found["digest"] == returned.result
     assert (found["treatment"], found["characters"]) == ("condensed", len(found["result"]))
     assert found["text"] in platform.said(2)[0]
+
+
+async def test_u8_a_terminal_shows_the_whole_of_a_result(
+    platform: Platform, capsys: pytest.CaptureFixture[str]
+) -> None:
+    platform.shop.gives = json.dumps(ROWS)
+    session = await platform.open()
+    await platform.turn(session, plans(("Look.", [])), takes(("shop_look", {})), says("Many."))
+    (returned,) = await platform.events(session, ToolReturned)
+    await show_result(Reader(platform.http), session, returned.call, returned.id, "table")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "prompts hold a summary of it" in shown
+    assert '"name": "thing 999"' in shown
 
 
 async def test_u8_a_result_that_is_erased_cannot_be_read_and_one_never_asked_for_neither(
