@@ -32,9 +32,10 @@ from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import TurnResolved
 from turnlog.events.session import BlueprintMoved, SessionOpened
-from turnlog.events.tool import ToolsSnapshotted
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import ChoiceRecorded, TurnCompleted
 from turnlog.projections.audit.fates import Fate
+from turnlog.projections.audit.known import Known
 from turnlog.projections.audit.notes import carrying, noting
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tellings import telling, tells
@@ -66,11 +67,27 @@ def behind(part: Part, side: Side) -> Iterator[Recorded]:
             yield from edition(segment, side)
         case FromEvent(sequence=sequence) | FromResolved(resolution=sequence):
             found = side.known.at(sequence)
-            yield from (found,) if found else ()
+            yield from (*asking(found, side.known), found) if found else ()
         case FromBlueprint():
             yield side.opened
         case _ as never:
             assert_never(never)
+
+
+def asking(returned: Recorded, known: Known) -> Iterator[Recorded]:
+    """Give the event that asked for what a tool gave."""
+    given = returned.event
+    if isinstance(given, ToolReturned):
+        earlier = known.back(returned.sequence - 1)
+        yield from islice((each for each in earlier if _asks_for(given, each)), 1)
+
+
+def _asks_for(given: ToolReturned, recorded: Recorded) -> bool:
+    match recorded.event:
+        case ToolCalled(call=call, id=id):
+            return (call, id) == (given.call, given.id)
+        case _:
+            return False
 
 
 def said_in(fate: Fate | None, side: Side) -> Iterator[Recorded]:
@@ -199,6 +216,8 @@ def meeting(part: Part, side: Side) -> Iterator[Recorded]:
             yield from _noted(side, told=not part.kept)
         case ["when", "first_turn"]:
             yield from _begun(side)
+        case ["when", "step_failed"]:
+            yield from _failing(side)
         case ["when", "phase", _]:
             yield from (side.entered,) if side.entered else ()
         case ["when", "attribute" | "context", _]:
@@ -209,6 +228,20 @@ def meeting(part: Part, side: Side) -> Iterator[Recorded]:
             yield from telling(side)
         case _:
             pass
+
+
+def _failing(side: Side) -> Iterator[Recorded]:
+    """Give the tools that failed of the latest answer."""
+    failed: list[Recorded] = []
+    for recorded in side.known.onward(side.asked.begun.sequence):
+        match recorded.event:
+            case CallCompleted(turn=turn) if turn == side.call.turn:
+                failed = []
+            case ToolReturned(turn=turn, outcome="failed" | "refused") if turn == side.call.turn:
+                failed.append(recorded)
+            case _:
+                pass
+    yield from failed
 
 
 def _noted(side: Side, *, told: bool) -> Iterator[Recorded]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import name_of
-from turnlog.events.manifest import FromBlueprint, Part
+from turnlog.events.manifest import FromBlueprint, FromEvent, Part
+from turnlog.events.tool import ToolReturned
 from turnlog.projections.audit.grounds import behind, leading, meeting
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tombstones import tombstones
@@ -66,6 +67,8 @@ class PartOrigin:
     """What met its condition or did not, where an event did; for a step, the call's own."""
     removed: tuple[Removed, ...]
     """Of a run of history: what became of its turns, where something did."""
+    tool: str | None = None
+    """Of what a tool gave: `shop_look, t1 of call 3.2`."""
 
 
 def cause(recorded: Recorded) -> Cause:
@@ -90,7 +93,19 @@ def origin(part: Part, side: Side) -> PartOrigin:
         filled=tuple(Filled(path, tuple(map(cause, leading(path, side)))) for path in of),
         because=tuple(map(cause, meeting(part, side))) or _cut(part, side),
         removed=tuple(Removed(each.first, each.last, each.rule, cause(each.by)) for each in stones),
+        tool=_tool(part, side),
     )
+
+
+def _tool(part: Part, side: Side) -> str | None:
+    """Name the tool that gave a text, and which asking for it that was."""
+    source = part.source
+    found = side.known.at(source.sequence) if isinstance(source, FromEvent) else None
+    match found.event if found else None:
+        case ToolReturned(tool=tool, id=id, call=call):
+            return f"{tool}, {id} of call {call}"
+        case _:
+            return None
 
 
 def _cut(part: Part, side: Side) -> tuple[Cause, ...]:

@@ -12,8 +12,9 @@ from turnlog.projections.audit.origins import Cause, cause
 
 Reason = Literal[
     "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
-    "phase", "attribute", "resolved", "pinned", "library", "variant", "blueprint", "budget", "room",
-    "limit", "time", "kind", "profile", "model", "assembler", "unknown",
+    "phase", "attribute", "resolved", "returned", "pinned", "asked", "library", "variant",
+    "blueprint", "budget", "room", "limit", "time", "kind", "profile", "model", "assembler",
+    "summarised", "undone", "purged", "unknown",
 ]  # fmt: skip
 """Why: what happened, or what two prompts were made from that differs."""
 
@@ -22,6 +23,8 @@ _BY_EVENT: Final[dict[str, Reason]] = {
     "turn-queued": "said",
     "turn-released": "said",
     "turn-completed": "answered",
+    "call-completed": "answered",
+    "tool-returned": "returned",
     "turn-failed": "failed",
     "turn-cancelled": "cancelled",
     "turn-excluded": "excluded",
@@ -32,6 +35,8 @@ _BY_EVENT: Final[dict[str, Reason]] = {
     "phase-entered": "phase",
     "turn-resolved": "resolved",
     "prompts-snapshotted": "pinned",
+    "tools-snapshotted": "pinned",
+    "schemas-requested": "asked",
     "segments-added": "library",
     "segments-edited": "library",
     "segments-activated": "library",
@@ -39,6 +44,9 @@ _BY_EVENT: Final[dict[str, Reason]] = {
     "session-opened": "blueprint",
     "blueprint-moved": "blueprint",
     "profile-switched": "profile",
+    "history-summarised": "summarised",
+    "summary-undone": "undone",
+    "memory-purged": "purged",
 }
 
 Found = tuple[Reason, Recorded | None]

@@ -20,6 +20,7 @@ from turnlog.projections.audit.calls import calls_in
 from turnlog.projections.audit.consequences import Consequence, consequences
 from turnlog.projections.audit.fates import fates
 from turnlog.projections.audit.known import Known
+from turnlog.projections.audit.making import CallMade, making
 from turnlog.projections.audit.origins import Cause, PartOrigin, cause, origin
 from turnlog.projections.audit.sides import Side, side_of
 from turnlog.projections.history import Status, Turn, history
@@ -69,6 +70,8 @@ class Why:
     """The entry of a phase that speaks by itself, where that started the turn."""
     call: str
     """The call that was answered, or the last one made."""
+    calls: tuple[CallMade, ...]
+    """All calls of the turn, in order; those that gave no reply are hidden from its reader."""
     superseded: tuple[str, ...]
     """Calls of the turn that it stands in for."""
     fixed: Cause
@@ -121,6 +124,7 @@ def _explained(told: Turn, side: Side) -> Why:
         asked=cause(side.asked.begun),
         started=_started(record, told),
         call=side.call.call,
+        calls=making(record, told.turn),
         superseded=_superseded(record, side.call),
         fixed=cause(side.recorded),
         standing=_standing(side),

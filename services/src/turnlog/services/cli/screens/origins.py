@@ -49,6 +49,8 @@ def _lines(origin: PartOrigin) -> Iterator[Text]:
     part = origin.part
     size = Text(f"{counted(part.tokens, 'token')} · ", QUIET)
     yield size.append_text(source(part.source)).append(_treated(part), QUIET)
+    if origin.tool:
+        yield Text("given by ", QUIET).append(one_line(origin.tool), "default")
     if origin.by:
         yield Text(f"{_verb(part.source)} ", QUIET).append_text(_held(origin.by))
     if origin.filled:

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.content import Content, Plain
+from turnlog.projections.audit.making import CallMade
 from turnlog.projections.audit.why import Standing, Why, Withheld
 from turnlog.services.cli.screens.bars import token_bars
 from turnlog.services.cli.screens.history import REPLY, SAID
@@ -62,6 +63,9 @@ def _facts(why: Why, prompt: PromptView) -> Table:
         grid.add_row("turn", caused(why.asked))
     call = Text(f"{why.call} · {prompt.manifest.kind} · {prompt.model}  ")
     grid.add_row("call", call.append_text(caused(why.fixed)))
+    others = [_other(made) for made in why.calls if made.call != why.call]
+    for place, other in enumerate(others):
+        grid.add_row("" if place else "beside", other)
     if why.standing:
         grid.add_row("phase", _standing(why.standing))
     grid.add_row("safety", _verdict(why.withheld))
@@ -71,6 +75,13 @@ def _facts(why: Why, prompt: PromptView) -> Table:
         told = Text(harmless(each.what)).append("  ").append_text(caused(each.by))
         grid.add_row("" if place else "led to", told)
     return grid
+
+
+def _other(made: CallMade) -> Text:
+    """Name another call of the turn, and what came of it."""
+    line = Text(f"{made.call} · {made.kind} · {counted(made.tokens, 'token')} ")
+    gave = harmless(", ".join(made.gave)) or "nothing"
+    return line.append(f"→ {gave}  ", QUIET).append_text(caused(made.fixed))
 
 
 def _standing(standing: Standing) -> Text:

@@ -1,0 +1,52 @@
+"""Why a turn of several calls was answered so: its hidden calls, and where their words are from."""
+
+from __future__ import annotations
+
+from tests.agents.workshop import TURN, Workshop
+from turnlog.projections.audit.known import whole
+from turnlog.projections.audit.why import Why, why, why_call
+
+
+async def bought() -> Workshop:
+    shop = await Workshop().opened()
+    await shop.turn(*TURN)
+    return shop
+
+
+def by(told: Why, layer: str) -> list[list[str]]:
+    """Name the events behind each part of a layer that stands."""
+    parts = [each for each in told.parts if each.part.layer == layer and each.part.kept]
+    return [[cause.event for cause in each.by] for each in parts]
+
+
+async def test_a_turn_is_explained_by_the_call_of_its_reply_beside_the_hidden_ones() -> None:
+    shop = await bought()
+    told = why(whole(shop.house.events()), 1)
+    assert told.call == "1.4"
+    assert [(each.call, each.kind, each.gave) for each in told.calls] == [
+        ("1.1", "plan", ("a plan of 2 steps",)),
+        ("1.2", "tactic", ("shop_look",)),
+        ("1.3", "tactic", ("shop_pay",)),
+        ("1.4", "synthesise", ("the reply",)),
+    ]
+    assert told.superseded == ()
+
+
+async def test_what_a_tool_gave_is_told_with_what_asked_for_it() -> None:
+    shop = await bought()
+    told = why(whole(shop.house.events()), 1)
+    assert by(told, "results") == [["tool-called", "tool-returned"]] * 2
+    assert [each.tool for each in told.parts if each.tool] == [
+        "shop_look, t1 of call 1.2",
+        "shop_pay, t1 of call 1.3",
+    ]
+
+
+async def test_a_hidden_call_is_explained_by_its_name() -> None:
+    shop = await bought()
+    events = whole(shop.house.events())
+    tactic = why_call(events, "1.2")
+    assert by(tactic, "goal") == [["step-planned"]]
+    offered = [each for each in tactic.parts if each.part.role == "tools"]
+    assert [[cause.event for cause in each.by] for each in offered] == [["tools-snapshotted"]]
+    assert by(why_call(events, "1.1"), "tools") == [["tools-snapshotted"]]
