@@ -70,6 +70,11 @@ class Candidate:
         return self.back.further(state, self.budget, tokens)
 
 
+def sums_up(material: Material) -> bool:
+    """Tell whether anything is ever summed up."""
+    return any(view.summary for view in material.blueprint.history.values())
+
+
 def candidates(
     material: Material, state: SessionState, at: str, inputs: Mapping[str, JsonValue]
 ) -> Iterator[Candidate]:

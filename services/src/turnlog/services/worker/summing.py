@@ -19,7 +19,7 @@ from turnlog.projections.session.memory_commands import BeginSummary, GiveUpSumm
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.call import Needs
 from turnlog.projections.window.material import Material
-from turnlog.projections.window.summing import Candidate, candidates, due
+from turnlog.projections.window.summing import Candidate, candidates, due, sums_up
 from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.attempt import Speaking
 from turnlog.services.worker.context import OFF, Contexts
@@ -44,9 +44,10 @@ class Summing:
     ) -> SessionState:
         """Have the first view that has become too long summed up; the others are seen to later."""
         model = material.model(state, self.contexts.default_model)
-        at, gathering = rfc3339(self.sessions.clock()), self.contexts.gathering
-        inputs = await gathering.inputs(state) if model != OFF else {}
-        for candidate in candidates(material, state, at, inputs) if model != OFF else ():
+        if model == OFF or not sums_up(material):
+            return state
+        at, inputs = rfc3339(self.sessions.clock()), await self.contexts.gathering.inputs(state)
+        for candidate in candidates(material, state, at, inputs):
             if found := await self._due(candidate, material, state, model):
                 command = BeginSummary(attempt, found)
                 return (await self.sessions.act(state.tenant, state.session, command, by)).state
