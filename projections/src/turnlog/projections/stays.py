@@ -79,10 +79,10 @@ def stays(events: Iterable[Recorded]) -> tuple[Stay, ...]:
                 pass
         if found:
             found[-1] = replace(found[-1], last=recorded.sequence)
-    return tuple(
-        replace(stay, turns=tuple(sorted(turn for turn, at in within.items() if at == place)))
-        for place, stay in enumerate(found)
-    )
+    turns: list[list[int]] = [[] for _ in found]
+    for turn in sorted(within):
+        turns[within[turn]].append(turn)
+    return tuple(replace(stay, turns=tuple(own)) for stay, own in zip(found, turns, strict=True))
 
 
 def _begun(recorded: Recorded, entered: PhaseEntered, first: int) -> Stay:
