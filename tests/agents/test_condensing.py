@@ -143,3 +143,25 @@ async def test_a_turn_that_is_said_again_as_a_whole_is_left_out() -> None:
     assert [(part.source, part.rule) for part in gone] == [
         (FromTurns(view="told", first=1, last=1), "duplicates")
     ]
+
+
+async def test_what_made_a_history_short_is_what_a_difference_is_laid_to(
+    platform: Platform,
+) -> None:
+    session = await platform.open(chat(condense="repeats"), attributes={})
+    for asked, answered in PRODUCTS:
+        await platform.turn(session, says(answered), text=asked)
+    await platform.turn(session, says("The last."), text="Which was the shortest list?")
+    await platform.http.put(f"/v1/sessions/{session}/turns/2/exclusion")
+    await platform.turn(session, says("Yes."), text="Sure?")
+    shorter, longer = [
+        [
+            (each["first"], each["last"], because["what"], len(because["by"]))
+            for each in (await platform.get(f"/v1/sessions/{session}/calls/{path}"))["changes"]
+            for because in each["because"]
+            if each["layer"] == "history"
+        ]
+        for path in ("3.1/diff/4.1", "4.1/diff/5.1")
+    ]
+    assert shorter == [(1, 2, "answered", 1), (3, 3, "answered", 1)]
+    assert longer[:3] == [(1, 1, "excluded", 1), (2, 2, "excluded", 1), (3, 3, "excluded", 1)]

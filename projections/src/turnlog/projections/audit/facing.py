@@ -33,12 +33,16 @@ from turnlog.projections.audit.grounds import (
     leading,
     left_out_as_one,
     meeting,
+    moving_on,
     pinning,
     resolutions,
     value,
 )
 from turnlog.projections.audit.reasons import Found, named, told
+from turnlog.projections.audit.recaps import behind_recap, is_recap, told_again
+from turnlog.projections.audit.shortening import shortening
 from turnlog.projections.audit.sides import Side
+from turnlog.projections.audit.tellings import telling, tells
 from turnlog.projections.audit.tombstones import LIMITS, taken_out, taking_all
 from turnlog.projections.session.state import Said
 from turnlog.projections.window.layers import NOTHING
@@ -97,6 +101,8 @@ def _grounds(face: Facing) -> Iterator[Found]:
     known = [each for each in (face.mine, face.other) if each]
     if known[0].turn is not None:
         yield from _turn(known[0].turn, face)
+    elif is_recap(known[0]):
+        yield from told(behind_recap(face.mine, face.other, face.side))
     elif known[0].part.role == "tools" or (face.other and face.other.part.role == "tools"):
         yield from _offering(face)
     elif any(isinstance(each.part.source, FromSegment) for each in known):
@@ -118,6 +124,8 @@ def _turn(turn: int, face: Facing) -> Iterator[Found]:
         return
     if mine.stands:
         yield from _standing(fate, face)
+        if face.other and face.other.stands:
+            yield from told(shortening(mine.part, face.other.part, face.side))
     elif decided(mine):
         # It had its claim to the room, even where nothing of it stands
         yield from told((fate.since,) if fate.since and face.other is None else ())
@@ -145,6 +153,7 @@ def _standing(fate: Fate, face: Facing) -> Iterator[Found]:
         yield from _said_otherwise(fate, theirs)
     elif other is not None and not decided(other):
         yield from told((fate.marked,) if fate.marked else ())
+        yield from told(told_again(other, face.opposite, face.side))
         yield from _withheld(fate, theirs)
     elif other is None:
         yield from told((fate.since,) if fate.since else ())
@@ -173,7 +182,11 @@ def _digest(said: Said | None) -> str | None:
 
 
 def _offering(face: Facing) -> Iterator[Found]:
-    """A tool is offered by the phase, and once it has had its exchanges."""
+    """A tool is offered for a step, or by the phase once it has had its exchanges."""
+    entry = face.mine or face.other
+    if entry and isinstance(entry.part.source, FromBlob):
+        yield from told(moving_on(face.side))
+        return
     known, entered = face.side.known, face.side.entered
     if entered is None:
         return
@@ -242,17 +255,15 @@ def _layer(mine: Entry, other: Entry, face: Facing) -> Iterator[Found]:
     if any((each.part.rule or "").startswith("when ") for each in out):
         condition = next(each for each in out if (each.part.rule or "").startswith("when "))
         yield from told(meeting(_as(mine, condition), side))
+    elif out and tells(mine.part.rule) and tells(other.part.rule):
+        yield from told(telling(side))
     elif mine.texts != other.texts and not (out and out[0].step):
         yield from _text(mine, other, face)
 
 
 def _as(mine: Entry, condition: Entry) -> Part:
     """Give a part under the condition that one of the two names."""
-    return (
-        mine.part
-        if mine is condition
-        else mine.part.model_copy(update={"rule": condition.part.rule})
-    )
+    return mine.part.model_copy(update={"rule": condition.part.rule})
 
 
 def _text(mine: Entry, other: Entry, face: Facing) -> Iterator[Found]:
@@ -262,6 +273,8 @@ def _text(mine: Entry, other: Entry, face: Facing) -> Iterator[Found]:
         case FromEvent(field=field) if field.startswith("attributes."):
             name = field.removeprefix("attributes.")
             yield from named("attribute", attributing(name, side))
+        case FromEvent(sequence=sequence) if sequence != side.asked.begun.sequence:
+            yield from told((*filter(None, [side.known.at(sequence)]), *moving_on(side)))
         case FromEvent():
             yield from told(side.asked.opening)
         case FromResolved():
