@@ -41,6 +41,9 @@ async def test_u16_a_step_whose_tools_all_failed_is_taken_once_more_with_what_fa
     kinds = [each["kind"] for each in await platform.calls(session)]
     assert kinds == ["plan", "tactic", "tactic", "synthesise"]
     assert [each.step for each in await platform.events(session, ToolCalled)] == [1, 1]
+    why = await platform.get(f"/v1/sessions/{session}/calls/1.3/why")
+    (again,) = [each for each in why["parts"] if each["part"]["layer"] == "again"]
+    assert [each["event"] for each in again["because"]] == ["tool-returned"]
 
 
 async def test_a_step_that_fails_twice_is_let_be_and_the_reply_is_told() -> None:
