@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +15,7 @@ from turnlog.events.call import AttemptEnded, Cost, Usage
 from turnlog.events.codec import Command
 from turnlog.events.content import Plain
 from turnlog.events.kinds import KnownEvent
+from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.turn import TurnCompleted, TurnFailed
 from turnlog.projections.testing import (
     SESSION,
@@ -101,8 +102,21 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
 FREE = Cost(micro_dollars=0, price="exact", table="t")
 UNKNOWN = Usage(known="unknown")
 LATE = TurnFailed(turn=2, code="late", detail="late", retryable=True)
+LOOK: dict[str, Any] = {"turn": 2, "call": "2.1", "id": "t1", "tool": "shop_look"}
+CALLED = ToolCalled(**LOOK, arguments="{}")
+STARTED = ToolStarted(**LOOK, attempt=1)
+RETURNED = ToolReturned(**LOOK, outcome="answered")
 EARLY = {"asked_at": 0.5, "told_at": 1.5}
 PLANTED = {
+    "a tool that never came back": ("tools", evidence(TWO_TURNS.later(CALLED))),
+    "a tool that came back twice": (
+        "tools",
+        evidence(TWO_TURNS.later(CALLED, RETURNED, RETURNED)),
+    ),
+    "a tool that was begun once more": (
+        "tools",
+        evidence(TWO_TURNS.later(CALLED, STARTED, STARTED, RETURNED)),
+    ),
     "an accepted turn that is not on the log": ("lost", evidence(given(Keyed(opening(), "open")))),
     "an accepted session that is not on the log": ("lost", replace(evidence(), log={})),
     "a command that nobody sent": (
