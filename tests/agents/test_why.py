@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from tests.agents.workshop import TURN, Workshop
-from turnlog.projections.audit.known import whole
+from tests.properties.test_explained_in_part import in_part
+from turnlog.projections.audit.diff import Diff, diff
+from turnlog.projections.audit.known import Known, whole
+from turnlog.projections.audit.sides import side_of
 from turnlog.projections.audit.why import Why, why, why_call
 
 
@@ -50,3 +53,20 @@ async def test_a_hidden_call_is_explained_by_its_name() -> None:
     offered = [each for each in tactic.parts if each.part.role == "tools"]
     assert [[cause.event for cause in each.by] for each in offered] == [["tools-snapshotted"]]
     assert by(why_call(events, "1.1"), "tools") == [["tools-snapshotted"]]
+
+
+async def test_turns_of_several_calls_are_explained_from_part_of_a_session_as_from_all() -> None:
+    shop = await bought()
+    await shop.turn(*TURN, text="And another one.")
+    events = list(shop.house.events())
+    everything = whole(events)
+    for call in ("1.2", "2.1", "2.4"):
+        told = in_part(events, {call}, lambda known, call=call: why_call(known, call))
+        assert told == why_call(everything, call)
+    for calls in (("1.1", "2.1"), ("2.3", "2.4"), ("2.2", "1.4")):
+        told = in_part(events, {*calls}, lambda known, calls=calls: differing(known, *calls))
+        assert told == differing(everything, *calls)
+
+
+def differing(known: Known, before: str, after: str) -> Diff:
+    return diff(side_of(known, before), side_of(known, after))
