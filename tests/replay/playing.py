@@ -2,7 +2,7 @@
 
 Between them they have what changes a prompt: choices, phases, a debrief, withheld and redacted
 replies, exclusions, retries, failures, cancelled turns, resolved questions, fallbacks, segments in
-locales, variants and tiers, and every ladder that is shipped.
+locales, variants and tiers, every ladder that is shipped, plans, tools, summaries and a purge.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from tests.agents.workshop import planning, taking
 from tests.gamemaster.table import COAST, ENTRY, GUARD, npcs, row
 from tests.parts.puppet import Line, finished
 from tests.services.gateway.stand import Stand
@@ -38,7 +39,7 @@ VARIED: Sequence[dict[str, JsonValue]] = (
 async def played(stand: Stand) -> tuple[str, ...]:
     """Play every session; gives their ids."""
     sessions = [await assistant(stand), await choosing(stand), await drawing(stand)]
-    return (*sessions, await asking(stand), await mastering(stand))
+    return (*sessions, await asking(stand), await mastering(stand), await agent(stand))
 
 
 async def post(stand: Stand, path: str, **form: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -156,4 +157,34 @@ async def mastering(stand: Stand) -> str:
         assert await say(stand, session, "I look around. " * 70, "You see fog.", **inputs)
     await stand.http.patch("/v1/segments/1", json={"content": "Tell it in the third person."})
     assert await say(stand, session, "I go in.", "The gate creaks.") == "completed"
+    return session
+
+
+async def agent(stand: Stand) -> str:
+    """Phases that are kept apart, plans and tools, results had before, a summary and a purge."""
+    attributes = {"charting": True, "instructions": "Name the ship."}
+    session = await stand.open("uderia", session="agent", attributes=attributes)
+    here = f"/v1/sessions/{session}"
+    assert (
+        await say(stand, session, "Why are we late?", "The wind, ", "or the crew.") == "completed"
+    )
+    for phase, carried in (("focus", "Wind or crew."), ("operate", "Ask for the wind.")):
+        await post(stand, f"{here}/phase", to=phase, carry=carried)
+    steps = (("Count what was late.", ["harbour_delays"]), ("List all.", ["harbour_departures"]))
+    over, every = ("harbour_delays", '{"over": 15}'), ("harbour_departures", "{}")
+    stand.model.scripts = [planning(*steps), taking(over), taking(every), ["153 ", "of 1,000."]]
+    assert await say(stand, session, "How many were late?") == "completed"
+    known = ['{"steps": [{"goal": "Take the count.", "from": "r1"}]}']
+    stand.model.scripts = [known, ["Four ships alike."]]
+    assert await say(stand, session, "Which was worst?") == "completed"
+    await post(stand, f"{here}/profile", profile="llm_only")
+    for number in range(3):
+        told = ["It blew all day. " * 300]
+        stand.model.scripts = [told] if number < 2 else [["Wind."], told]
+        assert await say(stand, session, f"{number}: what then? " * 100) == "completed"
+    await post(stand, f"{here}/profile", profile="tool_enabled")
+    await post(stand, f"{here}/purge")
+    wrong = ("harbour_delays", '{"over": "much"}')
+    stand.model.scripts = [planning(steps[0]), taking(wrong), taking(over), ["Still 153."]]
+    assert await say(stand, session, "Count again.") == "completed"
     return session
