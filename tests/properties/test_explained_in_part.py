@@ -49,8 +49,12 @@ def lasting(recorded: Recorded) -> bool:
 
 def in_part(events: list[Recorded], calls: set[str], ask: Callable[[Known], Answer]) -> Answer:
     """Give an answer to whoever has only what is rare, some calls, and then what it asks for."""
-    known = Known(events[0].session, [*filter(lasting, events)], (), len(events)).joined(events[-1:])
-    known = known.was(state_at(events, len(events)))
+    rare, last = [*filter(lasting, events)], events[-1:]
+    known = (
+        Known(events[0].session, rare, (), len(events))
+        .joined(last)
+        .was(state_at(events, len(events)))
+    )
     for each in events:
         known = known.joined([each]) if getattr(each.event, "call", "") in calls else known
     while True:
