@@ -273,8 +273,8 @@ def _text(mine: Entry, other: Entry, face: Facing) -> Iterator[Found]:
         case FromEvent(field=field) if field.startswith("attributes."):
             name = field.removeprefix("attributes.")
             yield from named("attribute", attributing(name, side))
-        case FromEvent(sequence=sequence) if sequence != side.asked.begun.sequence:
-            yield from told((*filter(None, [side.known.at(sequence)]), *moving_on(side)))
+        case FromEvent(sequence=at) if mine.part.source and at != side.asked.begun.sequence:
+            yield from told((*filter(None, [side.known.at(at)]), *moving_on(side)))
         case FromEvent():
             yield from told(side.asked.opening)
         case FromResolved():
