@@ -1,0 +1,126 @@
+"""What is told of a result: its shape, wherever its rows stand, and never more than has a bound."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from turnlog.events.content import Plain
+from turnlog.projections.blueprint.tools import Distil
+from turnlog.projections.tools.distilling import distilled, summarised
+from turnlog.services.runtime.vocabularies import TiktokenVocabulary
+
+SPEC = Distil()
+BOUND = 1_300
+"""Characters that nothing told of a result goes beyond, with the sample that is usual."""
+ROWS: list[JsonValue] = [{"id": n, "name": f"thing {n}"} for n in range(1_000)]
+TABLE = '1000 rows with columns id, name; the first 3:\n{"id":0,"name":"thing 0"}\n'
+WIDE = [f"column_{n}" for n in range(5_000)]
+VALUES = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner),
+)
+
+
+def told(result: JsonValue, spec: Distil = SPEC) -> str:
+    """Tell of a value."""
+    return distilled(json.dumps(result), spec).text
+
+
+@pytest.mark.parametrize(
+    ("result", "head"),
+    [
+        (json.dumps(ROWS), ""),
+        (json.dumps({"rows": ROWS}), "rows: "),
+        (json.dumps({"data": {"page": {"rows": ROWS}}}), "data.page.rows: "),
+        ("\n".join(json.dumps(row) for row in ROWS), ""),
+        ("\n".join(json.dumps(row, indent=2) for row in ROWS) + "\n", ""),
+    ],
+    ids=["a list", "in an object", "further down", "JSON lines", "values one below the other"],
+)
+def test_a_table_is_found_where_a_result_has_it(result: str, head: str) -> None:
+    assert distilled(result, SPEC).text.startswith(head + TABLE)
+
+
+def test_what_stands_beside_a_table_is_told_with_it() -> None:
+    text = told({"total": 98_765, "next": "abc", "rows": ROWS, "errors": [], "ids": [*range(600)]})
+    beside, table = text.split("\n", 1)
+    assert beside.endswith(': total: 98765, next: "abc", errors: [], ids: 600 rows')
+    assert table.startswith(f"rows: {TABLE}")
+
+
+def test_later_turns_are_told_that_nothing_was_booked() -> None:
+    gave = {"status": "FAILED: nothing was booked", "tags": ["a"] * 21, "text": "y" * 400}
+    assert 'status: "FAILED: nothing was booked"' in str(summarised(json.dumps(gave)))
+
+
+def test_a_list_of_next_to_nothing_does_not_stand_for_the_text_beside_it() -> None:
+    text = told({"rows": ["a"], "text": "It is sunny. " * 2_000})
+    assert 'rows: ["a"], text: "It is sunny. It is' in text
+
+
+def test_lines_count_as_rows_and_the_first_of_them_name_the_columns() -> None:
+    lines = "\n".join(("id,name", *(f"{n},n" for n in range(1_000))))
+    assert len(lines) < SPEC.chars
+    text = distilled(lines, SPEC).text
+    assert text.startswith("1001 lines, 5897 characters; the first 400:\nid,name\n0,n\n")
+    assert distilled(lines[:2_000], SPEC).treatment == "kept"
+
+
+def test_a_text_is_told_by_its_beginning() -> None:
+    assert distilled("word " * 4_000, SPEC).text.startswith(
+        "20000 characters; the first 400:\nword"
+    )
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        [dict.fromkeys(WIDE, 1)] * 3,
+        [{f"{n}" * 50: n} for n in range(1_000)],
+        [{"x" * 900_000: 1}],
+        {"x" * 20_000: {"y" * 20_000: ["z" * 20_000]}},
+        {f"member_{n}": "long " * 100 for n in range(500)},
+        {"text": "long " * 10_000, "rows": [{"wide": "wide " * 100, "n": "n" * 900}] * 600},
+    ],
+    ids=["wide", "a column a row", "one column", "names", "members", "members and rows"],
+)
+def test_whatever_a_result_holds_little_is_told_of_it(result: JsonValue) -> None:
+    assert len(told(result)) < BOUND
+
+
+def test_columns_and_members_that_are_not_named_are_counted() -> None:
+    row: JsonValue = dict.fromkeys(WIDE, "x")
+    assert "column_26, column_27, and 4972 more; the first 3:" in told([row] * 3)
+    assert told(row).endswith(' column_18: "x", and 4981 more')
+
+
+def test_a_thousand_rows_of_forty_columns_take_less_than_300_tokens() -> None:
+    names = [f"{letter}{part}" for letter in string.ascii_lowercase[:10] for part in range(4)]
+    rows: list[JsonValue] = [{f"column_{name}": n * 1.37 for name in names} for n in range(1_000)]
+    assert TiktokenVocabulary("o200k_base").count(told(rows)) < 300
+
+
+@pytest.mark.parametrize("written", ['"\\ud800"', '{"\\u0000\\ud800": "\\ud800"}'])
+def test_what_is_told_can_be_recorded_whatever_a_server_writes_as_escapes(written: str) -> None:
+    text = distilled(f"[{','.join([written] * 600)}]", SPEC).text
+    assert "\0" not in text
+    assert Plain(text=text).model_dump_json()
+
+
+@pytest.mark.parametrize("deep", range(960, 1_000))
+def test_a_result_is_told_of_however_deep_it_is(deep: int) -> None:
+    result = "[" * deep + "1" * 11_000 + "]" * deep
+    assert len(distilled(result, SPEC).text) < BOUND
+
+
+@given(VALUES, st.integers(0, 20))
+def test_nothing_is_told_in_short_that_is_no_shorter(result: JsonValue, sample: int) -> None:
+    whole = json.dumps(result)
+    gist = distilled(whole, Distil(rows=1, chars=100, sample=sample))
+    assert gist.text == whole if gist.treatment == "kept" else len(gist.text) < len(whole)
