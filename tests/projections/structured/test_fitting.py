@@ -87,6 +87,17 @@ MENDED: dict[str, tuple[str, JsonValue, tuple[str, ...]]] = {
     ),
 }
 
+THOUGHT_OF: dict[str, str] = {
+    "a mark in the prose": f"As in [1] and {{}}, I begin. {HAMMER}",
+    "a part of it for example": f'A thing is {{"name": "saw"}}. So: {HAMMER} as you asked [2].',
+    "a draft": f'{{"items": []}} is not enough, so: {HAMMER}',
+    "a draft in thoughts": f'<think>maybe {{"items": []}}</think>{HAMMER}',
+    "a draft in a block": f'```json\n{{"items": ["saw"]}}\n```\nBetter:\n```json\n{HAMMER}\n```',
+    "a draft that is right": '{"items": []}? No:\n```\n{"items": ["hammer"]}\n```',
+    "what it goes by, in a block": f'{HAMMER} by\n```json\n["saw", "axe"]\n```',
+    "brackets without number": "[x] " * 200 + HAMMER,
+}
+
 BEYOND: dict[str, tuple[str, str]] = {
     "no JSON": ("I would rather not.", "there is no JSON in it"),
     "cut short": ('{"items": [{"name": "ham', "there is no JSON in it"),
@@ -100,6 +111,15 @@ BEYOND: dict[str, tuple[str, str]] = {
         'items.0.count: `type` is "integer"',
     ),
     "no number at all": ('{"items": [{"name": NaN}]}', "there is no JSON in it"),
+    "a mark in the prose alone": ("As in [1], I would rather not.", "it: `type`"),
+    "a list that prose ends with": ('I would take ["a saw"]', "it: `type`"),
+    "a list in a block beside prose": ('I have\n```\n["a saw"]\n```\nonly.', "it: `type`"),
+    "nearly right in the midst of prose": ('Is {"items": "none"} what you want?', "items: `type`"),
+    "thoughts alone": (f"<think>Perhaps {HAMMER}", "there is no JSON in it"),
+    "a part of what is cut short": (
+        f'{{"order": {HAMMER}, "items": [{HAMMER}, {{"na',
+        "there is no JSON in it",
+    ),
     "depth without end": ("[" * 100_000, "there is no JSON in it"),
 }
 
@@ -112,6 +132,11 @@ def test_what_is_nearly_right_is_mended_and_told(
     found = fitted(written, ORDER)
     assert (found.value, found.repairs) == (value, repairs)
     assert json.loads(found.text) == value
+
+
+@pytest.mark.parametrize("written", THOUGHT_OF.values(), ids=THOUGHT_OF)
+def test_what_was_thought_of_on_the_way_is_not_what_is_answered(written: str) -> None:
+    assert fitted(written, ORDER).value == {"items": [{"name": "hammer"}]}
 
 
 @pytest.mark.parametrize("case", BEYOND.values(), ids=BEYOND)
@@ -161,7 +186,9 @@ def _written(value: JsonValue, around: str, *, plain: bool) -> str:
 texts = st.builds(
     _written,
     st.recursive(scalars, _within, max_leaves=8),
-    st.sampled_from(["{}", "So: {} !", "```json\n{}\n```", "\x01{}", "{},"]),
+    st.sampled_from(
+        ["{}", "So: {} !", "[1]: {}", "```json\n{}\n```", "<think>{}</think>{{}}", "\x01{}", "{},"]
+    ),
     plain=st.booleans(),
 )
 

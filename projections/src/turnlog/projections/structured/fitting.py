@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 from pydantic import JsonValue
 
 from turnlog.projections.blueprint.storable import mended
-from turnlog.projections.structured.finding import Unfit, found_in, read
+from turnlog.projections.structured.finding import Piece, Unfit, found_in, read
 from turnlog.projections.structured.judging import fault_in
 
 Schema = dict[str, JsonValue]
@@ -45,13 +45,23 @@ def fitted(text: str, schema: Schema, *, repair: bool = True) -> Fitted:
 
 
 def _mended(text: str, schema: Schema) -> Fitted:
-    repairs: list[str] = []
-    found = found_in(text, repairs)
-    value = _Mending(repairs).coerced(found, schema, ())
-    whole = mended(json.dumps(value, ensure_ascii=False))
-    value = read(whole)
+    faults: list[Unfit] = []
+    for piece in found_in(text):
+        try:
+            return _fitting(piece, schema)
+        except Unfit as fault:
+            faults.append(fault)
+    raise faults[0]
+
+
+def _fitting(piece: Piece, schema: Schema) -> Fitted:
+    repairs, value = [*piece.repairs], piece.value
+    if piece.mending != "none":
+        value = _Mending(repairs, whole=piece.mending == "all").coerced(value, schema, ())
+    text = mended(json.dumps(value, ensure_ascii=False))
+    value = read(text)
     _judged(value, schema)
-    return Fitted(whole, value, tuple(repairs) or ("written anew",))
+    return Fitted(text, value, tuple(repairs) or ("written anew",))
 
 
 def _judged(value: JsonValue, schema: Schema) -> None:
@@ -67,12 +77,15 @@ def spelt(place: Sequence[str | int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Mending:
-    repairs: list[str] = field(default_factory=list[str])
+    repairs: list[str]
+    whole: bool
+    """Whether it may be a part of what is wanted, alone."""
 
     def coerced(self, value: JsonValue, schema: JsonValue, place: Place) -> JsonValue:
         if not isinstance(schema, dict):
             return value
-        value = self._of_type(value, schema, place)
+        if place or self.whole:
+            value = self._of_type(value, schema, place)
         if isinstance(value, dict):
             return self._members(value, schema, place)
         if isinstance(value, list):

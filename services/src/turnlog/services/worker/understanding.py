@@ -32,8 +32,9 @@ def understood(speaking: Speaking) -> Understood:
     if speaking.stage != "plan":
         return Understood(found.text, found.repairs)
     tools = speaking.material.blueprint.tools or ToolsSpec(servers={})
-    planned = plan_in(fitted(found.text, PLAN), speaking.tools, tools.most_steps, speaking.given)
-    repairs = (*found.repairs, *planned.repairs)
+    plan = fitted(found.text, PLAN)
+    planned = plan_in(plan, speaking.tools, tools.most_steps, speaking.given)
+    repairs = (*found.repairs, *plan.repairs, *planned.repairs)
     return Understood(found.text, repairs, planned)
 
 
