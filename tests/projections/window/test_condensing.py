@@ -113,7 +113,9 @@ def test_the_verifier_of_a_bundle_tells_repeats_alike(
 
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=4), min_size=2, max_size=4))
 def test_the_verifier_of_a_bundle_leaves_out_alike(paragraphs: list[list[str]]) -> None:
-    talk = [("\n".join(text), "\n\n".join(text) * 12) for text in paragraphs]
+    # Every other turn began by itself, and has no question
+    asked = ["\n".join(text) * (place % 2) for place, text in enumerate(paragraphs)]
+    talk = [(said, "\n\n".join(text) * 12) for said, text in zip(asked, paragraphs, strict=True)]
     for each in duplicates_told(exchanged(talk), COUNTING)[0]:
         if each.retelling:
             source = {"condensed": "duplicates-1", "again": each.retelling.again}

@@ -7,6 +7,8 @@ are those that tell of a turn that was taken back while they were written.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted
 from turnlog.events.content import Plain
 from turnlog.events.memory import HistorySummarised, SummaryFailed
@@ -14,7 +16,7 @@ from turnlog.projections.session.attempts import Events, attempt_ended, current
 from turnlog.projections.session.commands import EndAttempt
 from turnlog.projections.session.memory_commands import BeginSummary, GiveUpSummary, RecordSummary
 from turnlog.projections.session.state import OpenTurn, SessionState
-from turnlog.projections.session.summaries import Summing, Turns
+from turnlog.projections.session.summaries import Summing
 
 
 def begin(state: SessionState, command: BeginSummary) -> Events:
@@ -96,7 +98,7 @@ def _judged(
         summary=Plain(text=text),
         turns=summing.turns,
         former=summing.former,
-        phases=_phases(state, summing.turns),
+        phases=_phases(state, summing),
         inputs=opened.context.digest if opened.context else "",
         model=command.model,
         cost=command.spent.cost,
@@ -107,17 +109,19 @@ def _failed(opened: OpenTurn, summing: Summing, code: str, detail: str) -> Summa
     return SummaryFailed(turn=opened.turn, view=summing.view, code=code, detail=detail)
 
 
-def _phases(state: SessionState, turns: Turns) -> tuple[str, ...]:
-    """Name the phases that any of these turns was said in, and the one they are summed up in.
+def _phases(state: SessionState, summing: Summing) -> tuple[str, ...]:
+    """Name the phases that any of its turns was said in, and the one they are summed up in.
 
-    The call that does is told by whatever it lists, so its words are of that phase as well.
+    The call that does is told by whatever it lists, so its words are of that phase as well; and
+    what it takes in are the words of another such call.
     """
+    former = (each.phases for each in state.summaries if each.sequence == summing.former)
     settled = [(ref.turn, ref.turn, ref.phase) for ref in state.turns]
     settled += [(run.first, run.last, run.phase) for run in state.earlier]
     told = {
         phase
         for first, last, phase in settled
-        for each in turns
+        for each in summing.turns
         if first <= each.last and each.first <= last
     }
-    return tuple(sorted(filter(None, {*told, state.phase})))
+    return tuple(sorted(filter(None, {*told, *chain.from_iterable(former), state.phase})))

@@ -247,11 +247,12 @@ def in_short(source: Object, run: list[list[str]]) -> list[list[str]]:
 def without(texts: Sequence[str], again: Sequence[int]) -> list[str]:
     told, begins = list[str](), 0
     for text in texts:
-        paragraphs = ["\n".join(lines) for _, lines in groupby(text.split("\n"), kind_of)]
+        # What was not said has no paragraphs, and none of the other counts by it
+        paragraphs = ["\n".join(lines) for _, lines in groupby(text.split("\n"), kind_of) if text]
         numbered = enumerate(paragraphs, begins)
         stand = ["(said again below)" if at in again else each for at, each in numbered]
         told.append("\n".join(each for each, _ in groupby(stand)))
-        begins += len(paragraphs) if text else 0
+        begins += len(paragraphs)
     return told
 
 
