@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from pydantic import JsonValue
 
 from tests.agents.workshop import TURN, Shop, Workshop, planning, taking
 from tests.parts.house import BY, TENANT
-from turnlog.events.call import AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import Plain
 from turnlog.events.tokens import Token
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted
@@ -128,6 +130,26 @@ async def test_a_tool_that_was_not_offered_is_refused_and_the_model_is_told() ->
     assert [each.outcome for each in shop.events(ToolReturned)] == ["refused"] * 3
     assert shop.shop.asked == []
     assert "shop_pay {}\nrefused: no tool 'shop_pay' was offered" in shop.said(2)[0]
+
+
+async def test_more_tools_than_a_batch_holds_are_not_recorded_one_by_one() -> None:
+    shop = await Workshop().opened()
+    many = taking(*[("shop_look", "{}")] * 600)
+    await shop.turn(planning(("Look.", [])), many, ["Enough."])
+    called, returned = shop.events(ToolCalled), shop.events(ToolReturned)
+    assert (len(called), len(returned)) == (128, 128)
+    assert len(shop.shop.asked) == 16
+    (answered,) = [each for each in shop.events(CallCompleted) if each.call == "1.2"]
+    assert answered.repairs == ("472 more tools asked for, which are not recorded",)
+
+
+async def test_an_answer_that_no_event_could_hold_fails_its_turn_at_once() -> None:
+    shop = await Workshop().opened()
+    huge = taking(("shop_look", json.dumps({"what": "x" * 1_000_000})))
+    await shop.turn(planning(("Look.", [])), huge)
+    (failed,) = shop.events(TurnFailed)
+    assert failed.code == "too-large"
+    assert [each.outcome for each in shop.events(AttemptEnded)] == ["answered", "failed"]
 
 
 async def test_requests_of_one_id_are_told_apart() -> None:

@@ -7,6 +7,7 @@ same worker to the next call. So a call that is answered on the log is never ask
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted
 from turnlog.events.content import Plain
@@ -20,6 +21,9 @@ from turnlog.projections.session.programs import number_of_step
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.session.tooling import refused
 from turnlog.projections.session.turn_commands import AnswerCall
+
+MOST_RECORDED: Final = 128
+"""Tools of one answer that are recorded one by one, be it as refused; a batch has room for them."""
 
 
 def answer(state: SessionState, command: AnswerCall) -> Events:
@@ -61,8 +65,13 @@ def _answered(command: AnswerCall) -> CallCompleted:
         digest=text.digest,
         characters=text.characters,
         text=text,
-        repairs=command.repairs,
+        repairs=(*command.repairs, *_unrecorded(command)),
     )
+
+
+def _unrecorded(command: AnswerCall) -> tuple[str, ...]:
+    more = len(command.tools) - MOST_RECORDED
+    return (f"{more} more tools asked for, which are not recorded",) if more > 0 else ()
 
 
 def _planned(command: AnswerCall) -> Iterator[KnownEvent]:
@@ -79,7 +88,7 @@ def _asked(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:
     """Record the tools that were asked for; one that was not offered comes back at once."""
     attempt = command.attempt
     step = None if opened.plan is None else number_of_step(opened)
-    for number, wanted in enumerate(_told_apart(command.tools), 1):
+    for number, wanted in enumerate(_told_apart(command.tools[:MOST_RECORDED]), 1):
         called = ToolCalled(
             turn=attempt.turn,
             call=attempt.call,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, assert_never
 
 from turnlog.events.call import Fault
-from turnlog.events.errors import Corrupt, Refused
+from turnlog.events.errors import Corrupt, Refused, TooLarge
 from turnlog.events.log.ports import Blobs, TokenStream
 from turnlog.projections.session.attempts import UNKNOWN
 from turnlog.projections.session.commands import (
@@ -87,6 +87,16 @@ class Endings:
         self, delivery: Delivery, speaking: Speaking, end: End, by: By
     ) -> Verdict | Again:
         """Put an end on the log, and say what is to be done about the delivery."""
+        try:
+            return await self._recorded(delivery, speaking, end, by)
+        except TooLarge as refusal:
+            # Asked again, the model would say as much
+            fault = Fault(code=refusal.code, detail=refusal.detail, retryable=False)
+            return await self._broken_off(delivery, speaking, fault, by)
+
+    async def _recorded(
+        self, delivery: Delivery, speaking: Speaking, end: End, by: By
+    ) -> Verdict | Again:
         if speaking.stage == "summarise" and isinstance(end, Summed):
             return await self._summed(delivery, speaking, end, by)
         match end:
