@@ -99,6 +99,19 @@ async def test_u18_each_phase_sees_what_it_may_and_its_move_says_what_it_does_no
     assert (gone["source"]["first"], gone["source"]["last"]) == (1, 1)
 
 
+async def test_a_phase_that_is_entered_twice_keeps_what_was_carried_into_it(
+    platform: Platform,
+) -> None:
+    session = await platform.open(ifoc())
+    await platform.turn(session, says("A boat."), text="What could it be?")
+    await entered(platform, session, "focus", "we want a boat")
+    await entered(platform, session, "focus")
+    await platform.turn(session, says("A small one."), text="Which boat?")
+    assert "Summary from ideate phase: we want a boat" in platform.said(1)[0]
+    told = (await platform.get(f"/v1/sessions/{session}/history"))["stays"]
+    assert [stay["phase"] for stay in told] == ["ideate", "focus"]
+
+
 async def test_u18_a_phase_brings_its_profile_along(platform: Platform) -> None:
     session = await walked(platform)
     told = await platform.events(session, ProfileSwitched)

@@ -125,6 +125,21 @@ async def test_a_switch_to_what_is_there_already_changes_nothing(platform: Platf
     assert await platform.events(session, ProfileSwitched) == []
 
 
+async def test_a_switch_to_nothing_is_refused_and_leaves_the_model_that_was_asked_for(
+    platform: Platform,
+) -> None:
+    session = await opened(platform, talker())
+    assert await switched(platform, session, model="openai/egret") == 200
+    here = f"/v1/sessions/{session}/profile"
+    for form in ({}, {"profile": None, "model": None}):
+        answer = await platform.http.post(here, json=form)
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+        assert answer.json()["fix"] == "say `profile`, `model` or both"
+    assert len(await platform.events(session, ProfileSwitched)) == 1
+    assert await switched(platform, session, profile="agent") == 200
+    assert (await platform.events(session, ProfileSwitched))[-1].model is None
+
+
 async def test_a_turn_is_answered_by_one_profile_from_its_first_call_to_its_last() -> None:
     shop = await Workshop(kind=talker()).opened()
     await shop.house.submit("Get me a hammer.")

@@ -19,7 +19,10 @@ ASKED: Final = "asked"
 
 
 def enter(state: SessionState, command: EnterPhase) -> Events:
-    """Move to a phase; refuses one that is not there, and words that may not go with it."""
+    """Move to a phase; refuses one that is not there, and words that may not go with it.
+
+    Whoever is in it already, and says nothing of it, changes nothing: asked twice is asked once.
+    """
     still_open(state)
     graph, phase = command.phases, command.phase
     if not graph.spec.order:
@@ -30,6 +33,8 @@ def enter(state: SessionState, command: EnterPhase) -> Events:
         raise Refused(
             "unknown-phase", f"there is no phase {phase[:80]!r}", field="to", fix=f"one of: {known}"
         )
+    if phase == state.phase and command.carry is None:
+        return ()
     if state.open is not None:
         raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
     return entered(state, graph, Step(phase, ASKED), carried=_carried(state, command))

@@ -123,6 +123,9 @@ async def switch_profile(
     async def choose(state: SessionState | None) -> SwitchProfile:
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
+        if form.profile is None and form.model is None:
+            fix = "say `profile`, `model` or both"
+            raise Refused("invalid", "it is not said what to switch to", field="profile", fix=fix)
         material = await desk.blueprints.load(state)
         profiles = material.blueprint.profiles
         return SwitchProfile(form.profile or state.profile, profiles, form.model)

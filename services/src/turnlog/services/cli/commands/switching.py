@@ -17,7 +17,9 @@ def switch(
     *,
     profile: Annotated[
         str | None,
-        typer.Option("--profile", metavar="PROFILE", help="Without it the present one."),
+        typer.Option(
+            "--profile", metavar="PROFILE", help="Without it the present one; say one of the two."
+        ),
     ] = None,
     model: Annotated[
         str | None,

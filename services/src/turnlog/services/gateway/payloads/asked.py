@@ -141,7 +141,7 @@ class ProfileForm(Form):
     profile: Name | None = None
     """A profile of the session's blueprint; without it the present one."""
     model: Annotated[str, Field(max_length=200, pattern=MODEL)] | None = None
-    """A model as litellm names it; without it the profile's own."""
+    """A model as litellm names it; without it the profile's own, whatever was asked for before."""
 
 
 class SignalForm(Form):
