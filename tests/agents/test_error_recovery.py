@@ -14,6 +14,7 @@ from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.blueprint.schema import Blueprint, stored_form
 from turnlog.services.runtime.tasks import stopped
+from turnlog.services.worker.tools.exchange import ServerFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LOOK = ("shop_look", '{"what": "hammer"}')
@@ -71,6 +72,49 @@ async def test_one_tool_that_did_its_work_is_enough() -> None:
     await shop.turn(planning(("Buy it.", [])), taking(LOOK, PAY), ["Looked."])
     assert [each.outcome for each in shop.events(ToolReturned)] == ["answered", "failed"]
     assert len(shop.events(ContextAssembled)) == 3
+
+
+BROKEN_OFF = (TimeoutError(), ServerFailure("tools_failed", "shop: it broke off"))
+UNREACHABLE = ServerFailure("tools_unreachable", "shop: nobody listens at its address")
+
+
+async def failing(error: Exception, tool: tuple[str, str], *, taken: int) -> Workshop:
+    """Have a turn of one step that is taken so often; its tool is cut off each time."""
+    shop = await Workshop().opened()
+
+    async def cut_off() -> None:
+        raise error
+
+    shop.shop.meanwhile = cut_off
+    await shop.turn(planning(("Do it.", [])), *[taking(tool)] * taken, ["Perhaps."])
+    return shop
+
+
+@pytest.mark.parametrize("error", BROKEN_OFF, ids=["too slow", "broken off"])
+async def test_a_tool_that_may_have_been_done_and_may_not_run_again_is_lost(
+    error: Exception,
+) -> None:
+    shop = await failing(error, PAY, taken=1)
+    (returned,) = shop.events(ToolReturned)
+    assert returned.outcome == "lost"
+    assert returned.text.text.endswith("; it may have been done")
+    assert [tool for tool, _ in shop.shop.asked] == ["pay"]
+    assert returned.text.text in shop.said(2)[0]
+
+
+@pytest.mark.parametrize("error", BROKEN_OFF, ids=["too slow", "broken off"])
+async def test_one_that_may_run_again_has_failed_and_its_step_is_taken_once_more(
+    error: Exception,
+) -> None:
+    shop = await failing(error, LOOK, taken=2)
+    assert [each.outcome for each in shop.events(ToolReturned)] == ["failed", "failed"]
+    assert shop.said(2)[0].endswith("; it may have been done")
+
+
+async def test_one_whose_server_is_not_reached_has_failed_since_nothing_was_asked() -> None:
+    shop = await failing(UNREACHABLE, PAY, taken=2)
+    assert [each.outcome for each in shop.events(ToolReturned)] == ["failed", "failed"]
+    assert "may have been done" not in shop.said(2)[0]
 
 
 async def test_what_may_have_been_done_is_not_done_again() -> None:

@@ -9,18 +9,22 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
 import pytest_asyncio
+from mcp import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PARSE_ERROR
 
 from tests.agents.workshop import Workshop, agent, planning, taking
 from tests.parts.house import TENANT
 from tests.parts.processes import LOOK_EVERY, free_port
 from turnlog.events.tool import ToolReturned
 from turnlog.projections.blueprint.tools import RemoteServer
-from turnlog.services.worker.tools.exchange import ServerFailure
+from turnlog.services.worker.tools.exchange import Answered, ServerFailure
 from turnlog.services.worker.tools.mcp_servers import McpServers
+from turnlog.services.worker.tools.mcp_transports import refusal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -115,19 +119,44 @@ async def test_a_tool_that_raises_has_failed_and_the_server_is_asked_again(
     assert (await answered(far, servers, 'rows {"count": 1}')).outcome == "answered"
 
 
-async def test_a_tool_that_takes_too_long_has_failed_and_the_turn_goes_on(
+async def test_a_tool_that_takes_too_long_is_lost_and_the_turn_goes_on(
     far: Far, servers: McpServers
 ) -> None:
     await servers.offers("far", far.spec)  # or the connection would count as the tool's time
-    failed = await answered(far, servers, 'wait {"seconds": 60}', seconds=3)
-    assert failed.outcome == "failed"
-    assert "it may have been done" in told(failed)
+    lost = await answered(far, servers, 'wait {"seconds": 60}', seconds=3)
+    assert lost.outcome == "lost"
+    assert "lost: no answer in 3 s; it may have been done" in told(lost)
+
+
+async def test_a_tool_whose_server_is_killed_while_it_runs_is_lost(
+    far: Far, servers: McpServers, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    given = json.dumps({"seconds": 60, "file": str(begun)})
+    turn = asyncio.create_task(answered(far, servers, f"wait {given}"))
+    while not begun.exists():  # noqa: ASYNC110 - another process makes it
+        await asyncio.sleep(LOOK_EVERY)
+    await far.kill()
+    lost = await turn
+    assert lost.outcome == "lost"
+    assert "it may have been done" in told(lost)
+    await far.again()
+
+
+@pytest.mark.parametrize(
+    ("code", "unsure"), [(INTERNAL_ERROR, True), (PARSE_ERROR, True), (INVALID_PARAMS, False)]
+)
+async def test_after_some_refusals_nobody_knows_whether_it_was_done(
+    code: int, *, unsure: bool
+) -> None:
+    # A gateway that answers 502 in the midst of a tool is told by the package as an internal error
+    assert refusal(MCPError(code, "no")) == Answered("no", failed=True, unsure=unsure)
 
 
 async def test_a_result_of_too_many_bytes_has_failed(far: Far, servers: McpServers) -> None:
     failed = await answered(far, servers, 'rows {"count": 500}', most_bytes=1_000)
     assert failed.outcome == "failed"
-    assert "1000 are allowed" in told(failed)
+    assert "failed: it was done, but its result has" in told(failed)
 
 
 async def test_a_server_that_is_gone_cannot_be_asked_and_one_that_is_back_can(

@@ -106,6 +106,10 @@ LOOK: dict[str, Any] = {"turn": 2, "call": "2.1", "id": "t1", "tool": "shop_look
 CALLED = ToolCalled(**LOOK, arguments="{}")
 STARTED = ToolStarted(**LOOK, attempt=1)
 RETURNED = ToolReturned(**LOOK, outcome="answered")
+LOST = ToolReturned(**LOOK, outcome="lost")
+STEP = CALLED.model_copy(update={"step": 1})
+AGAIN = STEP.model_copy(update={"call": "2.2"})
+RETURNED_AGAIN = RETURNED.model_copy(update={"call": "2.2"})
 EARLY = {"asked_at": 0.5, "told_at": 1.5}
 PLANTED = {
     "a tool that never came back": ("tools", evidence(TWO_TURNS.later(CALLED))),
@@ -116,6 +120,10 @@ PLANTED = {
     "a tool that was begun once more": (
         "tools",
         evidence(TWO_TURNS.later(CALLED, STARTED, STARTED, RETURNED)),
+    ),
+    "a step that was taken once more although its tool may have been done": (
+        "tools",
+        evidence(TWO_TURNS.later(STEP, STARTED, LOST, AGAIN, RETURNED_AGAIN)),
     ),
     "an accepted turn that is not on the log": ("lost", evidence(given(Keyed(opening(), "open")))),
     "an accepted session that is not on the log": ("lost", replace(evidence(), log={})),

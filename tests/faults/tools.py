@@ -1,5 +1,7 @@
 """What turns of several calls owe: calls answered once, tools back once, none begun in vain.
 
+A step is offered again only where nothing that was asked for it can have been done.
+
 All of it is read from the events alone. Which tools may be begun again is said where a session is
 pinned to its tools.
 """
@@ -26,6 +28,7 @@ def wrong(events: Sequence[Recorded]) -> Iterator[str]:
     )
     yield from _unpaired(events)
     yield from _repeated(events)
+    yield from _offered_again(events)
 
 
 def _unpaired(events: Sequence[Recorded]) -> Iterator[str]:
@@ -61,5 +64,23 @@ def _repeated(events: Sequence[Recorded]) -> Iterator[str]:
                 begun.add((call, id))
             case ToolReturned(call=call, id=id):
                 back.add((call, id))
+            case _:
+                pass
+
+
+def _offered_again(events: Sequence[Recorded]) -> Iterator[str]:
+    """Steps that were taken once more although some of what was asked for them may be done."""
+    calls: dict[tuple[int, int], str] = {}
+    done: dict[Use, bool] = {}
+    for recorded in events:
+        match recorded.event:
+            case ToolCalled(turn=turn, call=call, id=id, step=int(step)):
+                before = calls.get((turn, step), call)
+                if before != call and any(may for use, may in done.items() if use[0] == before):
+                    yield f"step {step} of turn {turn} was taken once more by call {call}"
+                calls[turn, step] = call
+                done[call, id] = True
+            case ToolReturned(call=call, id=id, outcome=outcome):
+                done[call, id] = outcome not in {"failed", "refused"}
             case _:
                 pass

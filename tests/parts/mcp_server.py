@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
 
 from mcp.server.mcpserver import MCPServer
 
@@ -22,8 +23,10 @@ def served() -> MCPServer:
         return "[" + ",".join(f'{{"id": {n}, "name": "thing {n}"}}' for n in range(count)) + "]"
 
     @server.tool()
-    async def wait(seconds: float) -> str:
-        """Take so long."""
+    async def wait(seconds: float, file: str | None = None) -> str:
+        """Take so long; makes a file first, where it is given one."""
+        if file:
+            Path(file).touch()  # noqa: ASYNC240 - nobody waits for it
         await asyncio.sleep(seconds)
         return "done"
 

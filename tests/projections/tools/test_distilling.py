@@ -95,9 +95,9 @@ def test_whatever_a_result_holds_little_is_told_of_it(result: JsonValue) -> None
 
 
 def test_columns_and_members_that_are_not_named_are_counted() -> None:
-    row: JsonValue = dict.fromkeys(WIDE, "x")
-    assert "column_26, column_27, and 4972 more; the first 3:" in told([row] * 3)
-    assert told(row).endswith(' column_18: "x", and 4981 more')
+    rows: list[JsonValue] = [dict.fromkeys(WIDE, "x")] * 3
+    assert "column_26, column_27, and 4972 more; the first 3:" in told(rows)
+    assert told(rows[0]).endswith(' column_18: "x", and 4981 more')
 
 
 def test_a_thousand_rows_of_forty_columns_take_less_than_300_tokens() -> None:

@@ -34,6 +34,8 @@ class Answered:
     text: str
     failed: bool = False
     """Whether the server calls it an error."""
+    unsure: bool = False
+    """Whether what failed may have been done all the same."""
 
 
 class ToolServers(Protocol):
@@ -46,7 +48,10 @@ class ToolServers(Protocol):
     async def ask(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
     ) -> Answered:
-        """Run a tool once; raises `ServerFailure`, after which it may have been run or not."""
+        """Run a tool once; raises `ServerFailure`.
+
+        After one that is not `tools_unreachable` it may have been run or not.
+        """
         ...
 
     async def close(self) -> None:

@@ -61,9 +61,10 @@ class McpServers:
             try:
                 result = await client.call_tool(tool, dict(arguments))
             except Exception as error:  # noqa: BLE001 - whatever broke, nothing came of it
-                if said := transports().refusal(error):
-                    return Answered(mended(said), failed=True)
-                raise _failed(server, error) from None
+                refused: Answered | None = transports().refusal(error)
+                if refused is None:
+                    raise _failed(server, error) from None
+                return refused
             return Answered(mended(_text(result)), failed=result.is_error)
 
     async def close(self) -> None:

@@ -10,23 +10,31 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
 
 import httpx2
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from turnlog.projections.blueprint.storable import mended
 from turnlog.projections.blueprint.tools import LocalServer, RemoteServer, ServerSpec
+from turnlog.services.worker.tools.exchange import Answered
 from turnlog.services.worker.tools.leash import leashed
 
+_UNSURE: Final = frozenset({INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
+"""After these a request may have been done; the package says so itself where HTTP failed."""
 
-def refusal(error: Exception) -> str | None:
+
+def refusal(error: Exception) -> Answered | None:
     """Give what a server said against a request; none where there was no answer at all."""
-    answered = isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
-    return str(error) if answered else None
+    match error:
+        case MCPError(code=code) if code != CONNECTION_CLOSED:
+            return Answered(mended(str(error)), failed=True, unsure=code in _UNSURE)
+        case _:
+            return None
 
 
 def wording(error: BaseException | None) -> str:

@@ -3,7 +3,7 @@
 Everything is done under the attempt of the call that comes next, so it is seen to be alive and
 nobody else does the same. That a tool is about to be run is on the log before it is. One that was
 begun and has not come back is run again only where the blueprint says that it may be; of any other
-the model is told that nobody knows.
+the model is told that nobody knows, and so it is of one whose server broke off or took too long.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import structlog
 from pydantic import JsonValue
@@ -93,7 +94,7 @@ class Tooling:
         since = clock.time()
         answered = await self._asked(pin, spec, arguments)
         taken = round((clock.time() - since) * 1000)
-        returned = await self._recorded(state.tenant, called, answered, spec)
+        returned = await self._recorded(state.tenant, called, answered, pin, spec)
         return await self._back(state, use, returned.model_copy(update={"milliseconds": taken}))
 
     async def _called(self, state: SessionState, use: ToolUse) -> ToolCalled:
@@ -111,32 +112,36 @@ class Tooling:
                 server = spec.servers[pin.server]
                 answered = await self.servers.ask(pin.server, server, pin.tool, arguments)
         except TimeoutError:
-            return Answered(f"no answer in {spec.seconds:g} s; it may have been done", failed=True)
+            return Answered(f"no answer in {spec.seconds:g} s", failed=True, unsure=True)
         except ServerFailure as failure:
-            return Answered(f"{failure.detail}; it may have been done", failed=True)
+            asked = failure.code != "tools_unreachable"
+            return Answered(failure.detail, failed=True, unsure=asked)
         size = len(answered.text.encode())
         if size > spec.most_bytes:
-            detail = f"its result has {size} bytes, {spec.most_bytes} are allowed"
-            return Answered(detail, failed=True)
+            done = "" if answered.failed else "it was done, but "
+            detail = f"{done}its result has {size} bytes, {spec.most_bytes} are allowed"
+            return replace(answered, text=detail, failed=True)
         return answered
 
     async def _recorded(
-        self, tenant: str, called: ToolCalled, answered: Answered, spec: ToolsSpec
+        self, tenant: str, called: ToolCalled, answered: Answered, pin: ToolPin, spec: ToolsSpec
     ) -> ToolReturned:
-        whole = answered.text
+        whole, outcome = answered.text, _outcome(answered, pin)
         digest = await self.blobs.put(tenant, whole.encode())
         gist = distilled(whole, spec.distil)
         if gist.treatment != "kept":
             told_of = {"call": called.call, "tool": called.tool, "characters": len(whole)}
             _log.info("result-distilled", treatment=gist.treatment, **told_of)
-        gave = f"failed: {gist.text}" if answered.failed else gist.text
-        later = None if answered.failed else summarised(whole)
+        gave = gist.text if outcome == "answered" else f"{outcome}: {gist.text}"
+        gave += "; it may have been done" if answered.unsure else ""
+        later = summarised(whole) if outcome == "answered" else None
         return ToolReturned(
             turn=called.turn,
             call=called.call,
             id=called.id,
             tool=called.tool,
-            outcome="failed" if answered.failed else "answered",
+            outcome=outcome,
+            detail=LOST if outcome == "lost" else "",
             text=Plain(text=told(called.tool, called.arguments, gave)),
             summary=Plain(text=told(called.tool, called.arguments, later)) if later else None,
             result=digest,
@@ -161,6 +166,13 @@ def _arguments(written: str) -> dict[str, JsonValue] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _outcome(answered: Answered, pin: ToolPin) -> Literal["answered", "failed", "lost"]:
+    """Say what came of a tool; one that may be run again has failed, if it was done or not."""
+    if answered.unsure and not pin.idempotent:
+        return "lost"
+    return "failed" if answered.failed else "answered"
 
 
 def _lost(called: ToolCalled) -> ToolReturned:
