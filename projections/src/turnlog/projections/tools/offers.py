@@ -2,13 +2,14 @@
 
 What a session is told of its tools is made here once and stored: one blob a tool for those that a
 request offers, and one text each for telling of all of them in full or by name. A prompt refers to
-these blobs, so that what was offered reads back whatever a server says by then.
+these blobs, so that what was offered reads back whatever a server says by then. Servers are
+strangers: what one says of a tool stands on lines of that tool alone, and none of it is endless.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -16,11 +17,22 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest, digest_of
 from turnlog.events.tool import ToolPin, ToolsSnapshotted
+from turnlog.projections.blueprint.storable import mended
 from turnlog.projections.blueprint.tools import ServerSpec, ToolsSpec
 from turnlog.projections.window.request import canonical
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes for the name of a tool."""
+_MOST_OFFERS: Final = 256
+"""Tools and prompts of a profile."""
+_MOST_SPELT: Final = 64_000
+"""Characters of one as it is spelt for models; a longer one is left out."""
+_MOST_SAID: Final = 4_000
+"""Characters of a description; more are cut off."""
+_MOST_NAME: Final = 128
+"""Characters of a name or a type that a server made up."""
+_MOST_LEFT_OUT: Final = 64
+"""How many of those that are left out are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +65,9 @@ class _Named:
     @property
     def spelt(self) -> dict[str, JsonValue]:
         """As OpenAI's protocol has it, which litellm translates for others."""
-        offer = self.offer
-        function: dict[str, JsonValue] = {"name": self.name, "description": offer.description}
-        return {"type": "function", "function": {**function, "parameters": offer.schema}}
+        about = _cut(self.offer.description, _MOST_SAID)
+        function: dict[str, JsonValue] = {"name": self.name, "description": about}
+        return {"type": "function", "function": {**function, "parameters": self.offer.schema}}
 
 
 def digest_of_offers(found: Mapping[str, Iterable[Offer]]) -> Digest:
@@ -69,15 +81,18 @@ def digest_of_offers(found: Mapping[str, Iterable[Offer]]) -> Digest:
 
 def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]) -> TakenUp:
     """Take up what servers offer, in the order of the blueprint and of the servers."""
+    every: dict[tuple[str, str], _Named] = {}
     left_out: dict[str, str] = {}
-    every = [
-        _Named(name, server, offer, offer.tool in of.idempotent)
-        for server, of in spec.servers.items()
-        for offer in found.get(server, ())
-        if (name := _name(server, of, offer, left_out))
-    ]
-    named = [each for each in every if each.offer.kind == "tool"]
-    prompts = [each for each in every if each.offer.kind == "prompt"]
+    for server, of in spec.servers.items():
+        for offer in found.get(server, ()):
+            each = _Named(f"{server}_{offer.tool}", server, offer, offer.tool in of.idempotent)
+            if why := _against(each, of, every):
+                if len(left_out) < _MOST_LEFT_OUT:
+                    left_out[_flat(each.name)] = why
+            else:
+                every[offer.kind, each.name] = each
+    named = [each for each in every.values() if each.offer.kind == "tool"]
+    prompts = [each for each in every.values() if each.offer.kind == "prompt"]
     spelt = {each.name: canonical(each.spelt) for each in named}
     full, names = "\n".join(map(_in_full, named)), "\n".join(f"- {each.name}" for each in named)
     asked = ("\n".join(map(_in_full, prompts)),) if prompts else ()
@@ -103,23 +118,27 @@ def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]
     return TakenUp(event, (*spelt.values(), full, names, *asked))
 
 
-def _name(server: str, spec: ServerSpec, offer: Offer, left_out: dict[str, str]) -> str | None:
-    """Give the name a model knows an offer by; none where it is left out, which is noted."""
-    name = f"{server}_{offer.tool}"
+def _against(named: _Named, spec: ServerSpec, taken: Collection[tuple[str, str]]) -> str | None:
+    """Say why an offer is left out; none where it is not."""
+    offer = named.offer
     if offer.kind == "tool" and spec.only is not None and offer.tool not in spec.only:
-        left_out[name] = "not among `only`"
-    elif offer.tool in spec.except_:
-        left_out[name] = "among `except`"
-    elif not _NAME.fullmatch(name):
-        left_out[name] = "no model takes such a name"
-    else:
-        return name
+        return "not among `only`"
+    if offer.tool in spec.except_:
+        return "among `except`"
+    if not _NAME.fullmatch(named.name):
+        return "no model takes such a name"
+    if (offer.kind, named.name) in taken:
+        return "another has that name"
+    if len(taken) == _MOST_OFFERS:
+        return f"there are {_MOST_OFFERS} before it"
+    if len(canonical(named.spelt)) > _MOST_SPELT:
+        return f"it is described at more than {_MOST_SPELT} characters"
     return None
 
 
 def _in_full(named: _Named) -> str:
     lines = (f"    {line}" for line in _arguments(named.offer.schema))
-    return "\n".join((f"- {named.name}: {' '.join(named.offer.description.split())}", *lines))
+    return "\n".join((f"- {named.name}: {_flat(named.offer.description, _MOST_SAID)}", *lines))
 
 
 def _arguments(schema: dict[str, JsonValue]) -> Iterator[str]:
@@ -128,10 +147,19 @@ def _arguments(schema: dict[str, JsonValue]) -> Iterator[str]:
     for name, said in properties.items() if isinstance(properties, dict) else ():
         of = said if isinstance(said, dict) else {}
         must = ", required" if name in wanted else ""
-        about = " ".join(str(of.get("description") or "").split())
-        yield f"{name} ({_kind(of)}{must})" + (f": {about}" if about else "")
+        about = _flat(str(of.get("description") or ""), _MOST_SAID)
+        yield f"{_flat(name)} ({_kind(of)}{must})" + (f": {about}" if about else "")
 
 
 def _kind(said: dict[str, JsonValue]) -> str:
     kind = said.get("type")
-    return kind if isinstance(kind, str) else "any"
+    return _flat(kind) if isinstance(kind, str) else "any"
+
+
+def _flat(text: str, most: int = _MOST_NAME) -> str:
+    """Give what a server says as a piece of one line."""
+    return _cut(" ".join(mended(text).split()), most)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
