@@ -23,8 +23,14 @@ LISTED = "\n".join(f"- product {n}, well made and in stock" for n in range(45))
 PRODUCTS = [
     ("Show products under $50", f"I found 45 products under $50:\n{LISTED}"),
     ("Show products under $30", f"I found 28 products under $30:\n{LISTED[:900]}"),
-    ("Show products under $20", "Here they are:\n" + "\n".join(f"{n}. a thing" for n in range(12))),
+    (
+        "Show products under $20",
+        "Just 12 products:\n" + "\n".join(f"{n}. a thing" for n in range(12)),
+    ),
 ]
+TOLD = (
+    "In turn: I found 45 products under $50 …; I found 28 products under $30 …; Just 12 products …"
+)
 CAN = (
     "- look up orders, invoices and what became of them\n"
     "- send something back and say when the money comes\n"
@@ -104,7 +110,7 @@ async def test_u11_a_question_asked_over_and_over_keeps_each_value_and_each_coun
     await platform.turn(session, says("The last."), text="Which was the shortest list?")
     assert platform.said(3) == [
         "Show products under … (3 times, in turn with: $50; $30; $20)",
-        "In turn: 45 products; 28 products; 12 items",
+        TOLD,
         "Which was the shortest list?",
     ]
     manifest = (await platform.prompt(session, "4.1"))["manifest"]
@@ -120,7 +126,7 @@ async def test_u12_repeats_are_told_in_short_where_there_is_no_room_for_all_of_t
     shop = await talked([*PRODUCTS, ("And now?", "Now what?")], chat(budget=budget))
     manifest = last(shop)
     assert [step.step for step in manifest.steps] == ["condense_repeats"]
-    assert shop.said(3)[1] == "In turn: 45 products; 28 products; 12 items"
+    assert shop.said(3)[1] == TOLD
     assert shop.said(2)[0] == "Show products under $50"
 
 
@@ -129,7 +135,7 @@ async def test_what_became_of_a_turn_since_is_told_in_short_as_well() -> None:
     withheld = RedactReply(2, "a slip", "operator", "(Withheld.)")
     await shop.house.sessions.act(TENANT, "s", withheld, BY)
     await shop.turn(["Yes."], text="Sure?")
-    assert shop.said(3)[1] == "In turn: 45 products; (Withheld.); 12 items"
+    assert shop.said(3)[1] == TOLD.replace("I found 28 products under $30 …", "(Withheld.)")
     await shop.house.sessions.act(TENANT, "s", ExcludeTurn(2), BY)
     await shop.turn(["Yes."], text="Quite sure?")
     assert shop.said(4)[0] == "Show products under $50"

@@ -82,19 +82,56 @@ def test_dates_money_quotes_and_numbers_are_values(values: tuple[str, ...]) -> N
     assert answer == "… orders (each time, in turn with: " + "; ".join("0123"[: len(values)]) + ")"
 
 
-def test_an_answer_that_counts_nothing_is_kept_where_it_is_brief() -> None:
-    talk = [
-        ("Are there any saws under $5?", "No."),
-        *([("Are there any saws under $9?", "Yes, 2 saws!")] * 2),
-    ]
-    assert (
-        words(repeats_told(exchanged(talk), COUNTING, "repeats"))[1]
-        == "In turn: No.; 2 saws; 2 saws"
-    )
+MORE = "They are all well made, and each of them comes with a handle and a word of advice."
+ANSWERED: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
+    "briefly": (
+        [("Are there any saws under $5?", "No.")]
+        + [("Are there any saws under $9?", "Yes, 2!")] * 2,
+        ["No.", "Yes, 2!", "Yes, 2!"],
+    ),
+    "with a count": (
+        [
+            ("Show boats of harbour 1", f"Sure! There are 45 boats in it.\n{MORE}"),
+            ("Show boats of harbour 2", f"In 2026 we counted 1 boat: the $3.50 one. {MORE}"),
+            ("Show boats of harbour 3", f"12 boats could not be found.\n- {MORE}\n- 7 boats"),
+        ],
+        [
+            "Sure! There are 45 boats in it …",
+            "In 2026 we counted 1 boat …",
+            "12 boats could not be found …",
+        ],
+    ),
+}
+NOT_COUNTED = {
+    "another thing": f"Gate 7 has boats. {MORE}",
+    "a word between others": f"Section 4 of the register tells of boats. {MORE}",
+    "a value of the question": f"In harbour 21 boats are well made. {MORE}",
+    "lines of a list": f"Refused, because it is\n- locked, {MORE}\n- full of 3 boats",
+    "something else first": f"{MORE} And there are 12 boats.",
+}
+
+
+@pytest.mark.parametrize("case", ANSWERED.values(), ids=ANSWERED)
+def test_answers_are_told_in_their_own_words(
+    case: tuple[list[tuple[str, str]], list[str]],
+) -> None:
+    talk, told = case
+    short = words(repeats_told(exchanged(talk), COUNTING, "repeats"))
+    assert short[1:] == [f"In turn: {'; '.join(told)}"]
+    assert [short] == verifier.in_short({"condensed": "repeats-1"}, [list(said) for said in talk])
+
+
+@pytest.mark.parametrize("answer", NOT_COUNTED.values(), ids=NOT_COUNTED)
+def test_an_answer_that_does_not_count_what_was_asked_for_stands_whole(answer: str) -> None:
+    talk = [(f"Show boats of harbour {n}", f"There are {n}0 boats. {MORE}") for n in (11, 12, 13)]
+    talk[1] = ("Show boats of harbour 21", answer)
+    exchanges = exchanged(talk)
+    assert repeats_told(exchanges, COUNTING, "repeats") == tuple(exchanges)
 
 
 PIECES = st.sampled_from(
-    ['"a b"', "$5", "3,000", "12%", "May 3", "2025-01-02", "- it", "1. it", "so", "…", "\n", "\n\n"]
+    '"a b"|$5|3,000|12%|May 3|2025-01-02|- it|1. it|so|…|\n|\n\n|7 many|3,000 manys.|$1.50 many'
+    f"|{'well, ' * 14}".split("|")
 )
 TEXTS = st.lists(PIECES, min_size=1, max_size=8).map(" ".join)
 

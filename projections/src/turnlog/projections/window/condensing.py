@@ -3,8 +3,9 @@
 A rule is given recorded texts and nothing else, and a manifest names it, so that what was said in
 short reads back from the log like anything that was said word for word. `duplicates` leaves out
 paragraphs and whole turns that are said again later. `repeats` makes one exchange of a question
-that was asked over and over: it keeps every value it was asked with, and of the answers what they
-counted, or all of their values where they are alike but for those.
+that was asked over and over: it keeps every value it was asked with, and all values of answers that
+are alike but for those. Of other answers it says nothing in words of its own: a brief one stands as
+it is, a long one as far as it counts what was asked for; one that does not is not told in short.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Final, assert_never, get_args
 
 from turnlog.events.errors import Corrupt
@@ -34,7 +35,7 @@ LONG: Final = 60
 FEWEST: Final = 3
 """Exchanges in a row from which on one question counts as asked over and over."""
 BRIEF: Final = 80
-"""Characters up to which an answer without a count stands as it is."""
+"""Characters up to which an answer stands as it is, and its beginning where it is longer."""
 _PAIR: Final = 2
 """Messages of a question and its answer."""
 _MONTH: Final = (
@@ -49,7 +50,13 @@ _VALUE: Final = re.compile(
     r"|[$€£] ?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*%?)"
 )
 """A quoted text, a date, an amount of money or a number."""
-_COUNT: Final = re.compile(r"\d+(?:,\d{3})*")
+_NOUN: Final = re.compile(r"[^\W\d_]{4,}")
+"""A word that may be counted; shorter ones mostly stand between others."""
+_COUNT: Final = re.compile(
+    rf"(?<![\d.,$€£])(\d+(?:,\d{{3}})*) ({_NOUN.pattern})"
+    rf"(?=((?:[^.!?:\n]|[.!?:](?=\S)){{0,{BRIEF}}}))"
+)
+"""A number, what it counts, and what is left of the sentence."""
 _LISTED: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 
 
@@ -204,20 +211,21 @@ def _values(texts: Iterable[str]) -> str:
 
 
 def _result(asked: str, answered: str) -> str | None:
-    """Give what an answer counts, or the answer where it is brief; none where it is neither."""
-    lines = answered.split("\n")
-    prose = "\n".join(line for line in lines if not _LISTED.match(line))
-    known = set(_VALUE.findall(asked))
-    if counted := next(_counts(prose, known), None):
-        return counted
-    if listed := sum(bool(_LISTED.match(line)) for line in lines):
-        return f"{listed} items"
-    return " ".join(answered.split()) if len(answered) <= BRIEF else None
+    """Give an answer where it is brief, or its beginning where that counts what was asked for."""
+    if len(answered) <= BRIEF:
+        return " ".join(answered.split())
+    prose = "\n".join(takewhile(lambda line: not _LISTED.match(line), answered.split("\n")))
+    begun = " ".join(prose[: max(_counts(prose, asked), default=0)].split())
+    return f"{begun} …" if 0 < len(begun) <= BRIEF else None
 
 
-def _counts(prose: str, known: Iterable[str]) -> Iterator[str]:
-    """Give the counts of a text with the word behind each, but for what the question said."""
-    for value in _VALUE.finditer(prose):
-        if value[0] not in known and _COUNT.fullmatch(value[0]):
-            word = re.match(r" [^\W\d_]+", prose[value.end() :])
-            yield value[0] + (word[0] if word else "")
+def _counts(prose: str, asked: str) -> Iterator[int]:
+    """Give the ends of the sentences that count what a question asks for."""
+    values, nouns = _VALUE.findall(asked), {_one(noun) for noun in _NOUN.findall(asked)}
+    for count in _COUNT.finditer(prose):
+        if count[1] not in values and _one(count[2]) in nouns:
+            yield count.end(3)
+
+
+def _one(noun: str) -> str:
+    return noun.casefold().rstrip("s")

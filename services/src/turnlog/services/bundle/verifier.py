@@ -16,7 +16,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256, sha512
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
@@ -234,6 +234,12 @@ VALUE = re.compile(
     r"|[$€£] ?\d+(?:[.,]\d+)*|\d+(?:[.,]\d+)*%?"
 )
 LISTED = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
+BRIEF = 80
+NOUN = re.compile(r"[^\W\d_]{4,}")
+COUNT = re.compile(
+    rf"(?<![\d.,$€£])(\d+(?:,\d{{3}})*) ({NOUN.pattern})"
+    rf"(?=((?:[^.!?:\n]|[.!?:](?=\S)){{0,{BRIEF}}}))"
+)
 
 
 def in_short(source: Object, run: list[list[str]]) -> list[list[str]]:
@@ -274,14 +280,18 @@ def values_of(texts: Iterable[str]) -> str:
 
 
 def result(asked: str, answered: str) -> str:
-    lines, known = answered.split("\n"), VALUE.findall(asked)
-    listed = [line for line in lines if LISTED.match(line)]
-    prose = "\n".join(line for line in lines if not LISTED.match(line))
-    for value in VALUE.finditer(prose):
-        if value[0] not in known and re.fullmatch(r"\d+(?:,\d{3})*", value[0]):
-            word = re.match(r" [^\W\d_]+", prose[value.end() :])
-            return value[0] + (word[0] if word else "")
-    return f"{len(listed)} items" if listed else " ".join(answered.split())
+    """Give an answer that is brief, or the beginning in which it counts what was asked for."""
+    if len(answered) <= BRIEF:
+        return " ".join(answered.split())
+    prose = "\n".join(takewhile(lambda line: not LISTED.match(line), answered.split("\n")))
+    values, nouns = VALUE.findall(asked), {one(noun) for noun in NOUN.findall(asked)}
+    counts = [each for each in COUNT.finditer(prose) if one(each[2]) in nouns]
+    ends = [each.end(3) for each in counts if each[1] not in values]
+    return " ".join(prose[: max(ends, default=0)].split()) + " …"
+
+
+def one(noun: str) -> str:
+    return noun.casefold().rstrip("s")
 
 
 # Ed25519 after RFC 8032, section 5.1: points of the curve in extended coordinates.
