@@ -21,7 +21,7 @@ from tests.gamemaster.table import COAST, ENTRY, GUARD, npcs, row
 from tests.parts.puppet import Line, finished
 from tests.services.gateway.stand import Stand
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.session.phasing import TRANSITION
+from turnlog.projections.blueprint.phases import TRANSITION
 from turnlog.services.worker.model.exchange import ToolCall
 from turnlog.services.worker.model.failures import ModelFailure
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from tests.agents.workshop import agent
 from turnlog.projections.blueprint.cartridge import Cartridge
+from turnlog.projections.blueprint.phases import TRANSITION
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.session.phasing import TRANSITION
 
 FORBIDDEN: Final = "forbidden"
 """What no reply of a guarded session may hold."""

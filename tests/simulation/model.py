@@ -15,7 +15,7 @@ from tests.simulation.kinds import FORBIDDEN, SIGNALS
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.weather import CLEARS, Weather
 from turnlog.events.turn import Finish
-from turnlog.projections.session.phasing import TRANSITION
+from turnlog.projections.blueprint.phases import TRANSITION
 from turnlog.projections.window.request import ChatMessage, Request
 from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.worker.model.exchange import (

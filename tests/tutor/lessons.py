@@ -13,7 +13,7 @@ from turnlog.events.content import digest_of
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.overriding import prompt_layers
-from turnlog.projections.blueprint.phases import PhaseGraph
+from turnlog.projections.blueprint.phases import TRANSITION, PhaseGraph
 from turnlog.projections.blueprint.schema import reach
 from turnlog.projections.session.commands import (
     ClaimTurn,
@@ -24,7 +24,6 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
     Withheld,
 )
-from turnlog.projections.session.phasing import TRANSITION
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import SPENT, Given, attempt_of, given, opening
 from turnlog.projections.window.assemble import assemble, needs

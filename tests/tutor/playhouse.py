@@ -19,9 +19,9 @@ from turnlog.events.call import ContextAssembled
 from turnlog.events.envelope import Recorded
 from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemoryTokens
 from turnlog.events.turn import TurnReleased, TurnSubmitted
+from turnlog.projections.blueprint.phases import TRANSITION
 from turnlog.projections.blueprint.schema import Blueprint, reach
 from turnlog.projections.session.commands import Command, OpenSession, SubmitTurn
-from turnlog.projections.session.phasing import TRANSITION
 from turnlog.projections.window.material import Material
 from turnlog.services.runtime.sessions import Done
 from turnlog.services.worker.answering import Answering

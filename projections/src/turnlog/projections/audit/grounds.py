@@ -39,7 +39,7 @@ from turnlog.projections.audit.known import Known
 from turnlog.projections.audit.notes import carrying, noting
 from turnlog.projections.audit.sides import Side
 from turnlog.projections.audit.tellings import telling, tells
-from turnlog.projections.session.tooling import texts_of
+from turnlog.projections.session.telling import texts_of
 from turnlog.projections.window.call import provider_of
 from turnlog.projections.window.history import OUT_OF_REACH, PURGED, SUMMARISED
 from turnlog.projections.window.segments import HIDDEN

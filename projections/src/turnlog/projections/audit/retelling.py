@@ -28,7 +28,7 @@ from turnlog.projections.audit.heard import Heard
 from turnlog.projections.audit.picking import of_kinds
 from turnlog.projections.session.evolve import evolve, fold, fold_whole
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.tooling import texts_of
+from turnlog.projections.session.telling import texts_of
 from turnlog.projections.window.assemble import reaches_back, segments_wanted
 from turnlog.projections.window.call import Call, Earlier, Texts, provider_of
 from turnlog.projections.window.material import Material

@@ -19,6 +19,8 @@ from turnlog.projections.blueprint.strict import Name, Strict
 
 BY_PHASE: Final = "by_phase"
 """A profile's call when it depends on the phase."""
+TRANSITION: Final = "transition_phase"
+"""The one tool a model is offered to end a phase."""
 Kind = Literal["static", "freeform", "debrief"]
 """A phase of choices, of dialogue, or one that speaks once by itself."""
 

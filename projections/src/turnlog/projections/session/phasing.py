@@ -19,7 +19,7 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.events.tokens import ToolRequest
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import ChoiceRecorded, Exchange, TurnCancelled, TurnSubmitted
-from turnlog.projections.blueprint.phases import PhaseGraph
+from turnlog.projections.blueprint.phases import TRANSITION, PhaseGraph
 from turnlog.projections.session.attempts import Events
 from turnlog.projections.session.commands import (
     CompleteTurn,
@@ -30,8 +30,6 @@ from turnlog.projections.session.commands import (
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.switching import led
 
-TRANSITION = "transition_phase"
-"""The one tool a model is offered to end a phase."""
 PHASE_LEFT: Final = "phase-left"
 """Why a turn is given up that waited in a phase which others may not see."""
 FORCED = "max_reached"

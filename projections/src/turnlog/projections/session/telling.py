@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from turnlog.projections.session.replacing import replace
 
 if TYPE_CHECKING:
+    from turnlog.events.content import Digest
+    from turnlog.events.tool import ToolsSnapshotted
     from turnlog.projections.session.state import SessionState
 
 Why = Literal["first_turn", "asked", "purged"]
@@ -40,3 +42,9 @@ def in_full(state: SessionState) -> Why | None:
     """Say what the tools of the session's profile are told in full for; none if they are not."""
     telling = state.telling.get(state.profile)
     return telling.why if telling and state.completed <= telling.until else None
+
+
+def texts_of(pinned: ToolsSnapshotted) -> tuple[Digest, ...]:
+    """Name the blobs of everything that prompts can say of a profile's tools."""
+    texts = (pinned.full, pinned.names, pinned.prompts_text)
+    return (*(pin.digest for pin in pinned.tools.values()), *filter(None, texts))

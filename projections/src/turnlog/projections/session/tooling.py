@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turnlog.events.content import Digest, Plain
+from turnlog.events.content import Plain
 from turnlog.events.errors import Refused
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.tool import (
     SchemasRequested,
     ToolCalled,
     ToolReturned,
-    ToolsSnapshotted,
     ToolStarted,
 )
 from turnlog.projections.session.attempts import Events, current
@@ -43,12 +42,6 @@ def request_schemas(state: SessionState) -> Events:
         what = f"profile {state.profile} has been told of no tools yet"
         raise Refused("no-tools", what, fix="its first turn is told of them in full")
     return () if in_full(state) else (SchemasRequested(profile=state.profile),)
-
-
-def texts_of(pinned: ToolsSnapshotted) -> tuple[Digest, ...]:
-    """Name the blobs of everything that prompts can say of a profile's tools."""
-    texts = (pinned.full, pinned.names, pinned.prompts_text)
-    return (*(pin.digest for pin in pinned.tools.values()), *filter(None, texts))
 
 
 def start(state: SessionState, command: StartTool) -> Events:

@@ -18,8 +18,7 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import FromBlob, FromBlueprint, Part
 from turnlog.events.tool import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.layer import PromptsLayer, ToolsLayer
-from turnlog.projections.blueprint.phases import BY_PHASE
-from turnlog.projections.session.phasing import TRANSITION
+from turnlog.projections.blueprint.phases import BY_PHASE, TRANSITION
 from turnlog.projections.session.programs import step_of
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.counting import Counting
