@@ -6,7 +6,7 @@ import json
 
 from pydantic import JsonValue
 
-from tests.agents.workshop import TURN, Shop, Workshop, planning, taking
+from tests.agents.workshop import TURN, USAGE, Shop, Workshop, planning, taking
 from tests.parts.house import BY, TENANT
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import Plain
@@ -16,6 +16,7 @@ from turnlog.events.turn import TurnCompleted, TurnFailed
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import CancelTurn
 from turnlog.projections.tools.offers import Offer
+from turnlog.services.worker.model.exchange import Finished, ToolCall
 from turnlog.services.worker.model.failures import ModelFailure
 
 EIGHT = tuple((f"Step {n}.", ()) for n in range(8))
@@ -52,8 +53,8 @@ async def test_a_turn_plans_takes_each_step_and_says_what_came_of_it() -> None:
 async def test_each_call_sees_what_is_its_own() -> None:
     shop = await Workshop().opened()
     await shop.turn(*TURN)
-    looked = 'shop_look {"what": "hammer"}\n3 in stock'
-    paid = 'shop_pay {"what": "hammer"}\n3 in stock'
+    looked = 'shop_look {"what": "hammer"}\n  3 in stock'
+    paid = 'shop_pay {"what": "hammer"}\n  3 in stock'
     assert "- shop_look: Looks for a thing." in shop.said(0)[0]
     assert shop.said(1) == ["Find a hammer.", "Get me a hammer."]
     assert shop.said(2) == [f"Pay for it.\n\n{looked}", "Get me a hammer."]
@@ -129,7 +130,7 @@ async def test_a_tool_that_was_not_offered_is_refused_and_the_model_is_told() ->
     )
     assert [each.outcome for each in shop.events(ToolReturned)] == ["refused"] * 3
     assert shop.shop.asked == []
-    assert "shop_pay {}\nrefused: no tool 'shop_pay' was offered" in shop.said(2)[0]
+    assert "shop_pay {}\n  refused: no tool 'shop_pay' was offered" in shop.said(2)[0]
 
 
 async def test_more_tools_than_a_batch_holds_are_not_recorded_one_by_one() -> None:
@@ -152,12 +153,32 @@ async def test_an_answer_that_no_event_could_hold_fails_its_turn_at_once() -> No
     assert [each.outcome for each in shop.events(AttemptEnded)] == ["answered", "failed"]
 
 
+async def test_a_reply_that_no_event_could_hold_fails_its_turn() -> None:
+    shop = await Workshop().opened()
+    await shop.turn(planning(), ["x" * 1_100_000])
+    (failed,) = shop.events(TurnFailed)
+    assert failed.code == "too-large"
+
+
 async def test_requests_of_one_id_are_told_apart() -> None:
     shop = await Workshop().opened()
     twins = taking(("shop_look", '{"what": "a"}'), ("shop_look", '{"what": "b"}'), named="t")
     await shop.turn(planning(("Look.", [])), twins, ["Both."])
     assert [each.id for each in shop.events(ToolCalled)] == ["t", "t#2"]
     assert [given["what"] for _, given in shop.shop.asked] == ["a", "b"]
+
+
+async def test_an_id_that_looks_like_one_that_was_given_out_is_told_apart_too() -> None:
+    shop = await Workshop().opened()
+    ids = ("t#3", "t", "t")
+    asked = tuple(ToolCall(id, "shop_look", "{}") for id in ids)
+    await shop.turn(
+        planning(("Look.", [])),
+        [Finished("tool_calls", asked, USAGE, "puppet/one", None)],
+        ["All three."],
+    )
+    assert len({each.id for each in shop.events(ToolCalled)}) == len(ids)
+    assert len(shop.shop.asked) == len(ids)
 
 
 async def test_a_long_result_enters_as_a_summary_and_the_whole_is_kept() -> None:

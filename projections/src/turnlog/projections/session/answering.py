@@ -106,9 +106,10 @@ def _asked(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:
 
 def _told_apart(tools: tuple[ToolRequest, ...]) -> Iterator[ToolRequest]:
     """Give each request an id of its own: some providers give none, or the same to all."""
-    seen: set[str] = set()
+    seen = {""}
     for number, wanted in enumerate(tools, 1):
-        own = wanted.id and wanted.id not in seen
-        id = wanted.id if own else f"{wanted.id}#{number}"
+        id = wanted.id
+        while id in seen:
+            id = f"{id}#{number}"
         seen.add(id)
         yield ToolRequest(id=id, tool=wanted.tool, arguments=wanted.arguments)

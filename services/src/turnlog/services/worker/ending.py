@@ -90,9 +90,9 @@ class Endings:
         try:
             return await self._recorded(delivery, speaking, end, by)
         except TooLarge as refusal:
-            # Asked again, the model would say as much
+            # Asked again, the model would say as much; and no event could hold what was shown
             fault = Fault(code=refusal.code, detail=refusal.detail, retryable=False)
-            return await self._broken_off(delivery, speaking, fault, by)
+            return await self._broken_off(delivery, speaking, fault, by, "")
 
     async def _recorded(
         self, delivery: Delivery, speaking: Speaking, end: End, by: By
@@ -117,7 +117,7 @@ class Endings:
                 return await self._given_up(delivery, speaking, fault, by)
             case Corrupt():
                 fault = Fault(code="corrupt", detail=str(end), retryable=False)
-                return await self._broken_off(delivery, speaking, fault, by)
+                return await self._broken_off(delivery, speaking, fault, by, speaking.shown)
             case "overdue":
                 return await self._given_up(delivery, speaking, OVERDUE, by)
             case "unwanted":
@@ -223,7 +223,7 @@ class Endings:
         if speaking.fallback is not None:
             instead = Instead(fault.code, fault.detail, speaking.fallback, fault)
             return await self._instead(delivery, speaking, instead, by)
-        return await self._broken_off(delivery, speaking, fault, by)
+        return await self._broken_off(delivery, speaking, fault, by, speaking.shown)
 
     async def _instead(
         self, delivery: Delivery, speaking: Speaking, instead: Instead, by: By
@@ -242,10 +242,10 @@ class Endings:
         return verdict_for(done.state, speaking.attempt)
 
     async def _broken_off(
-        self, delivery: Delivery, speaking: Speaking, fault: Fault, by: By
+        self, delivery: Delivery, speaking: Speaking, fault: Fault, by: By, partial: str
     ) -> Verdict:
         taken = await self._spent(speaking)
-        ended = EndAttempt(speaking.attempt, "failed", taken, "fail", fault, speaking.shown)
+        ended = EndAttempt(speaking.attempt, "failed", taken, "fail", fault, partial)
         done = await self.sessions.act(delivery.tenant, delivery.session, ended, by)
         return verdict_for(done.state, speaking.attempt)
 
