@@ -16,8 +16,8 @@ from turnlog.events.manifest import FromTurns, Part
 from turnlog.projections.history import history
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.evolve import fold, fold_whole
-from turnlog.projections.session.state import STATE, SessionState
-from turnlog.projections.testing import POLICIES, Given
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.testing import POLICIES, STATE, Given
 from turnlog.projections.window.call import Assembled, Call
 from turnlog.projections.window.overflow import OverBudget
 from turnlog.projections.window.readback import read_back

@@ -12,8 +12,8 @@ from turnlog.events.envelope import Recorded
 from turnlog.events.kinds import KnownEvent, Unknown
 from turnlog.projections.history import history
 from turnlog.projections.session.evolve import evolve, fold, fold_whole
-from turnlog.projections.session.state import STATE, SessionState
-from turnlog.projections.testing import Given
+from turnlog.projections.session.state import SessionState
+from turnlog.projections.testing import STATE, Given
 
 
 def test_any_event_means_every_kind_there_is() -> None:

@@ -15,8 +15,7 @@ from turnlog.events.errors import Refused
 from turnlog.events.manifest import FromEvent, FromTurns, Part
 from turnlog.projections.history import history
 from turnlog.projections.session.evolve import fold, fold_whole
-from turnlog.projections.session.state import STATE
-from turnlog.projections.testing import Given, answering, claiming, exchange, saying
+from turnlog.projections.testing import STATE, Given, answering, claiming, exchange, saying
 from turnlog.projections.window.call import Assembled
 from turnlog.projections.window.readback import read_back
 from turnlog.projections.window.request import ChatMessage

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from turnlog.events import codec
 from turnlog.events.call import Cost, Timings, Usage
@@ -51,6 +51,8 @@ SPENT: Final = Spent(
     Timings(first_token=10, total=20),
 )
 """What an attempt costs where a test does not care."""
+STATE: Final = TypeAdapter(SessionState)
+"""Reads and writes the JSON of a state."""
 
 Asked = Command | Callable[[SessionState], Command]
 """A command, or one that depends on the session as it then stands."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.envelope import Head
@@ -214,7 +214,3 @@ class SessionState:
     """The session it came from."""
     drawn: str | None = None
     """By which session's id variants are drawn, where not by its own."""
-
-
-STATE: Final = TypeAdapter(SessionState)
-"""Reads and writes the JSON of a state."""
