@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import Content, Plain
 from turnlog.events.envelope import Recorded
 from turnlog.events.memory import MemoryPurged
@@ -108,14 +109,9 @@ def learn(turns: Turns, recorded: Recorded) -> None:
     """Add what one more event says to the turns known so far."""
     at = recorded.envelope.time
     match recorded.event:
+        # Those of every turn come first: each case is a question asked of the events behind it.
         case TurnSubmitted() as event:
             turns[event.turn] = _begun(recorded, event, "open")
-        case TurnQueued() as event:
-            turns[event.turn] = _begun(recorded, event, "queued")
-        case TurnReleased(turn=number) if number in turns:
-            turns[number] = replace(turns[number], status="open")
-        case TurnResolved() as event if event.turn in turns:
-            turns[event.turn] = replace(turns[event.turn], resolved=event)
         case TurnCompleted() as event if event.turn in turns:
             turns[event.turn] = replace(
                 turns[event.turn],
@@ -127,6 +123,14 @@ def learn(turns: Turns, recorded: Recorded) -> None:
                 work=event.work,
                 settled_at=at,
             )
+        case AttemptStarted() | AttemptEnded() | CallCompleted() | ContextAssembled():
+            pass
+        case TurnQueued() as event:
+            turns[event.turn] = _begun(recorded, event, "queued")
+        case TurnReleased(turn=number) if number in turns:
+            turns[number] = replace(turns[number], status="open")
+        case TurnResolved() as event if event.turn in turns:
+            turns[event.turn] = replace(turns[event.turn], resolved=event)
         case TurnFailed(turn=number, code=reason) if number in turns:
             turns[number] = _over(turns[number], "failed", reason, at)
         case TurnCancelled(turn=number, reason=reason) if number in turns:
