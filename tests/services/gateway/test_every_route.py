@@ -182,6 +182,15 @@ async def test_a_body_that_no_reader_could_rely_on_is_refused(
         assert answer.json()["field"]
 
 
+@every(tuple(route for route in ROUTES if route.form is None))
+async def test_what_is_sent_to_a_route_that_takes_nothing_is_refused_and_not_overlooked(
+    bare: Stand, session: str, route: Route
+) -> None:
+    for body, field in ({"x": 1}, "x"), (["x"], "body"), (7, "body"):
+        answer = await ask(bare, route, route.path(session=session), json=body)
+        assert_refused(answer, 422, "invalid", field)
+
+
 @every(ROUTES)
 async def test_a_body_is_small_plain_and_said_to_be_json(
     bare: Stand, session: str, route: Route

@@ -106,5 +106,5 @@ def in_phase(found: Sequence[Stay], phase: str) -> tuple[Stay, ...]:
         been = ", ".join(dict.fromkeys(stay.phase for stay in found))
         detail = f"the session was never in a phase {phase[:80]!r}"
         fix = f"one of: {been}" if been else "leave it out: the session has no phases"
-        raise Refused("unknown-phase", detail, field="phase", fix=fix)
+        raise Refused("unknown-stay", detail, field="phase", fix=fix)
     return there

@@ -53,6 +53,8 @@ NOT_FOUND: Final = frozenset(
         "unknown-data-dir",
         "unknown-segment",
         "unknown-session",
+        "unknown-stay",
+        "unknown-tool-use",
         "unknown-turn",
     }
 )
@@ -69,6 +71,7 @@ CONFLICTS: Final = frozenset(
         "key-reused",
         "no-phases",
         "no-reply",
+        "no-tools",
         "not-at-a-boundary",
         "nothing-to-cancel",
         "phase-takes-no-turns",
@@ -88,6 +91,7 @@ WAYS_OUT: Final = {
     "unknown-segment": "`turnlog segments list` lists those there are",
     "unknown-turn": "`turnlog show SESSION` lists the turns there are",
     "unknown-call": "`turnlog show SESSION` lists the calls there are",
+    "unknown-tool-use": "`turnlog history SESSION` names what came of each tool as CALL ID",
 }
 """What a service says of its routes, in commands."""
 

@@ -44,6 +44,7 @@ from turnlog.services.gateway import (
     what_if,
     windows,
 )
+from turnlog.services.gateway.bodies import check_body
 from turnlog.services.gateway.desk import Desk
 from turnlog.services.gateway.limits import Limits
 from turnlog.services.gateway.problems import MEDIA, Problem, answer_request
@@ -120,7 +121,7 @@ def routed() -> FastAPI:
         responses=PROBLEMS,
     )
     for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(check_query)])
+        app.include_router(router, dependencies=[Depends(check_query), Depends(check_body)])
     app.add_api_route("/openapi.json", _described, include_in_schema=False)
     return app
 

@@ -62,6 +62,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "unknown-call": HTTPStatus.NOT_FOUND,
     "unknown-segment": HTTPStatus.NOT_FOUND,
     "unknown-session": HTTPStatus.NOT_FOUND,
+    "unknown-stay": HTTPStatus.NOT_FOUND,
     "unknown-tool-use": HTTPStatus.NOT_FOUND,
     "unknown-turn": HTTPStatus.NOT_FOUND,
     "unsupported-encoding": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,

@@ -132,7 +132,7 @@ def growth(
     *,
     by: Annotated[
         Literal["all", "blueprint", "profile", "kind", "model"],
-        typer.Option("--by", help="Put calls together by this, where no session is named."),
+        typer.Option("--by", help="Put calls together by this."),
     ] = "all",
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")

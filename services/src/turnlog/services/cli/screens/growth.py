@@ -24,12 +24,13 @@ _UNIT: Final = "_tokens"
 
 
 def growth_screen(growth: GrowthView, by: str) -> RenderableType:
-    """Show a session call by call, or all calls group by group."""
+    """Show a session call by call, or calls group by group."""
     if not growth.groups:
         return Text("no call was made yet", QUIET)
     taken = _taken(growth.groups)
     colours = coloured(taken)
-    lines = _calls(growth.calls, colours) if growth.calls else _groups(growth.groups, by, colours)
+    alone = growth.calls and by == "all"
+    lines = _calls(growth.calls, colours) if alone else _groups(growth.groups, by, colours)
     return Group(_title(growth), Text(), lines, Text(), _legend(taken, colours), *_totals(growth))
 
 

@@ -82,7 +82,8 @@ def _use(use: ToolUseView) -> str:
     more = f": {use.detail}" if use.detail else ""
     size = f", {counted(use.characters, 'character')}" if use.characters else ""
     short = " told in short" if use.condensed else ""
-    return one_line(f"{use.tool} {use.arguments} · {came}{more}{size}{short}")
+    named = f" · {use.call} {use.id}"
+    return one_line(f"{use.tool} {use.arguments} · {came}{more}{size}{short}{named}")
 
 
 def said(text: str) -> RenderableType:
