@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.agents.platform import Platform, plans, says, takes
-from tests.agents.workshop import Workshop, agent, planning, taking
+from tests.agents.workshop import Shop, Workshop, agent, planning, taking
 from turnlog.events.call import ContextAssembled
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
@@ -19,7 +19,7 @@ from turnlog.services.worker.tools.exchange import ServerFailure
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LOOK = ("shop_look", '{"what": "hammer"}')
 PAY = ("shop_pay", "{}")
-FAILED = 'shop_look {"what": "hammer"}\nfailed: the shelf is locked'
+FAILED = 'shop_look {"what": "hammer"}\n  failed: the shelf is locked'
 
 
 def recovering() -> Blueprint:
@@ -109,6 +109,18 @@ async def test_one_that_may_run_again_has_failed_and_its_step_is_taken_once_more
     shop = await failing(error, LOOK, taken=2)
     assert [each.outcome for each in shop.events(ToolReturned)] == ["failed", "failed"]
     assert shop.said(2)[0].endswith("; it may have been done")
+
+
+@pytest.mark.parametrize(("tool", "runs"), [(PAY, ["pay"]), (LOOK, ["look", "look"])])
+async def test_what_gave_too_much_is_asked_for_once_more_only_if_it_may_run_again(
+    tool: tuple[str, str], runs: list[str]
+) -> None:
+    servers = {"shop": {"command": ["shop"], "idempotent": ["look"]}}
+    kind = agent(tools={"servers": servers, "most_bytes": 1_000})
+    shop = await Workshop(Shop(gives="much " * 1_000), kind=kind).opened()
+    await shop.turn(planning(("Do it.", [])), *[taking(tool)] * len(runs), ["So."])
+    assert [tool for tool, _ in shop.shop.asked] == runs
+    assert "it was done, but its result has 5000 bytes, 1000 are allowed" in shop.said(2)[0]
 
 
 async def test_one_whose_server_is_not_reached_has_failed_since_nothing_was_asked() -> None:

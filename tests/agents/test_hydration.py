@@ -23,7 +23,7 @@ from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import Command, ExcludeTurn, RedactReply, RestoreTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-STOCK = 'shop_look {"what": "hammer"}\n3 in stock'
+STOCK = 'shop_look {"what": "hammer"}\n  3 in stock'
 TOLD = f"What tools gave in the turn before:\nr1:\n{STOCK}"
 
 

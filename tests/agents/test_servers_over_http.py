@@ -14,7 +14,6 @@ from pathlib import Path
 import httpx
 import pytest
 import pytest_asyncio
-from mcp import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, PARSE_ERROR
 
 from tests.agents.workshop import Workshop, agent, planning, taking
@@ -22,9 +21,8 @@ from tests.parts.house import TENANT
 from tests.parts.processes import LOOK_EVERY, free_port
 from turnlog.events.tool import ToolReturned
 from turnlog.projections.blueprint.tools import RemoteServer
-from turnlog.services.worker.tools.exchange import Answered, ServerFailure
+from turnlog.services.worker.tools.exchange import ServerFailure
 from turnlog.services.worker.tools.mcp_servers import McpServers
-from turnlog.services.worker.tools.mcp_transports import refusal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -144,19 +142,25 @@ async def test_a_tool_whose_server_is_killed_while_it_runs_is_lost(
 
 
 @pytest.mark.parametrize(
-    ("code", "unsure"), [(INTERNAL_ERROR, True), (PARSE_ERROR, True), (INVALID_PARAMS, False)]
+    ("code", "outcome"),
+    [(INTERNAL_ERROR, "lost"), (PARSE_ERROR, "lost"), (INVALID_PARAMS, "failed")],
 )
-async def test_after_some_refusals_nobody_knows_whether_it_was_done(
-    code: int, *, unsure: bool
+async def test_after_some_errors_nobody_knows_whether_it_was_done(
+    far: Far, servers: McpServers, code: int, outcome: str
 ) -> None:
     # A gateway that answers 502 in the midst of a tool is told by the package as an internal error
-    assert refusal(MCPError(code, "no")) == Answered("no", failed=True, unsure=unsure)
+    refused = await answered(far, servers, f'refuse {{"code": {code}}}')
+    assert refused.outcome == outcome
+    assert f"{outcome}: no" in told(refused)
 
 
-async def test_a_result_of_too_many_bytes_has_failed(far: Far, servers: McpServers) -> None:
-    failed = await answered(far, servers, 'rows {"count": 500}', most_bytes=1_000)
-    assert failed.outcome == "failed"
-    assert "failed: it was done, but its result has" in told(failed)
+async def test_a_result_of_too_many_bytes_is_not_taken_and_the_tool_was_done_all_the_same(
+    far: Far, servers: McpServers
+) -> None:
+    done = await answered(far, servers, 'rows {"count": 500}', most_bytes=1_000)
+    assert done.outcome == "answered"
+    assert "it was done, but its result has" in told(done)
+    assert done.characters < 100
 
 
 async def test_a_server_that_is_gone_cannot_be_asked_and_one_that_is_back_can(

@@ -26,9 +26,9 @@ Planned:
 2. Pay for it.
 Tools gave:
 shop_look {"what": "hammer"}
-3 in stock
+  3 in stock
 shop_pay {"what": "hammer"}
-3 in stock
+  3 in stock
 
 It is yours."""
 

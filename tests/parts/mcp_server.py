@@ -10,6 +10,7 @@ import argparse
 import asyncio
 from pathlib import Path
 
+from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
 
@@ -35,7 +36,12 @@ def served() -> MCPServer:
         """Raise."""
         raise ValueError(why)
 
-    del rows, wait, fail
+    @server.tool()
+    def refuse(code: int) -> str:
+        """Answer with an error of the protocol."""
+        raise MCPError(code, "no")
+
+    del rows, wait, fail, refuse
     return server
 
 

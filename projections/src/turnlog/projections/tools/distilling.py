@@ -26,6 +26,8 @@ ROW: Final = 120
 """Characters shown of a row."""
 CELL: Final = 60
 """Characters shown of a value in a row, of a name, and of one member among many."""
+ASKED: Final = 2_000
+"""Characters shown of the arguments of a call."""
 _LATER: Final = Distil(rows=20, chars=400)
 """What of a result is told as long as nobody works with it."""
 
@@ -39,8 +41,12 @@ class Distilled:
 
 
 def told(tool: str, arguments: str, gave: str) -> str:
-    """Tell of a call and of what it gave in one text, so that nothing parts them."""
-    return f"{tool} {arguments or '{}'}\n{gave}"
+    """Tell of a call and of what it gave in one text, so that nothing parts them.
+
+    All lines but the first are set in, so that no result looks like that of another tool.
+    """
+    text = f"{tool} {_cut(arguments or '{}', ASKED)}\n{gave}"
+    return "  ".join(text.splitlines(keepends=True))
 
 
 def distilled(result: str, spec: Distil) -> Distilled:

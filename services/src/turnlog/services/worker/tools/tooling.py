@@ -117,11 +117,7 @@ class Tooling:
             asked = failure.code != "tools_unreachable"
             return Answered(failure.detail, failed=True, unsure=asked)
         size = len(answered.text.encode())
-        if size > spec.most_bytes:
-            done = "" if answered.failed else "it was done, but "
-            detail = f"{done}its result has {size} bytes, {spec.most_bytes} are allowed"
-            return replace(answered, text=detail, failed=True)
-        return answered
+        return answered if size <= spec.most_bytes else _too_long(answered, size, pin, spec)
 
     async def _recorded(
         self, tenant: str, called: ToolCalled, answered: Answered, pin: ToolPin, spec: ToolsSpec
@@ -166,6 +162,13 @@ def _arguments(written: str) -> dict[str, JsonValue] | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _too_long(answered: Answered, size: int, pin: ToolPin, spec: ToolsSpec) -> Answered:
+    """Say so in place of the result; it has failed only where it may be asked for once more."""
+    done = "" if answered.failed else "it was done, but "
+    detail = f"{done}its result has {size} bytes, {spec.most_bytes} are allowed"
+    return replace(answered, text=detail, failed=answered.failed or pin.idempotent)
 
 
 def _outcome(answered: Answered, pin: ToolPin) -> Literal["answered", "failed", "lost"]:
