@@ -88,7 +88,8 @@ async def test_a_session_is_moved_as_it_enters_a_phase_and_pins_its_tools_anew(
     answer = await moved(platform, session, second())
     assert (answer.status_code, answer.json()["code"]) == (409, "not-at-a-boundary")
     await entered(platform, session, "operate", "a house")
-    apart = {"order": ["ideate", "operate"], "can_see": {"operate": ["operate"]}}
+    seeing = {"ideate": ["ideate"], "operate": ["operate"]}
+    apart = {"order": ["ideate", "operate"], "can_see": seeing}
     kind = second(phases=apart)
     assert (await moved(platform, session, kind)).status_code == 200
     await platform.turn(session, *STEPS, text="Get me a saw.")

@@ -22,7 +22,8 @@ calls:
   plan:
     messages: [{system: [base, strategy, known, tools]}, {history: chat}, {user: [input]}]
     budget: window
-  tactic: {messages: [{system: [base]}, {user: [input]}], budget: window}
+  tactic: {messages: [{system: [base]}, {user: [input]}], tools: [all], budget: window}
+  reply: {messages: [{system: [base]}, {history: chat}, {user: [input]}], budget: window}
   converse: {messages: [{system: [base, manner]}, {history: chat}, {user: [input]}], budget: window}
 history: {chat: {}}
 tools: {servers: {shop: {command: [shop]}}}
@@ -37,12 +38,14 @@ budget:
       query: {tokens: 1000, fixed: true}
     ladder: [{drop: {layer: known}}]
 profiles:
-  agent: {default: true, program: tools, plan: plan, act: tactic, call: plan}
+  agent: {default: true, program: tools, plan: plan, act: tactic, call: reply}
   talk: {call: converse}
 """
 FAULTS = [
     ("rag_context:", "rag_contxt:", "nothing is counted under `rag_contxt`; write `rag_context`"),
     ("query: {", "query: {ladder: [{trim: {layer: input, chars: [9]}}], ", "`query` is fixed, so"),
+    ("{condense_repeats: {}}", "{condense_tools: {}}", "no layer of tools is counted under `his"),
+    ("query: {tokens: 1000", "query: {tokens: 8001", "`query` may have more than the whole, whi"),
     ("{condense_tools: {layer: tools}}", "{drop: {layer: known}}", "no room in component `tools_c"),
     ("{condense_tools: {layer: tools}}", "{drop_oldest_pairs: {}}", "no room in component `tools_"),
     ("layer: tools}}", "layer: known}}", "`known` tells of no tools"),

@@ -54,3 +54,16 @@ def test_what_is_wrong_with_a_server_is_told_with_its_file_and_line() -> None:
 def test_a_folder_without_servers_is_told_of() -> None:
     with pytest.raises(FaultyBlueprint, match="there is no server in `mcp/`"):
         reading()
+
+
+@pytest.mark.parametrize(
+    ("files", "fault"),
+    [
+        (("mcp/time.yml",), "agent/mcp/time.yml:1: only `.yaml` is read as a server; call it `mcp"),
+        (("mcp/a/time.yaml", "mcp/time.yaml"), "mcp/time.yaml:1: there is a server `time` alread"),
+    ],
+)
+def test_a_file_that_would_be_passed_over_is_told_of(files: tuple[str, ...], fault: str) -> None:
+    with pytest.raises(FaultyBlueprint) as told:
+        read_source(TEXT, "agent/blueprint.yaml", lambda _: [(file, TIME) for file in files])
+    assert fault in str(told.value)

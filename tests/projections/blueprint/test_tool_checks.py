@@ -39,6 +39,45 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
             "layers.told.prompts: there are no tools",
         ),
         ("command:", "url: ftp://nowhere, command:", "tools.servers.time"),
+        ("call: reply}", "call: plan}", "profiles.agent.plan: `plan` gives the reply, which would"),
+        ("plan: plan,", "plan: act,", "profiles.agent.plan: `act` takes the steps, so it gives no"),
+        (
+            "call: reply}",
+            "call: act}",
+            "profiles.agent.call: `act` takes the steps, so it gives no",
+        ),
+        (", tools: [for_step]", "", "calls.act.tools: profile `agent` takes its steps by it, and"),
+        (
+            "[for_step]",
+            "[]",
+            "takes its steps by it, and it offers no tools; write `tools: [for_st",
+        ),
+        (
+            "{user: [input]}]}\n  act",
+            "{user: [input]}], output: {schema: {type: object}}}\n  act",
+            "calls.plan.output.schema: profile `agent` plans by it, and a plan has a form of its",
+        ),
+        (
+            "command: [mcp-server-time]",
+            "command: [mcp-server-time], only: [a, b], except: [b]",
+            "tools.servers.time.except: `b` stands in `only` as well; keep one of the two",
+        ),
+        ("{time: {command: [mcp-server-time]}}", "{}", "tools.servers: there is no server; add"),
+        (
+            "command: [mcp-server-time]",
+            'command: [mcp-server-time], env_from: ["A=B"]',
+            "tools.servers.time.env_from.0: `A=B` is no variable; name one of the environment",
+        ),
+        (
+            "command: [mcp-server-time]",
+            'url: "http://shop.example", headers_from: {"Auth: x": SHOP}',
+            "`Auth: x` is no header; write its name alone",
+        ),
+        (
+            "command: [mcp-server-time]",
+            'url: "http://shop.example", headers_from: {Auth: "two words"}',
+            "tools.servers.time.headers_from.Auth: `two words` is no variable",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_told(written: str, instead: str, fault: str) -> None:
@@ -46,3 +85,36 @@ def test_what_cannot_be_meant_is_told(written: str, instead: str, fault: str) ->
     with pytest.raises(FaultyBlueprint) as found:
         read_source(TEXT.replace(written, instead))
     assert any(fault in str(each) for each in found.value.faults)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["https://ada:hush@x.example/mcp", "https://x.example/mcp?token=hush", "http://x/#hush"],
+)
+def test_a_secret_in_an_address_is_refused_and_not_said_again(address: str) -> None:
+    with pytest.raises(FaultyBlueprint) as found:
+        read_source(TEXT.replace("command: [mcp-server-time]", f'url: "{address}"'))
+    assert "hush" not in str(found.value)
+    (fault,) = found.value.faults
+    assert fault.path == "tools.servers.time.url"
+    assert fault.fix == "write `https://host/path`, without a user, a query or a fragment"
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "fix"),
+    [
+        ("tools: [for_step]", "output: {shema: plan}", "write `schema`"),
+        ("command: [", "colour: red, command: [", "use one of: command, env_from, except, idem"),
+        ("call: reply}}", "call: reply}}\nphases: {x: 1}", "calls, can_see, carry, from, order,"),
+        (
+            "call: reply}}",
+            "call: reply}}\nbudget: {window: {tokens: 1, counter: provider}}",
+            "counter is one of: `chars_per_token`, `tiktoken`; add one of: chars_per_token, tikt",
+        ),
+    ],
+)
+def test_a_fix_names_the_words_of_an_author(written: str, instead: str, fix: str) -> None:
+    assert written in TEXT
+    with pytest.raises(FaultyBlueprint) as found:
+        read_source(TEXT.replace(written, instead))
+    assert any(fix in str(each) for each in found.value.faults)

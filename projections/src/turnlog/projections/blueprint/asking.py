@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Discriminator, Field, Tag
 
 from turnlog.events.forms import form_by
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.projections.blueprint.strict import Address, Name, Strict
 
 ASKED_BY: Final = frozenset({"client_id", "conversation_id"})
 """What the front door `ask` finds a session by."""
@@ -39,7 +39,7 @@ class RegisteredResolver(_Resolver):
 class AddressedResolver(_Resolver):
     """One that is asked over HTTP."""
 
-    url: Annotated[str, Field(pattern=r"^https?://[^\s/@?#]+(/[^\s@?#]*)?$", max_length=2_000)]
+    url: Address
     """Its address, without a user, a query or a fragment."""
 
 

@@ -33,7 +33,11 @@ class Tiktoken(Strict):
 CounterSpec = Annotated[
     Annotated[CharactersPerToken, Tag("(chars_per_token)")]
     | Annotated[Tiktoken, Tag("(tiktoken)")],
-    Discriminator(form_by("chars_per_token", "tiktoken")),
+    Discriminator(
+        form_by("chars_per_token", "tiktoken"),
+        custom_error_type="counter_kind",
+        custom_error_message="a counter is one of: `chars_per_token`, `tiktoken`",
+    ),
 ]
 
 

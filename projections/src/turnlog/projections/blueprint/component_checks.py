@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from turnlog.projections.blueprint.budget import Budget
+from turnlog.projections.blueprint.budget import Budget, Limit
 from turnlog.projections.blueprint.components import COMPONENTS, HISTORY, QUERY
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
-from turnlog.projections.blueprint.ladder import Ladder, OfHistory, Step
+from turnlog.projections.blueprint.ladder import CondenseTools, Ladder, OfHistory, Step
+from turnlog.projections.blueprint.layer import ToolsLayer
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.strict import Name
 
@@ -26,9 +27,33 @@ def component_remarks(blueprint: Blueprint, path: Path, budget: Budget) -> Remar
         if component.fixed and component.ladder:
             what = f"`{name}` is fixed, so that nothing of it is ever cut"
             yield Remark((*here, "ladder"), what, "leave out one of the two")
+        if component.fixed and _above(component.tokens, budget.tokens):
+            what = f"`{name}` may have more than the whole, which has {budget.tokens}"
+            yield Remark((*here, "tokens"), what, "lower it, or raise `tokens` of the whole")
         yield from _elsewhere(here, name, component.ladder, under)
+        if name not in _telling(blueprint):
+            yield from _condensing(here, name, component.ladder)
     if budget.components:
         yield from _cutting(path, budget, under)
+
+
+def _above(limit: Limit, whole: Limit) -> bool:
+    """Tell whether a limit is above that of the whole whatever a turn brings."""
+    return isinstance(limit, int) and isinstance(whole, int) and limit > whole
+
+
+def _telling(blueprint: Blueprint) -> set[str]:
+    """Name the components that layers of tools are counted under."""
+    layers = blueprint.layers.values()
+    return {layer.component for layer in layers if isinstance(layer, ToolsLayer)}
+
+
+def _condensing(here: Path, name: Name, ladder: Ladder) -> Remarks:
+    """Find steps that name tools where none are told of."""
+    for rung, step in enumerate(ladder):
+        if isinstance(step.rung, CondenseTools) and step.target is None:
+            what = f"no layer of tools is counted under `{name}`"
+            yield Remark((*here, "ladder", rung, step.word), what, "leave it out")
 
 
 def _elsewhere(here: Path, name: Name, ladder: Ladder, under: Mapping[str, str]) -> Remarks:

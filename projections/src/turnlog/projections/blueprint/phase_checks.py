@@ -34,12 +34,20 @@ def _named(spec: PhasesSpec) -> Remarks:
     """Check names of phases as far as the blueprint has them; a cartridge may draw any."""
     if not spec.order:
         return
+    for place, name in enumerate(spec.order):
+        if name in spec.order[:place]:
+            yield Remark(("phases", "order", place), f"`{name}` stands twice", "keep one")
     for name, seen in spec.can_see.items():
         yield from _unknown(("phases", "can_see", name), "phase", name, spec.order)
         for place, each in enumerate(seen):
             yield from _unknown(("phases", "can_see", name, place), "phase", each, spec.order)
     for name in spec.profiles:
         yield from _unknown(("phases", "profiles", name), "phase", name, spec.order)
+    if spec.can_see:
+        for name in dict.fromkeys(spec.order):
+            if name not in spec.can_see.get(name, ()):
+                what = f"`{name}` would not see its own turns"
+                yield Remark(("phases", "can_see", name), what, f"let `{name}` see `{name}`")
 
 
 def _meaning_phases(blueprint: Blueprint) -> Remarks:
@@ -64,6 +72,17 @@ def _carried(blueprint: Blueprint) -> Remarks:
         if first not in {None, layer.text}:
             yield Remark(path, "another layer says it in other words", "keep one of them")
         first = first or layer.text
+    yield from _untold(blueprint)
+
+
+def _untold(blueprint: Blueprint) -> Remarks:
+    """Find that a caller may carry something along which no call ever tells."""
+    spec = blueprint.phases
+    listed = {name for call in blueprint.calls.values() for name in call.layers}
+    telling = {name for name in listed if isinstance(blueprint.layers.get(name), CarryLayer)}
+    if spec is not None and spec.carry.forward == "summary" and not telling:
+        fix = "list a layer `{carry: phase}` in a call, or write `none`"
+        yield Remark(("phases", "carry", "forward"), "no call tells what is carried", fix)
 
 
 def _unknown(path: Path, kind: str, name: str, known: Iterable[str]) -> Remarks:

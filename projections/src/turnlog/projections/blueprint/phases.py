@@ -82,8 +82,8 @@ class PhasesSpec(Strict):
     order: tuple[Name, ...] = ()
     """Their names from the first to the last, if the blueprint has them."""
     can_see: dict[Name, tuple[Name, ...]] = {}
-    """Phase to those whose turns it may see; where it is given, a phase that is not in it sees
-    nothing."""
+    """Phase to those whose turns it may see, itself among them; where it is given, a drawn phase
+    that is not in it sees nothing."""
     carry: Carry = Carry()
     """What may be told of the phase left."""
     profiles: dict[Name, Name] = {}

@@ -231,6 +231,12 @@ class Blueprint(Strict):
         own = {word: getattr(view, word) for word in view.model_fields_set}
         return like.model_copy(update=own)
 
+    @property
+    def summing(self) -> frozenset[Name]:
+        """The calls that sum up: those of no turn's own."""
+        views = (view.summary for view in self.history.values())
+        return frozenset(summary.call for summary in views if summary)
+
     def summarised_by(self, name: Name) -> Name:
         """Name the view by whose words a view is summed up: its own, or the one it is like."""
         view = self.history[name]

@@ -30,6 +30,9 @@ def with_servers(written: Document, file: str, beside: Beside) -> Document:
     value = written.value if isinstance(written.value, dict) else {}
     tools = value.get("tools")
     spec = tools.get("servers") if isinstance(tools, dict) else None
+    if spec == {}:
+        bare = located(file, written.lines, Remark(PLACE[:2], "there is no server", "add one"))
+        return replace(written, faults=(*written.faults, bare))
     folder = spec.get("folder") if isinstance(spec, dict) and len(spec) == 1 else None
     if not isinstance(tools, dict) or not isinstance(folder, str):
         return written
@@ -47,7 +50,13 @@ def _read(folder: str, name: str, beside: Beside) -> tuple[dict[str, JsonValue],
     for path, text in beside(folder):
         found = document(text, f"{name}/{path}")
         faults += (*found.faults, *_faults(found, f"{name}/{path}"))
-        servers[PurePosixPath(path).stem] = found.value
+        if PurePosixPath(path).suffix != ".yaml":
+            fix = f"call it `{PurePosixPath(path).with_suffix('.yaml')}`"
+            faults.append(Fault(f"{name}/{path}", 1, "", "only `.yaml` is read as a server", fix))
+        if (server := PurePosixPath(path).stem) in servers:
+            what = f"there is a server `{server}` already"
+            faults.append(Fault(f"{name}/{path}", 1, "", what, "call one of the files otherwise"))
+        servers[server] = found.value
     return servers, faults
 
 

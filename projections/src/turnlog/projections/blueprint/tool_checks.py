@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 from turnlog.projections.blueprint.faults import Path, Remark
 from turnlog.projections.blueprint.layer import PromptsLayer, ResultsLayer, StepLayer, ToolsLayer
+from turnlog.projections.blueprint.profile import Profile
 from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.strict import Name
 
 Remarks = Iterator[Remark]
+_OFFERING = frozenset({"all", "for_step"})
 _SERVERS = "add `tools` with its servers"
 
 
@@ -24,6 +27,37 @@ def tool_remarks(blueprint: Blueprint) -> Remarks:
     for name in sorted(_replying(blueprint)):
         fix = "leave them to a call that a profile names as `act`"
         yield Remark(("calls", name, "tools"), "nobody runs the tools of a reply or a plan", fix)
+    yield from _contradicted(blueprint)
+    for name, profile in blueprint.profiles.items():
+        if profile.program == "tools":
+            yield from _program(blueprint, name, profile)
+
+
+def _program(blueprint: Blueprint, name: Name, profile: Profile) -> Remarks:
+    """Find calls that cannot be what a profile names them as."""
+    for word in ("plan", "call"):
+        if profile.calls[word] == profile.act:
+            what = f"`{profile.act}` takes the steps, so it gives no plan and no reply"
+            yield Remark(("profiles", name, word), what, "name another call")
+    if profile.plan == profile.call:
+        what = f"`{profile.plan}` gives the reply, which would be a plan once more"
+        yield Remark(("profiles", name, "plan"), what, "name another call")
+    act, plan = (blueprint.calls.get(each or "") for each in (profile.act, profile.plan))
+    if act is not None and not _OFFERING & set(act.tools):
+        what = f"profile `{name}` takes its steps by it, and it offers no tools"
+        yield Remark(("calls", profile.act or "", "tools"), what, "write `tools: [for_step]`")
+    if plan is not None and plan.output is not None and plan.output.schema_ != "plan":
+        what = f"profile `{name}` plans by it, and a plan has a form of its own"
+        yield Remark(("calls", profile.plan or "", "output", "schema"), what, "write `plan`")
+
+
+def _contradicted(blueprint: Blueprint) -> Remarks:
+    """Find tools that are said to be offered and not to be."""
+    servers = blueprint.tools.servers if blueprint.tools else {}
+    for name, server in servers.items():
+        for tool in sorted(set(server.only or ()) & set(server.except_)):
+            what = f"`{tool}` stands in `only` as well"
+            yield Remark(("tools", "servers", name, "except"), what, "keep one of the two")
 
 
 def _replying(blueprint: Blueprint) -> Iterator[str]:
@@ -31,7 +65,7 @@ def _replying(blueprint: Blueprint) -> Iterator[str]:
     by_phase = blueprint.phases.calls.values() if blueprint.phases else ()
     named = {call for each in blueprint.profiles.values() for call in (each.call, each.plan)}
     for name, call in blueprint.calls.items():
-        if {"all", "for_step"} & set(call.tools) and name in {*named, *by_phase}:
+        if _OFFERING & set(call.tools) and name in {*named, *by_phase}:
             yield name
 
 
@@ -42,7 +76,7 @@ def _meaning_tools(blueprint: Blueprint) -> Iterator[Path]:
         elif isinstance(layer, PromptsLayer):
             yield ("layers", name, "prompts")
     for name, call in blueprint.calls.items():
-        if {"all", "for_step"} & set(call.tools):
+        if _OFFERING & set(call.tools):
             yield ("calls", name, "tools")
 
 

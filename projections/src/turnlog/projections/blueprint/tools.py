@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from turnlog.events.forms import form_by
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.projections.blueprint.strict import Address, Header, Name, Strict, Variable
 
 Tools = tuple[Annotated[str, Field(min_length=1)], ...]
 
@@ -30,16 +30,16 @@ class LocalServer(_Server):
 
     command: Annotated[Tools, Field(min_length=1)]
     """The program and its arguments."""
-    env_from: tuple[str, ...] = ()
+    env_from: tuple[Variable, ...] = ()
     """Variables of the worker that it is given."""
 
 
 class RemoteServer(_Server):
     """A server that is reached over streamable HTTP."""
 
-    url: Annotated[str, Field(pattern=r"^https?://[^\s@]+$")]
-    """Its address."""
-    headers_from: dict[str, str] = {}
+    url: Address
+    """Its address, without a user, a query or a fragment."""
+    headers_from: dict[Header, Variable] = {}
     """Header to the variable of the worker that holds its value."""
 
 

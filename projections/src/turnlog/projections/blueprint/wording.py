@@ -9,10 +9,12 @@ from types import NoneType
 from typing import Annotated, Final, cast, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
 from turnlog.projections.blueprint.schema import Blueprint
+from turnlog.projections.blueprint.strict import ADDRESS, HEADER, NAME, VARIABLE
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
 _NAMED: Final = re.compile(r"`([^`]*)`")
@@ -26,6 +28,16 @@ _KINDS: Final = {
     "model_type": "write lines of `word: value`",
     "string_type": "write text; put quotes around what looks like a number",
     "tuple_type": "write a list: `[a, b]`",
+}
+
+_FORMS: Final = frozenset(
+    f"{each}_kind" for each in ("counter", "message", "resolver", "rule", "server")
+) | {"layer_source"}
+"""Unions whose forms are told apart by a word."""
+_UNLIKE: Final = {
+    NAME: ("is not a name", "use a-z first, then a-z 0-9 _ -, at most 64 of them"),
+    VARIABLE: ("is no variable", "name one of the environment, such as `SHOP_TOKEN`"),
+    HEADER: ("is no header", "write its name alone, such as `Authorization`"),
 }
 
 
@@ -53,12 +65,11 @@ def _worded(found: ErrorDetails, path: Path, kind: object) -> tuple[str, str]:
         case "literal_error":
             known = _QUOTED.findall(found["ctx"]["expected"]) if "ctx" in found else ()
             return f"`{found['input']}` means nothing here", instead_of(str(found["input"]), known)
-        case "string_pattern_mismatch":
-            name = found["input"]
-            return f"`{name}` is not a name", "use a-z first, then a-z 0-9 _ -, at most 64 of them"
+        case "string_pattern_mismatch" if "ctx" in found:
+            return _unlike(found["ctx"]["pattern"], found["input"])
         case plain if plain in _KINDS:
             return f"it must {message}", _KINDS[plain]
-        case "layer_source" | "message_kind" | "resolver_kind" | "rule_kind" | "server_kind":
+        case plain if plain in _FORMS:
             return message, _one_of(_NAMED.findall(message), found["input"])
         case "too_short" | "string_too_short":
             return "it is empty", "write at least one"
@@ -66,6 +77,15 @@ def _worded(found: ErrorDetails, path: Path, kind: object) -> tuple[str, str]:
             return message, "leave it at one"
         case _:
             return f"it must {message[:1].lower()}{message[1:]}", "change the value"
+
+
+def _unlike(pattern: str, written: object) -> tuple[str, str]:
+    """Say what a text should have been; one that may hold a secret is not said again."""
+    if pattern == ADDRESS:
+        what = "it is no address that may be written down"
+        return what, "write `https://host/path`, without a user, a query or a fragment"
+    what, fix = _UNLIKE.get(pattern, ("has a form that it may not have", "change the value"))
+    return f"`{written}` {what}", fix
 
 
 def _one_of(known: list[str], written: object) -> str:
@@ -79,9 +99,14 @@ def words_at(loc: tuple[str | int, ...], kind: object = Blueprint) -> tuple[str,
     """Name the words a document may have at a place, as pydantic spells places."""
     for step in loc:
         kind = _given(_inside(kind, step))
-    return (
-        tuple(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else ()
-    )
+    return tuple(_fields(kind))
+
+
+def _fields(kind: object) -> dict[str, FieldInfo]:
+    """Give what a kind may say by the words an author has for it."""
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return {}
+    return {field.alias or name: field for name, field in kind.model_fields.items()}
 
 
 def _given(kind: object) -> object:
@@ -92,7 +117,7 @@ def _given(kind: object) -> object:
 
 def _inside(kind: object, step: str | int) -> object:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        field = kind.model_fields.get(str(step))
+        field = _fields(kind).get(str(step))
         return field and field.annotation
     inner = get_args(kind)
     if get_origin(kind) is Annotated:

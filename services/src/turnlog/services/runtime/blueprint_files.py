@@ -51,7 +51,7 @@ class BlueprintFiles:
         inside = () if leaves_folder(folder) else self.files.under(folder.rstrip("/"))
         for place in sorted(inside):
             text = self.files.text(place, "tools.servers.folder")
-            if place.endswith(".yaml") and text is not None:
+            if place.endswith((".yaml", ".yml")) and text is not None:
                 yield place, text
 
     def _written(self) -> str:

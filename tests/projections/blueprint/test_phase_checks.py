@@ -1,0 +1,44 @@
+"""What a blueprint says of phases that cannot be meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnlog.projections.blueprint.faults import FaultyBlueprint
+from turnlog.projections.blueprint.source import read_source
+
+TEXT = """
+blueprint: agent
+version: 1
+layers: {carried: {carry: phase}}
+calls: {reply: {messages: [{system: [carried]}, {user: [input]}]}}
+phases:
+  order: [ideate, focus]
+  can_see: {ideate: [ideate], focus: [ideate, focus]}
+  carry: {forward: summary}
+profiles: {chat: {default: true, call: reply}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "fault"),
+    [
+        ("[ideate, focus]\n", "[ideate, focus, ideate]\n", "phases.order.2: `ideate` stands twice"),
+        ("ideate: [ideate], ", "", "phases.can_see.ideate: `ideate` would not see its own turns"),
+        ("focus: [ideate, focus]", "focus: [ideate]", "own turns; let `focus` see `focus`"),
+        ("{system: [carried]}, ", "", "phases.carry.forward: no call tells what is carried"),
+    ],
+)
+def test_phases_that_cannot_be_gone_through_are_told_of(
+    written: str, instead: str, fault: str
+) -> None:
+    assert read_source(TEXT).blueprint.phases
+    assert written in TEXT
+    with pytest.raises(FaultyBlueprint) as found:
+        read_source(TEXT.replace(written, instead))
+    assert any(fault in str(each) for each in found.value.faults)
+
+
+def test_where_phases_are_not_kept_apart_nothing_need_be_said_of_what_they_see() -> None:
+    text = TEXT.replace("  can_see: {ideate: [ideate], focus: [ideate, focus]}\n", "")
+    assert read_source(text).blueprint.phases
