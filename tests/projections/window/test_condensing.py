@@ -129,6 +129,18 @@ def test_an_answer_that_does_not_count_what_was_asked_for_stands_whole(answer: s
     assert repeats_told(exchanges, COUNTING, "repeats") == tuple(exchanges)
 
 
+@pytest.mark.parametrize(
+    "talk",
+    [
+        [("Yes", "Done."), ("No", "Left."), ("Yes", "Done.")],
+        [("What do you know?", MORE), (f"Is this right?\n\n{MORE}", "It is.")],
+    ],
+)
+def test_what_is_short_and_what_the_other_says_again_stays(talk: list[tuple[str, str]]) -> None:
+    exchanges = exchanged(talk)
+    assert duplicates_told(exchanges, COUNTING) == (tuple(exchanges), ())
+
+
 PIECES = st.sampled_from(
     '"a b"|$5|3,000|12%|May 3|2025-01-02|- it|1. it|so|…|\n|\n\n|7 many|3,000 manys.|$1.50 many'
     f"|{'well, ' * 14}".split("|")

@@ -68,15 +68,15 @@ def plan_in(
     if len(said) > most:
         raise Unfit(f"it has {len(said)} steps, {most} are allowed")
     repairs: list[str] = []
-    steps = tuple(
-        Intended(
-            mended(step["goal"]).strip(),
-            tuple(_tools(place, step.get("tools", ()), tools, repairs)),
-            _given(place, step.get("from", ""), given, repairs),
-        )
-        for place, step in enumerate(said)
-    )
-    return Planned(steps, tuple(repairs))
+    steps: list[Intended] = []
+    for place, step in enumerate(said):
+        named = tuple(_tools(place, step.get("tools", ()), tools, repairs))
+        done_by = _given(place, step.get("from", ""), given, repairs)
+        if named and done_by is not None:
+            repairs.append(f"steps.{place}: `from` beside tools, left out")
+            done_by = None
+        steps.append(Intended(mended(step["goal"]).strip(), named, done_by))
+    return Planned(tuple(steps), tuple(repairs))
 
 
 def _given(place: int, name: str, given: Mapping[str, int], repairs: list[str]) -> int | None:

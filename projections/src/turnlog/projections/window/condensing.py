@@ -31,7 +31,7 @@ _WORDS: Final = frozenset(get_args(Condense))
 AGAIN: Final = "(said again below)"
 """What stands for a paragraph that a later turn says again."""
 LONG: Final = 60
-"""Characters from which on a paragraph is worth leaving out."""
+"""Characters from which on a paragraph or a turn is worth leaving out."""
 FEWEST: Final = 3
 """Exchanges in a row from which on one question counts as asked over and over."""
 BRIEF: Final = 80
@@ -107,12 +107,15 @@ def duplicates_told(
     """Leave out what is said again later; gives also the turns of which nothing is left."""
     told: list[Exchange] = []
     gone: list[LeftOut] = []
-    whole, later = set[Spoken](), dict[str, int]()
+    whole, later = set[Spoken](), dict[tuple[str, str], int]()
     for exchange in reversed(exchanges):
         said = exchange.said
-        paragraphs = [each for text in said.messages for each in _paragraphs(text.content)]
+        # The words of one are no place to look for those of the other
+        paragraphs = [
+            (text.role, each) for text in said.messages for each in _paragraphs(text.content)
+        ]
         places = tuple(at for at, each in enumerate(paragraphs) if each in later)
-        if said in whole:
+        if said in whole and said.characters >= LONG:
             gone.append(LeftOut(exchange.turn, exchange.turn, DUPLICATES, exchange.tokens))
         elif places:
             by = max(later[paragraphs[at]] for at in places)
@@ -121,7 +124,7 @@ def duplicates_told(
         else:
             told.append(exchange)
         whole.add(said)
-        said_here = dict.fromkeys((each for each in paragraphs if len(each) >= LONG), exchange.turn)
+        said_here = {each: exchange.turn for each in paragraphs if len(each[1]) >= LONG}
         later = said_here | later
     return tuple(reversed(told)), tuple(reversed(gone))
 
