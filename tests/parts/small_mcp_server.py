@@ -59,18 +59,21 @@ class Server:
                 pass
         return str(os.getpid())
 
-
-def main() -> None:
-    server = Server()
-    for line in sys.stdin:
-        asked = json.loads(line)
-        if "id" not in asked:
-            continue
-        result = server.answer(asked["method"], asked.get("params", {}))
+    def said(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Give the message that answers another."""
+        result = self.answer(asked["method"], asked.get("params", {}))
         unknown = {"error": {"code": -32601, "message": "there is no such method"}}
         said = unknown if result is None else {"result": result}
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}), flush=True)
+        return {"jsonrpc": "2.0", "id": asked["id"], **said}
+
+
+def serve(server: Server) -> None:
+    """Answer until the input ends."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" in asked:
+            print(json.dumps(server.said(asked)), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    serve(Server())

@@ -4,6 +4,7 @@ Each lives in a task of its own, since what the package opens must be closed by 
 opened it, and a turn that is cut off must not take a server away from others. Before one is used
 again it is asked for a sign of life, so a server that hangs, died or was started anew is reached
 by a new one; nothing has been asked of it by then. Whoever still waits on the old one may do so.
+One of whose answers nobody waits for any more is not used again either: what comes has an end.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ LEAVE: Final = 10.0
 """Seconds that it may take to end a server: by closing its input, by asking, and then by force."""
 CONNECT: Final = 60.0
 """Seconds that a server may take to begin."""
-LIFE: Final = 2.0
-"""Seconds that a sign of life may take."""
+MOST_KEPT: Final = 32
+"""Connections that are kept; those that were not used for longest go first."""
 
 
 @dataclass(eq=False)
@@ -69,10 +70,15 @@ class Links:
     async def to(self, server: str, spec: ServerSpec) -> AsyncGenerator[Client]:
         """Give a client of a server that is alive; raises `ServerFailure`."""
         key = f"{server} {spec.model_dump_json()}"
-        link = await self._alive(key) or self._made(key, spec)
+        link = await self._link(key, spec)
         link.using += 1
         try:
-            yield await _client(link, server)
+            client = await _client(link, server)
+            try:
+                yield client
+            except asyncio.CancelledError:
+                link.parted = True
+                raise
         finally:
             link.using -= 1
             if link.parted or link.holding.done():
@@ -84,24 +90,14 @@ class Links:
         self._kept, self._parted = {}, set()
         await asyncio.gather(*(link.left() for link in links))
 
-    async def _alive(self, key: str) -> Link | None:
-        """Give the connection that is kept, unless nobody answers at its other end."""
+    async def _link(self, key: str, spec: ServerSpec) -> Link:
+        """Give the connection that is kept, or a new one if nobody answers at its other end."""
         link = self._kept.get(key)
-        if link is None or not link.client.done():
-            return link
-        try:
-            async with asyncio.timeout(LIFE):
-                await transports().alive(link.client.result())
-        except Exception:  # noqa: BLE001 - whatever broke, it is made anew
+        if link and link.client.done() and not await _lives(link):
             self._part(key, link)
-            return self._kept.get(key)
-        return link
-
-    def _made(self, key: str, spec: ServerSpec) -> Link:
-        client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        leaving = asyncio.Event()
-        holding = asyncio.create_task(_held_open(spec, client, leaving))
-        link = self._kept[key] = Link(client, holding, leaving)
+        link = self._kept[key] = self._kept.pop(key) if key in self._kept else _made(spec)
+        for oldest in [*self._kept][:-MOST_KEPT]:
+            self._part(oldest, self._kept[oldest])
         return link
 
     def _part(self, key: str, link: Link) -> None:
@@ -111,6 +107,20 @@ class Links:
             self._parted.add(link)
             link.holding.add_done_callback(lambda _: self._parted.discard(link))
         link.part()
+
+
+def _made(spec: ServerSpec) -> Link:
+    client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+    leaving = asyncio.Event()
+    holding = asyncio.create_task(_held_open(spec, client, leaving))
+    # What it fails of repeats what the server said, and asyncio logs what nobody has looked at
+    holding.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return Link(client, holding, leaving)
+
+
+async def _lives(link: Link) -> bool:
+    alive: bool = not link.holding.done() and await transports().alive(link.client.result())
+    return alive
 
 
 async def _client(link: Link, server: str) -> Client:

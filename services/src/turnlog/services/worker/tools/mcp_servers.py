@@ -7,9 +7,10 @@ asked once and never again, whatever comes of it.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
@@ -59,9 +60,9 @@ class McpServers:
         """See `ToolServers.ask`."""
         async with self.links.to(server, spec) as client:
             try:
-                result = await client.call_tool(tool, dict(arguments))
+                result = await client.call_tool(tool, _storable(arguments))
             except Exception as error:  # noqa: BLE001 - whatever broke, nothing came of it
-                refused: Answered | None = transports().refusal(error)
+                refused: Answered | None = await transports().refusal(client, error)
                 if refused is None:
                     raise _failed(server, error) from None
                 return refused
@@ -79,6 +80,12 @@ class McpServers:
             except Exception as error:  # noqa: BLE001 - whatever broke, the server cannot be asked
                 raise _failed(server, error) from None
             return (*tools, *prompts)
+
+
+def _storable(arguments: Mapping[str, JsonValue]) -> dict[str, Any]:
+    """Mend what no server can be sent: a connection breaks over it, for all who use it."""
+    sent: dict[str, Any] = json.loads(mended(json.dumps(arguments, ensure_ascii=False)))
+    return sent
 
 
 def _failed(server: str, error: Exception) -> ServerFailure:

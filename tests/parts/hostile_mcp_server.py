@@ -1,0 +1,53 @@
+"""A server of tools that is the small one, and does ill to whoever asks for the rest of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.parts.small_mcp_server import Server, serve
+
+SLOW: Final = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
+"""A schema by which a text of some letters is looked at for hours."""
+BAD: Final = {"slow": SLOW, "texts": SLOW, "endless": None, "garbled": None, "refuse": None}
+
+
+class Hostile(Server):
+    """What it offers beside the tools of the small one."""
+
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """See `Server.answer`."""
+        answer = super().answer(method, params)
+        if method == "tools/list" and answer:
+            for name, schema in BAD.items():
+                tool = {"name": name, "inputSchema": {"type": "object"}}
+                said = {"outputSchema": {"type": "object", **schema}} if schema else {}
+                answer["tools"].append(tool | said)
+        if method == "tools/call" and params["name"] == "slow" and answer:
+            answer["structuredContent"] = {"a": "a" * 40 + "!"}
+        return answer
+
+    def said(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """See `Server.said`."""
+        if asked["method"] != "tools/call" or asked["params"]["name"] != "refuse":
+            return super().said(asked)
+        error = {"code": -32000, "message": "there are no more of them"}
+        return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
+
+    def run(self, name: str, arguments: dict[str, str]) -> str:
+        """See `Server.run`."""
+        if name == "garbled":
+            os.write(1, b"\xff\xfe\n")
+        while name == "endless":
+            os.write(1, b"x" * 1_000)
+            time.sleep(0.01)
+        return super().run(name, arguments)
+
+
+if __name__ == "__main__":
+    serve(Hostile())
