@@ -81,6 +81,20 @@ async def test_a_step_that_is_done_is_among_the_results_of_those_behind_it() -> 
     assert [tool for tool, _ in shop.shop.asked] == ["look", "pay"]
 
 
+async def test_what_a_later_turn_is_told_in_short_says_by_which_rule() -> None:
+    shop = await looked("3 in stock, and 4 on their way. " * 40)
+    await shop.turn(planning(), ["Three."], text="How many?")
+    parts = [each.manifest.parts for each in shop.events(ContextAssembled)]
+    told = [
+        next(part for part in call if part.layer == "results" and part.kept) for call in parts[2:3]
+    ]
+    told += [part for part in parts[3] if part.layer == "hydration"]
+    assert [(part.treatment, part.rule) for part in told] == [
+        ("kept", None),
+        ("condensed", "distil"),
+    ]
+
+
 async def test_a_step_that_points_nowhere_is_taken_and_that_is_on_the_record() -> None:
     shop = await looked()
     look = taking(("shop_look", '{"what": "hammer"}'))

@@ -18,7 +18,7 @@ PAGE = "So it goes. " * 180
 """540 tokens of four characters each: four turns are above 4,000, and three are not."""
 
 
-def remembering() -> Blueprint:
+def remembering(**summary: int) -> Blueprint:
     """Give an agent whose planner is told of earlier turns as long as they are short."""
     plain = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
     older: list[Any] = [{"history": "older"}, {"user": ["sum_up"]}]
@@ -26,7 +26,10 @@ def remembering() -> Blueprint:
         blueprint="remembering",
         layers={**plain["layers"], "sum_up": {"text": "Sum up what was said, in a sentence."}},
         calls={**plain["calls"], "summarise": {"messages": older}},
-        history={"recent": {"summary": {"call": "summarise"}}, "older": {"of": "selected"}},
+        history={
+            "recent": {"summary": {"call": "summarise", **summary}},
+            "older": {"of": "selected"},
+        },
     )
 
 
@@ -103,6 +106,18 @@ async def test_u10_above_4000_tokens_the_last_six_messages_stand_and_older_ones_
     assert [each["role"] for each in plan] == roles
     assert plan[1]["content"] == "They wrote page after page."
     await undone(platform, session, before)
+
+
+async def test_what_is_shown_to_be_summed_up_is_no_growth_of_history(platform: Platform) -> None:
+    session = await platform.open(remembering(above_tokens=3_000, keep_messages=2))
+    for number in (1, 2, 3):
+        await told(platform, session, number)
+    await told(platform, session, 4, says("They wrote page after page."))
+    head = (await platform.recorded(session))[-1].sequence
+    growth = await platform.get("/v1/growth", session=session, min_sequence=head)
+    history = {each["call"]: each["components"]["history_tokens"] for each in growth["calls"]}
+    assert history["4.1"] > history["4.2"] > 0
+    assert growth["history_growth"] == history["4.2"] / 3
 
 
 async def undone(platform: Platform, session: str, before: list[dict[str, str]]) -> None:

@@ -151,12 +151,18 @@ async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
     last = (await platform.events(session, ContextAssembled))[-1]
     (part,) = [each for each in last.manifest.parts if each.layer == "results"]
     assert part.tokens < 300
+    assert (part.treatment, part.rule, part.saved) == ("condensed", "distil", 0)
     path = f"/v1/sessions/{session}/calls/{returned.call}/tools/{returned.id}"
     found = await platform.get(path)
     assert json.loads(found["result"]) == ROWS
     assert digest_of(found["result"]) == found["digest"] == returned.result
     assert (found["treatment"], found["characters"]) == ("condensed", len(found["result"]))
     assert found["text"] in platform.said(2)[0]
+    why = await platform.get(f"/v1/sessions/{session}/turns/1/why")
+    assert ("results", "distil") in [(e["part"]["layer"], e["part"]["rule"]) for e in why["parts"]]
+    head = (await platform.recorded(session))[-1].sequence
+    growth = await platform.get("/v1/growth", session=session, min_sequence=head)
+    assert growth["calls"][-1]["saved"] == {"distil": 0}
 
 
 async def test_u8_a_terminal_shows_the_whole_of_a_result(

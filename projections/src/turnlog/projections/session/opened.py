@@ -48,6 +48,15 @@ class Given:
     """Where what the turn itself was told of it stands."""
     summary: Said
     """Where what later turns are told of it stands."""
+    distilled: bool = False
+    """Whether both are shorter than what it gave."""
+
+    @property
+    def in_short(self) -> tuple[Said, ...]:
+        """Where texts of it stand that are shorter than what they tell of."""
+        if self.distilled:
+            return self.said, self.summary
+        return () if self.summary == self.said else (self.summary,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,8 @@ class ToolUse:
     """Whether it came back without having done what it was asked for."""
     said: Said | None = None
     """Where what prompts say of it stands."""
+    distilled: bool = False
+    """Whether that is shorter than what it gave."""
     given: Given | None = None
     """The same where it was answered, for later turns."""
 

@@ -54,7 +54,10 @@ def advanced(opened: OpenTurn, recorded: Recorded, event: Progress) -> OpenTurn:
             back = said(recorded, "text", text)
             later = _given(recorded, event, back)
             failed = event.outcome in _FAILED
-            change = partial(replace, returned=True, failed=failed, said=back, given=later)
+            short = event.treatment == "condensed"
+            change = partial(
+                replace, returned=True, failed=failed, said=back, distilled=short, given=later
+            )
             return _used(opened, event, change)
         case _ as never:
             assert_never(never)
@@ -79,7 +82,8 @@ def _given(recorded: Recorded, event: ToolReturned, back: Said | None) -> Given 
     """Say what later turns may be told; of what was not answered they are told nothing."""
     if back is None or event.outcome != "answered":
         return None
-    return Given(back, said(recorded, "summary", event.summary) or back)
+    later = said(recorded, "summary", event.summary) or back
+    return Given(back, later, event.treatment == "condensed")
 
 
 def returns(turn: int, opened: OpenTurn | None, phase: str | None) -> Returns | None:

@@ -41,6 +41,14 @@ def hydration(material: Material, state: SessionState) -> Hydration:
     return Hydration(returns.results) if material.remembers else Hydration(why="memory off")
 
 
+def in_short(state: SessionState) -> frozenset[Said]:
+    """Give where texts stand that are shorter than the results of tools which they tell of."""
+    used = state.open.tools if state.open else ()
+    before = state.returns.results if state.returns else ()
+    now = (use.said for use in used if use.said and use.distilled)
+    return frozenset((*now, *(said for given in before for said in given.in_short)))
+
+
 def named(results: Sequence[Given]) -> Iterator[tuple[str, Given]]:
     """Give each result with the name that a plan points at it by: `r1`."""
     return ((f"r{place}", given) for place, given in enumerate(results, 1))

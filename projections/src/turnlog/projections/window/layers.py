@@ -32,7 +32,7 @@ from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
 from turnlog.projections.session.state import Said, SessionState
 from turnlog.projections.window.call import Call, Texts
 from turnlog.projections.window.conditions import condition_name, holds
-from turnlog.projections.window.hydrating import hydration, named
+from turnlog.projections.window.hydrating import hydration, in_short, named
 from turnlog.projections.window.material import Material, listed
 from turnlog.projections.window.pieces import Block, Item, Piece, stood
 from turnlog.projections.window.resolved import resolved_text
@@ -45,6 +45,8 @@ INPUT: Final = "input"
 """The built-in layer: the text of the turn."""
 
 NOTHING: Final = "nothing to say"
+DISTIL: Final = "distil"
+"""The rule of a text that stands for a longer result of a tool."""
 """Why a layer whose text is empty is left out."""
 
 Key = TypeVar("Key")
@@ -91,8 +93,8 @@ def _pieces(sources: Sources, layer: Layer, name: str, form: Form) -> tuple[Piec
 
 
 def _under(rule: str | None, piece: Piece) -> Piece:
-    """Note the condition that a piece stands under."""
-    return replace(piece, rule=rule) if piece.text and rule else piece
+    """Note the condition that a piece stands under, unless it has a rule that says more."""
+    return replace(piece, rule=piece.rule or rule) if piece.text else piece
 
 
 def _piece(source: Source | None, text: str, form: Form) -> Piece:
@@ -119,7 +121,10 @@ def _hydrated(layer: ResultsLayer, sources: Sources, name: str, form: Form) -> I
 
 def _told(said: Said, sources: Sources, layer: str, form: Form) -> Piece:
     source = FromEvent(sequence=said.sequence, field=said.field)
-    return _piece(source, _fetched(sources.texts.said, said, layer), form)
+    piece = _piece(source, _fetched(sources.texts.said, said, layer), form)
+    if piece.text and said in in_short(sources.state):
+        return replace(piece, treatment="condensed", rule=DISTIL)
+    return piece
 
 
 def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, str]:

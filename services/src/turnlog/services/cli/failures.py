@@ -54,6 +54,7 @@ NOT_FOUND: Final = frozenset(
         "unknown-segment",
         "unknown-session",
         "unknown-stay",
+        "unknown-summary",
         "unknown-tool-use",
         "unknown-turn",
     }
@@ -91,6 +92,7 @@ WAYS_OUT: Final = {
     "unknown-segment": "`turnlog segments list` lists those there are",
     "unknown-turn": "`turnlog show SESSION` lists the turns there are",
     "unknown-call": "`turnlog show SESSION` lists the calls there are",
+    "unknown-summary": "`turnlog summaries SESSION` lists those that stand",
     "unknown-tool-use": "`turnlog history SESSION` names what came of each tool as CALL ID",
 }
 """What a service says of its routes, in commands."""

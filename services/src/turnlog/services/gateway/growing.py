@@ -43,7 +43,7 @@ async def show_growth(
             raise Refused("invalid", detail, field=FIELD, fix="name the session as well")
         async with desk.store.reading() as connection:
             found = await of_groups(connection, tenant, group_by, moment)
-        return _view(None, None, found, ())
+        return _view(None, None, found)
     state = await desk.sessions.load_open(tenant, session)
     if min_sequence is not None:
         await read_up_to(desk, state, min_sequence)
@@ -51,23 +51,26 @@ async def show_growth(
         row = await row_of(connection, tenant, session)
         found = await of_groups(connection, tenant, group_by, moment, session)
         calls = await of_calls(connection, tenant, session, moment)
+    material = await desk.blueprints.load(state)
+    told = [call for call in calls if call.kind not in material.blueprint.summing]
     sequence = row.last_sequence if row else 0
     stamp(response, sequence)
-    return _view(session, sequence, found, calls)
+    return _view(session, sequence, found, calls, _rate(told))
 
 
 def _view(
     session: str | None,
     sequence: int | None,
     groups: Sequence[GroupGrowth],
-    calls: Sequence[CallGrowth],
+    calls: Sequence[CallGrowth] = (),
+    rate: float | None = None,
 ) -> GrowthView:
     return GrowthView(
         session=session,
         sequence=sequence,
         groups=tuple(map(_group, groups)),
         calls=tuple(map(_call, calls)),
-        history_growth=_rate(calls),
+        history_growth=rate,
     )
 
 
@@ -106,7 +109,7 @@ def _components(tokens: Mapping[str, int]) -> dict[str, int]:
 
 
 def _rate(calls: Sequence[CallGrowth]) -> float | None:
-    """Say by how much the history of a turn is longer than that of the turn before."""
+    """Say by how much the history of a turn is longer than that of the turn before, on average."""
     told: dict[int, int] = {}
     for call in calls:
         tokens = sum(each.tokens for each in call.components if each.component == HISTORY)

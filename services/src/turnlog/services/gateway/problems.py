@@ -63,6 +63,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "unknown-segment": HTTPStatus.NOT_FOUND,
     "unknown-session": HTTPStatus.NOT_FOUND,
     "unknown-stay": HTTPStatus.NOT_FOUND,
+    "unknown-summary": HTTPStatus.NOT_FOUND,
     "unknown-tool-use": HTTPStatus.NOT_FOUND,
     "unknown-turn": HTTPStatus.NOT_FOUND,
     "unsupported-encoding": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
