@@ -19,7 +19,13 @@ FAULTY: dict[str, tuple[str, Any, str]] = {
     "no JSON": ("plan", "broken.json", "broken.json: it is no JSON"),
     "no object": ("plan", "list.json", "list.json: it is no JSON object"),
     "no schema": ("plan", {"type": "thing"}, "type is no JSON Schema"),
-    "leading elsewhere": ("plan", {"$ref": "file:///etc/passwd"}, "it refers to 'file:///etc"),
+    "leading elsewhere": (
+        "synthesise",
+        {"$ref": "file:///etc/passwd"},
+        "it refers to 'file:///etc",
+    ),
+    "leading nowhere": ("plan", {"$ref": "#/$defs/mod"}, "'#/$defs/mod', which is not in"),
+    "leading to no schema": ("plan", {"$ref": "#/type", "type": "object"}, "'#/type', which"),
     "of a tactic": ("tactic", MOOD, "a step's call asks for tools, its text is not read"),
     "of no form": ("plan", "../mood.json", "it must be `plan`, a file beside the blueprint"),
 }

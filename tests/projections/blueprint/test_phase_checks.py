@@ -26,6 +26,7 @@ profiles: {chat: {default: true, call: reply}}
         ("[ideate, focus]\n", "[ideate, focus, ideate]\n", "phases.order.2: `ideate` stands twice"),
         ("ideate: [ideate], ", "", "phases.can_see.ideate: `ideate` would not see its own turns"),
         ("focus: [ideate, focus]", "focus: [ideate]", "own turns; let `focus` see `focus`"),
+        ("call: reply}}", "call: by_phase}}", "phases.calls: a profile calls `by_phase`, and no"),
         ("{system: [carried]}, ", "", "phases.carry.forward: no call tells what is carried"),
     ],
 )

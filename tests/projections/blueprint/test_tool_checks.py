@@ -53,11 +53,6 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
             "takes its steps by it, and it offers no tools; write `tools: [for_st",
         ),
         (
-            "{user: [input]}]}\n  act",
-            "{user: [input]}], output: {schema: {type: object}}}\n  act",
-            "calls.plan.output.schema: profile `agent` plans by it, and a plan has a form of its",
-        ),
-        (
             "command: [mcp-server-time]",
             "command: [mcp-server-time], only: [a, b], except: [b]",
             "tools.servers.time.except: `b` stands in `only` as well; keep one of the two",

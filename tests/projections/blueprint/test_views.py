@@ -33,6 +33,7 @@ FAULTS = [
     ("call: summarise", "call: sumarise", "there is no call `sumarise`; write `summarise`"),
     ("{history: older}", "{history: short}", "the call `summarise` shows no turns to sum up"),
     ("{history: chat}", "{history: older}", "no view is summed up by this call"),
+    ("chat: {summary", "chat: {last_messages: 1, summary", "be greater than or equal to 2"),
     ("chat: {summary", "chat: {memory: narrator, summary", "must not be told by a summary"),
     ("chat: {summary: {call: summarise}}", "chat: {}", "no view that it means is ever summed up"),
     ("ladder: [{drop_oldest", "ladder: [{summarise: {}}, {drop_oldest", "the ladder of component"),

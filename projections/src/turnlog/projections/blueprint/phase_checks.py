@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from turnlog.projections.blueprint.faults import Path, Remark, instead_of
 from turnlog.projections.blueprint.layer import CarryLayer
-from turnlog.projections.blueprint.phases import PhasesSpec
+from turnlog.projections.blueprint.phases import BY_PHASE, PhasesSpec
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.blueprint.slots import slots_in
 
@@ -23,6 +23,12 @@ def phase_remarks(blueprint: Blueprint) -> Remarks:
     if spec.from_ and blueprint.cartridge is None:
         yield Remark(("phases", "from"), "there is no cartridge", "add `cartridge`")
     yield from _named(spec)
+    by_phase = any(profile.call == BY_PHASE for profile in blueprint.profiles.values())
+    if by_phase and "freeform" not in spec.calls:
+        what = "a profile calls `by_phase`, and no call is said for a dialogue"
+        yield Remark(
+            ("phases", "calls"), what, "write `calls: {freeform: ...}`, or name a call there"
+        )
     for phase, profile in spec.profiles.items():
         at = ("phases", "profiles", phase)
         yield from _unknown(at, "profile", profile, blueprint.profiles)

@@ -42,13 +42,10 @@ def _program(blueprint: Blueprint, name: Name, profile: Profile) -> Remarks:
     if profile.plan == profile.call:
         what = f"`{profile.plan}` gives the reply, which would be a plan once more"
         yield Remark(("profiles", name, "plan"), what, "name another call")
-    act, plan = (blueprint.calls.get(each or "") for each in (profile.act, profile.plan))
+    act = blueprint.calls.get(profile.act or "")
     if act is not None and not _OFFERING & set(act.tools):
         what = f"profile `{name}` takes its steps by it, and it offers no tools"
         yield Remark(("calls", profile.act or "", "tools"), what, "write `tools: [for_step]`")
-    if plan is not None and plan.output is not None and plan.output.schema_ != "plan":
-        what = f"profile `{name}` plans by it, and a plan has a form of its own"
-        yield Remark(("calls", profile.plan or "", "output", "schema"), what, "write `plan`")
 
 
 def _contradicted(blueprint: Blueprint) -> Remarks:

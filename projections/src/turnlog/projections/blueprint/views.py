@@ -36,8 +36,9 @@ class History(Strict):
     """Which block of the memory policy bounds it; without one, none does."""
     like: Name | None = None
     """The view whose words hold where this one says none."""
-    last_messages: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """At most so many of the latest messages, counted before anything else is left out."""
+    last_messages: Annotated[int, Field(ge=2, le=1024)] | None = None
+    """At most so many of the latest messages, counted before anything else is left out; a turn has
+    two, and is shown whole or not at all."""
     skip: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Texts of no interest: a turn in which nothing else was said is left out."""
     of: Literal["work", "selected"] | None = None

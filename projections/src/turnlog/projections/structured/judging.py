@@ -32,12 +32,15 @@ def fault_in(value: JsonValue, schema: Mapping[str, JsonValue]) -> Fault | None:
     # Tens of milliseconds that only sessions with such answers should pay for
     from jsonschema import Draft202012Validator  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
     nowhere: Registry[Any] = Registry()
     try:
         error = next(Draft202012Validator(schema, registry=nowhere).iter_errors(value), None)
     except RecursionError:
         return Fault((), "it is nested too deep")
+    except Unresolvable:
+        return Fault((), "the schema refers to what is not in it")
     if error is None:
         return None
     wanted = json.dumps(error.validator_value)[:_SAID]
@@ -53,7 +56,25 @@ def fault_of(schema: Mapping[str, JsonValue]) -> str | None:
     except SchemaError as error:
         return f"{'.'.join(map(str, error.absolute_path)) or 'it'} is no JSON Schema"
     elsewhere = [each for each in _references(dict(schema)) if not each.startswith("#")]
-    return f"it refers to {elsewhere[0][:80]!r}, outside itself" if elsewhere else None
+    if elsewhere:
+        return f"it refers to {elsewhere[0][:80]!r}, outside itself"
+    nowhere = [each for each in _references(dict(schema)) if not _leads(schema, each)]
+    return f"it refers to {nowhere[0][:80]!r}, which is not in it" if nowhere else None
+
+
+def _leads(schema: Mapping[str, JsonValue], reference: str) -> bool:
+    """Tell whether a schema has another at the place in it that is referred to."""
+    from referencing import Registry  # noqa: PLC0415 as above
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+
+    empty: Registry[Any] = Registry()
+    whole = empty.with_resource("", DRAFT202012.create_resource(dict(schema)))
+    try:
+        found = whole.resolver().lookup(reference)
+    except Unresolvable:
+        return False
+    return isinstance(found.contents, dict | bool)
 
 
 def _references(schema: JsonValue) -> Iterator[str]:
