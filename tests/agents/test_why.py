@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.agents.workshop import TURN, Workshop
 from tests.properties.test_explained_in_part import in_part
 from turnlog.projections.audit.diff import Diff, diff
@@ -61,11 +63,11 @@ async def test_turns_of_several_calls_are_explained_from_part_of_a_session_as_fr
     events = list(shop.house.events())
     everything = whole(events)
     for call in ("1.2", "2.1", "2.4"):
-        told = in_part(events, {call}, lambda known, call=call: why_call(known, call))
+        told = in_part(events, {call}, partial(why_call, call=call))
         assert told == why_call(everything, call)
     for calls in (("1.1", "2.1"), ("2.3", "2.4"), ("2.2", "1.4")):
-        told = in_part(events, {*calls}, lambda known, calls=calls: differing(known, *calls))
-        assert told == differing(everything, *calls)
+        differs = in_part(events, {*calls}, partial(differing, before=calls[0], after=calls[1]))
+        assert differs == differing(everything, *calls)
 
 
 def differing(known: Known, before: str, after: str) -> Diff:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.parts.house import TENANT, House
 from tests.services.test_past import CountedLog, Rows, fixed, log_of, past
-from turnlog.projections.audit.diff import diff
+from turnlog.projections.audit.diff import Diff, diff
 from turnlog.projections.audit.known import whole
 from turnlog.projections.audit.sides import side_of
-from turnlog.projections.audit.why import why, why_call
+from turnlog.projections.audit.why import Why, why, why_call
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply, RestoreTurn
-from turnlog.services.runtime.explaining import Explaining
+from turnlog.services.runtime.explaining import Explaining, Knowing
 from turnlog.services.runtime.sessions import By
 
 TURNS = 60
@@ -61,15 +61,27 @@ def explaining(house: House) -> Explaining:
     return Explaining(past(house, rows), TENANT, asyncio.Lock())
 
 
+def why_of(call: str) -> Callable[[Knowing], Why]:
+    return lambda by: why_call(by["s"], call)
+
+
+def why_of_turn(turn: int) -> Callable[[Knowing], Why]:
+    return lambda by: why(by["s"], turn)
+
+
+def difference(before: str, after: str) -> Callable[[Knowing], Diff]:
+    return lambda by: diff(side_of(by["s"], before), side_of(by["s"], after))
+
+
 async def test_why_is_told_from_little_as_from_all(house: House) -> None:
     some, everything = explaining(house), whole(house.events())
     for turn in ASKED:
         call = f"{turn}.1"
         known = await some.known("s", [call])
-        told = await some.explained({"s": known}, lambda by, call=call: why_call(by["s"], call))
+        told = await some.explained({"s": known}, why_of(call))
         assert told == why_call(everything, call)
         known = await some.of_turn("s", turn)
-        told = await some.explained({"s": known}, lambda by, turn=turn: why(by["s"], turn))
+        told = await some.explained({"s": known}, why_of_turn(turn))
         assert told == why(everything, turn)
 
 
@@ -78,9 +90,7 @@ async def test_what_differs_is_told_from_little_as_from_all(house: House) -> Non
     for one, other in PAIRS:
         calls = (f"{one}.1", f"{other}.1")
         known = await some.known("s", calls)
-        told = await some.explained(
-            {"s": known}, lambda by, calls=calls: diff(*(side_of(by["s"], c) for c in calls))
-        )
+        told = await some.explained({"s": known}, difference(*calls))
         assert told == diff(*(side_of(everything, each) for each in calls))
 
 
