@@ -21,7 +21,9 @@ from turnlog.projections.testing import Given, given, opening
 from turnlog.projections.window.assemble import assemble, needs, segments_wanted
 from turnlog.projections.window.call import Assembled, Call
 from turnlog.projections.window.material import Material
+from turnlog.projections.window.pinned import vocabularies_named
 from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.vocabularies import TiktokenVocabulary
 
 LIBRARY = Library()
 ATTRIBUTES: dict[str, dict[str, JsonValue]] = {
@@ -57,7 +59,11 @@ class Shipped:
             tokens = {"tokens": self.tokens}
             budgets = {n: each.model_copy(update=tokens) for n, each in blueprint.budget.items()}
             blueprint = blueprint.model_copy(update={"budget": budgets})
-        return Material(blueprint, LIBRARY.cartridge(blueprint, self.attributes) or {})
+        return Material(
+            blueprint,
+            LIBRARY.cartridge(blueprint, self.attributes) or {},
+            vocabularies={n: TiktokenVocabulary(n) for n in vocabularies_named(blueprint)},
+        )
 
     @property
     def files(self) -> dict[str, str]:
