@@ -3,7 +3,7 @@
 Importing takes longer than most tests, three seconds and five more for litellm. So one process
 imports it all, once a pytest process, and those that tests start are its forks, each with its own
 id, memory, signals and end. What a command line is besides is shown where it is executed:
-`tests/deploy`, `tests/docs`, `tests/e2e/test_demo.py`.
+`tests/deploy`, `tests/docs` and the demos of `tests/e2e`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,67 @@
+"""The demos of the other systems: what each shows, and that it ends by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.show import HANGS, demo, evened, plain_and_well
+
+REPLIES = 3
+"""What a narrator says in the story."""
+
+
+def test_the_demo_of_questions_shows_what_was_meant_and_who_answered(tmp_path: Path) -> None:
+    with demo("araquem", "--exit", "--data-dir", str(tmp_path / "data")) as process:
+        shown, _ = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, shown
+    said = evened(shown)
+    assert "you What does it own? reply LOGT11 is Turnlog Warehouses, which owns" in said
+    assert "you Sing me a song. reply (nothing: unroutable)" in said
+    for line in ("· ticker LOGT11", "the resolver: rate_limited", "in turn 3"):
+        assert line in said
+    assert "verified · 1 session, 32 events, 3 prompts" in shown
+    plain_and_well(shown, tmp_path / "data")
+
+
+def test_the_demo_plays_a_story_and_says_what_was_cut_to_fit() -> None:
+    with demo("game-master", "--exit") as process:
+        shown, _ = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, shown
+    assert "Her eyes go to the sea." in evened(shown)
+    assert "the prompt  trim        input" in shown
+    assert "the prompt  lower_tier  npc" in shown
+    assert "segment 1, version 2" in shown
+    assert "each prompt comes out byte for byte, both ways" in shown
+
+
+def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() -> None:
+    with demo("uderia", "--exit") as process:
+        shown, _ = process.communicate(timeout=HANGS)
+    assert process.returncode == 0, shown
+    said = evened(shown)
+    assert "was it the wind? reply 153 of yesterday's 1,000 sailings" in said
+    for line in (
+        "plan-made turn 2 in 3 steps",
+        "harbour_departures answered · 70,506",
+        "turn 3 step 1 “Take the count by ship.” · known from event",
+        "history absent not for this phase turn 1",
+        "carried ▌ Summary from focus phase: Look at the wind of yesterday first.",
+    ):
+        assert line.replace("▌ ", "") in said
+    assert "8 by reference and 8 by assembly of 8" in shown
+
+
+def test_a_demo_asks_a_real_model_where_there_is_one() -> None:
+    server = [sys.executable, "-m", "tests.parts.openai_server", "--reply", "I am on the wire."]
+    with subprocess.Popen(server, stdout=subprocess.PIPE, text=True) as model:
+        assert model.stdout is not None
+        address = model.stdout.readline().split()[-1]
+        given = {"OPENAI_API_BASE": address, "OPENAI_API_KEY": "none"}
+        with demo("game-master", "--exit", "--model", "openai/any", **given) as process:
+            shown, _ = process.communicate(timeout=HANGS)
+        model.kill()
+    assert process.returncode == 0, shown
+    assert "· openai/any" in shown
+    assert shown.count("I am on the wire.") >= REPLIES
