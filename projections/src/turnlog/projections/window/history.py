@@ -52,7 +52,9 @@ def chosen(
     """
     far = 0 if view.all else max(0, len(state.turns) - MOST_RECENT)
     recent, veils = state.turns[far:], _veils(view, state, summary)
-    usable = [ref for ref in recent if ref.characters and sight.holds(ref.phase)]
+    usable = [ref for ref in recent if ref.characters]
+    if sight.phases is not None:
+        usable = [ref for ref in usable if sight.holds(ref.phase)]
     if veils:
         usable = [ref for ref in usable if not _veiled(ref.turn, veils)]
     if unwanted := skipped(view, recent, sight):
@@ -176,8 +178,9 @@ def _bare(run: Run, sight: Sight, veils: tuple[LeftOut, ...]) -> bool:
 def said_in(turns: Iterable[TurnRef], *, work: bool = False) -> Iterator[Said]:
     """Give where the texts of these turns stand, in order."""
     for ref in turns:
-        stand = (ref.text, ref.reply, ref.work if work else None)
-        yield from (said for said in stand if said and said.characters)
+        for said in (ref.text, ref.reply, ref.work) if work else (ref.text, ref.reply):
+            if said and said.characters:
+                yield said
 
 
 def exchanges_of(
