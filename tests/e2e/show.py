@@ -14,6 +14,8 @@ from tests.parts.turnlog_up import TURNLOG
 
 HANGS = 120.0
 """Seconds: a bound on hanging, not on speed."""
+WIDE = {"COLUMNS": "100"}
+"""A terminal of this width, whatever the one is that tests are started from."""
 OFFLINE = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
 
 
@@ -22,7 +24,11 @@ def demo(*options: str, **environ: str) -> Generator[subprocess.Popen[str]]:
     """Play a demo as a process of its own, on any free port."""
     command = [str(TURNLOG), "demo", *options, "--http", "127.0.0.1:0"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=OFFLINE | environ
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=OFFLINE | WIDE | environ,
     ) as process:
         try:
             yield process
