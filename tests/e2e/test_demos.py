@@ -44,8 +44,8 @@ def test_the_demo_of_agents_takes_tools_and_says_what_each_contributor_cost() ->
     assert "was it the wind? reply 153 of yesterday's 1,000 sailings" in said
     for line in (
         "plan-made turn 2 in 3 steps",
-        "harbour_departures answered",
-        "turn 3 step 1 “Take the count by ship.” · known",
+        "harbour_departures answered · 70,506",
+        "turn 3 step 1 “Take the count by ship.” · known from event",
         "history absent not for this phase turn 1",
         "carried ▌ Summary from focus phase: Look at the wind of yesterday first.",
     ):

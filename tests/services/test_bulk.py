@@ -36,5 +36,5 @@ def test_what_a_process_has_set_aside_for_good_stays_so_whatever_is_read_in_bulk
     aside = gc.get_freeze_count()
     with seldom_collected():
         pass
-    # Nearly all of it: some of what was set aside may have been let go since
-    assert gc.get_freeze_count() > aside // 2 > 0
+    # All but what was let go meanwhile by whoever had held it
+    assert gc.get_freeze_count() > aside - aside // 1_000 > 0

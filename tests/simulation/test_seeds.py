@@ -14,7 +14,7 @@ from tests.simulation.loop import SimulatedLoop
 from tests.simulation.simulation import Simulation
 from tests.simulation.wire import HOLDING
 
-SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "200"))
+SEEDS = int(os.environ.get("TURNLOG_SIMULATED_SEEDS", "300"))
 """More of them under `make simulate`."""
 
 

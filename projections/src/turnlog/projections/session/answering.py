@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted
 from turnlog.events.content import Plain
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.plan import PlanMade, StepPlanned
 from turnlog.events.tokens import ToolRequest
 from turnlog.events.tool import ToolCalled
-from turnlog.projections.session.attempts import Events, attempt_ended, current
-from turnlog.projections.session.commands import EndAttempt
+from turnlog.projections.session.attempts import (
+    Events,
+    answered,
+    current,
+    next_call,
+    superseded,
+)
 from turnlog.projections.session.programs import number_of_step
 from turnlog.projections.session.state import OpenTurn, SessionState
 from turnlog.projections.session.tooling import refused
@@ -28,44 +32,16 @@ MOST_RECORDED: Final = 128
 
 def answer(state: SessionState, command: AnswerCall) -> Events:
     """Record the answer and go on; of a worker that is no longer heard, only what it took."""
-    attempt, spent = command.attempt, command.spent
+    attempt, text = command.attempt, Plain(text=command.text)
     opened = current(state, attempt)
     if opened is None:
-        ended = EndAttempt(attempt, "cancelled", spent, "release", partial=command.text)
-        return (attempt_ended(attempt, ended),)
+        return superseded(attempt, command.spent, command.text)
+    repairs = (*command.repairs, *_unrecorded(command))
     return (
-        AttemptEnded(
-            turn=attempt.turn,
-            call=attempt.call,
-            attempt=attempt.attempt,
-            outcome="answered",
-            usage=spent.usage,
-            cost=spent.cost,
-            timings=spent.timings,
-        ),
-        _answered(command),
+        *answered(attempt, command.spent, text, command.finish, kept=True, repairs=repairs),
         *_planned(command),
         *_asked(opened, command),
-        AttemptStarted(
-            turn=attempt.turn,
-            call=f"{attempt.turn}.{opened.calls + 1}",
-            attempt=attempt.attempt + 1,
-            worker=opened.worker,
-        ),
-    )
-
-
-def _answered(command: AnswerCall) -> CallCompleted:
-    attempt, text = command.attempt, Plain(text=command.text)
-    return CallCompleted(
-        turn=attempt.turn,
-        call=attempt.call,
-        attempt=attempt.attempt,
-        finish=command.finish,
-        digest=text.digest,
-        characters=text.characters,
-        text=text,
-        repairs=(*command.repairs, *_unrecorded(command)),
+        next_call(opened),
     )
 
 

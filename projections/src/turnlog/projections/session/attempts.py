@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from turnlog.events.call import AttemptEnded, Cost, Usage
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, Cost, Usage
 from turnlog.events.content import Plain
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.turn import TurnReleased
+from turnlog.events.turn import Finish, TurnReleased
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import Attempt, EndAttempt, Spent
 from turnlog.projections.session.state import OpenTurn, SessionState
@@ -55,6 +55,55 @@ def released_next(state: SessionState) -> Events:
     if state.closed or not state.waiting:
         return ()
     return (TurnReleased(turn=state.waiting[0].turn),)
+
+
+def superseded(attempt: Attempt, spent: Spent, partial: str) -> Events:
+    """Record what an attempt took that no longer speaks for its turn, and nothing else of it."""
+    return (
+        attempt_ended(attempt, EndAttempt(attempt, "cancelled", spent, "release", partial=partial)),
+    )
+
+
+def answered(
+    attempt: Attempt,
+    spent: Spent,
+    text: Plain,
+    finish: Finish,
+    *,
+    kept: bool,
+    repairs: tuple[str, ...] = (),
+) -> tuple[AttemptEnded, CallCompleted]:
+    """End an attempt with an answer, kept with the call where it stands nowhere else."""
+    ended = AttemptEnded(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        outcome="answered",
+        usage=spent.usage,
+        cost=spent.cost,
+        timings=spent.timings,
+    )
+    completed = CallCompleted(
+        turn=attempt.turn,
+        call=attempt.call,
+        attempt=attempt.attempt,
+        finish=finish,
+        digest=text.digest,
+        characters=text.characters,
+        text=text if kept else None,
+        repairs=repairs,
+    )
+    return ended, completed
+
+
+def next_call(opened: OpenTurn) -> AttemptStarted:
+    """Let the worker of an open turn go on with the call behind the one that is done."""
+    return AttemptStarted(
+        turn=opened.turn,
+        call=f"{opened.turn}.{opened.calls + 1}",
+        attempt=opened.attempt + 1,
+        worker=opened.worker,
+    )
 
 
 def attempt_ended(attempt: Attempt, command: EndAttempt) -> AttemptEnded:

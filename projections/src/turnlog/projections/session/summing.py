@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from itertools import chain
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted
 from turnlog.events.content import Plain
 from turnlog.events.memory import HistorySummarised, SummaryFailed
-from turnlog.projections.session.attempts import Events, attempt_ended, current
+from turnlog.projections.session.attempts import (
+    Events,
+    answered,
+    attempt_ended,
+    current,
+    next_call,
+    superseded,
+)
 from turnlog.projections.session.commands import EndAttempt
 from turnlog.projections.session.memory_commands import BeginSummary, GiveUpSummary, RecordSummary
 from turnlog.projections.session.state import OpenTurn, SessionState
@@ -29,32 +35,14 @@ def begin(state: SessionState, command: BeginSummary) -> Events:
 
 def record(state: SessionState, command: RecordSummary) -> Events:
     """Record what was summed up; of a worker that is no longer heard, only what it took."""
-    attempt, spent, text = command.attempt, command.spent, Plain(text=command.text)
+    attempt, text = command.attempt, Plain(text=command.text)
     opened = current(state, attempt)
     if opened is None or opened.summing is None:
-        ended = EndAttempt(attempt, "cancelled", spent, "release", partial=command.text)
-        return (attempt_ended(attempt, ended),)
+        return superseded(attempt, command.spent, command.text)
     return (
-        AttemptEnded(
-            turn=attempt.turn,
-            call=attempt.call,
-            attempt=attempt.attempt,
-            outcome="answered",
-            usage=spent.usage,
-            cost=spent.cost,
-            timings=spent.timings,
-        ),
-        CallCompleted(
-            turn=attempt.turn,
-            call=attempt.call,
-            attempt=attempt.attempt,
-            finish=command.finish,
-            digest=text.digest,
-            characters=text.characters,
-            text=text,
-        ),
+        *answered(attempt, command.spent, text, command.finish, kept=True),
         _judged(state, opened, opened.summing, command),
-        _next(opened),
+        next_call(opened),
     )
 
 
@@ -68,16 +56,7 @@ def give_up(state: SessionState, command: GiveUpSummary) -> Events:
     if opened is None or opened.summing is None:
         return (ended,)
     failed = _failed(opened, opened.summing, fault.code, fault.detail)
-    return (ended, failed, _next(opened))
-
-
-def _next(opened: OpenTurn) -> AttemptStarted:
-    return AttemptStarted(
-        turn=opened.turn,
-        call=f"{opened.turn}.{opened.calls + 1}",
-        attempt=opened.attempt + 1,
-        worker=opened.worker,
-    )
+    return (ended, failed, next_call(opened))
 
 
 def _judged(

@@ -8,19 +8,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import assert_never
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
+from turnlog.events.call import AttemptStarted, ContextAssembled
 from turnlog.events.content import Plain
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
 from turnlog.projections.session.attempts import (
     Events,
+    answered,
     attempt_ended,
     call_of,
     current,
     ended_from_outside,
     overdue,
     released_next,
+    superseded,
 )
 from turnlog.projections.session.commands import (
     ClaimTurn,
@@ -84,31 +86,13 @@ def fix(state: SessionState, command: FixContext) -> Events:
 def complete(state: SessionState, command: CompleteTurn) -> Events:
     attempt, text = command.attempt, Plain(text=command.raw or command.text)
     if current(state, attempt) is None:
-        superseded = EndAttempt(
-            attempt,
-            "cancelled",
-            command.spent,
-            "release",
-            partial="" if command.withheld else text.text,
-        )
-        return (attempt_ended(attempt, superseded),)
-    ended = AttemptEnded(
-        turn=attempt.turn,
-        call=attempt.call,
-        attempt=attempt.attempt,
-        outcome="answered",
-        usage=command.spent.usage,
-        cost=command.spent.cost,
-        timings=command.spent.timings,
-    )
-    answered = CallCompleted(
-        turn=attempt.turn,
-        call=attempt.call,
-        attempt=attempt.attempt,
-        finish=command.finish,
-        digest=text.digest,
-        characters=text.characters,
-        text=None if command.raw is None else text,
+        return superseded(attempt, command.spent, "" if command.withheld else text.text)
+    spoken = answered(
+        attempt,
+        command.spent,
+        text,
+        command.finish,
+        kept=command.raw is not None,
         repairs=command.repairs,
     )
     step = stepped(state, command)
@@ -118,7 +102,7 @@ def complete(state: SessionState, command: CompleteTurn) -> Events:
     taken = any(isinstance(event, TurnSubmitted | TurnCancelled) for event in moved)
     released = () if taken else released_next(state)
     about = () if command.withheld else updated(state, command.references)
-    return (ended, answered, *tooled(state, command), replied, *about, *moved, *released)
+    return (*spoken, *tooled(state, command), replied, *about, *moved, *released)
 
 
 def _replied(
