@@ -1,8 +1,8 @@
-"""What can happen in a session, as typed events, and the log that holds them.
+"""Typed events of a session, and the log that stores them.
 
-The names below are what a consumer needs. Each is loaded when it is first asked for, so that a
-program which wants an error does not load the events with it. The log on NATS is apart, in
-`turnlog.events.nats`, since it needs more than this package brings.
+The names below are what a consumer needs. Each is imported on first access, so a program that only
+needs an error does not load the event classes. The NATS log is in `turnlog.events.jetstream`,
+because it needs more dependencies than this package.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ __all__ = [
 ]
 
 _ROOMS = ("errors", "content", "envelope", "kinds", "manifest", "tokens", "codec")
-"""Where the names are found, those first that cost least to load."""
+"""The modules searched for a name, the cheapest to import first."""
 
-if not TYPE_CHECKING:  # or a checker would believe in any name
+if not TYPE_CHECKING:  # Hidden from type checkers, which would otherwise accept any name.
 
     def __getattr__(name: str) -> object:
         for room in _ROOMS if name in __all__ else ():

@@ -1,7 +1,7 @@
-"""Events of the call family: requests to a model, and every try of them.
+"""Events of the call family: model calls and their attempts.
 
-A call is recorded once, with the manifest of its prompt; an attempt is one try of it. What an
-attempt cost is recorded even when nobody wanted its text any more.
+A call is recorded once, with the manifest of its prompt. An attempt is one try at it. The cost of
+an attempt is recorded even if its text is no longer needed.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from turnlog.events.turn import Finish
 
 
 class Usage(Fact):
-    """Tokens of one attempt, and how far they can be trusted."""
+    """Token usage of one attempt, and how reliable the figures are."""
 
     known: Literal["reported", "estimated", "unknown"]
-    """By the provider, by our counter, or not at all; unknown is never zero."""
+    """Reported by the provider, estimated by our counter, or unknown; unknown is not zero."""
     input_tokens: int | None = None
-    """Tokens sent, cached ones included."""
+    """Tokens sent, including cached ones."""
     output_tokens: int | None = None
     """Tokens received."""
     cached_tokens: int = 0
-    """Of the tokens sent, those the provider had cached."""
+    """Tokens of the input that the provider had cached."""
 
 
 class Cost(Fact):
-    """Money of one attempt."""
+    """Cost of one attempt."""
 
     micro_dollars: int | None = None
-    """Millionths of a dollar; none where the usage is unknown."""
+    """Millionths of a dollar; None if the usage is unknown."""
     price: Literal["exact", "normalised", "fallback", "unknown"]
     """How the model was found in the price table."""
     table: str
-    """Which price table, with its version."""
+    """The price table and its version."""
 
 
 class Timings(Fact):
-    """Durations by a monotonic clock, in milliseconds."""
+    """Durations in milliseconds, measured with a monotonic clock."""
 
     first_token: int | None = None
     """From request to first text."""
@@ -50,30 +50,33 @@ class Timings(Fact):
 
 
 class Fault(Fact):
-    """Why an attempt did not end well."""
+    """Why an attempt failed."""
 
     code: str
-    """In one word, `rate_limited` for example."""
+    """A code, for example `rate_limited`."""
     detail: str
-    """For people; never prompt text, never a secret."""
+    """The reason for people; it contains no prompt text and no secret."""
     retryable: bool
-    """Whether another try may help."""
+    """Whether another attempt may succeed."""
 
 
 class AttemptStarted(Fact):
-    """A worker has claimed the turn; whoever claimed it before is no longer heard."""
+    """A worker claimed the turn; events of earlier claims are refused from now on.
+
+    The claim is a lease, and the attempt number is its fencing token.
+    """
 
     type: ClassVar[str] = "turnlog.attempt-started.v1"
     leaf: ClassVar[str] = "call"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str
-    """The call it tries, `3.1` being turn 3, call 1."""
+    """The call id; `3.1` is call 1 of turn 3."""
     attempt: int
-    """1, 2, 3 ... within the turn, so that a higher one is always the later one."""
+    """Attempt number within the turn, from 1; a higher number is always the later attempt."""
     worker: str
-    """Who claimed it."""
+    """The worker that claimed the turn."""
 
 
 class ContextAssembled(Fact):
@@ -83,67 +86,68 @@ class ContextAssembled(Fact):
     leaf: ClassVar[str] = "call"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str
-    """The call."""
+    """The call id."""
     model: str
-    """The model as litellm is told it."""
+    """The model name as passed to litellm."""
     parameters: dict[str, JsonValue]
-    """Sampling parameters as litellm is told them."""
+    """Sampling parameters as passed to litellm."""
     manifest: Manifest
-    """What stood in the prompt, and what did not."""
+    """What the prompt includes and what was left out."""
     supersedes: str | None = None
-    """The call this one stands in for, when its sources had changed."""
+    """The call that this one replaces because its sources had changed."""
     profile: str | None = None
-    """The profile the session ran by; none in logs of a time when it never changed."""
+    """The session's profile; None in old logs, whose sessions never switched profile."""
 
 
 class AttemptEnded(Fact):
-    """An attempt is over; always legal, never part of a window."""
+    """An attempt ended; always accepted, never part of a window."""
 
     type: ClassVar[str] = "turnlog.attempt-ended.v1"
     leaf: ClassVar[str] = "call"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str
-    """The call."""
+    """The call id."""
     attempt: int
-    """The attempt."""
+    """The attempt number."""
     outcome: Literal["answered", "failed", "cancelled", "lost", "unasked"]
-    """`lost` is said by others of a worker that went silent; its own word supersedes it. `unasked`
-    is the end of a claim under which no model was asked."""
+    """`lost` is recorded by another process for a worker that stopped sending heartbeats; a later
+    event of that worker replaces it. `unasked` ends a claim under which no model was called.
+    """
     usage: Usage
-    """Tokens."""
+    """Token usage."""
     cost: Cost
-    """Money."""
+    """Cost."""
     timings: Timings | None = None
-    """None where nobody was left to measure."""
+    """Durations; None if no process measured them."""
     fault: Fault | None = None
-    """Why it failed."""
+    """Why the attempt failed."""
     partial: Content | None = None
-    """Text of an attempt that did not answer; kept, and kept out of windows."""
+    """Text of an attempt that did not complete; it is stored but never included in windows."""
 
 
 class CallCompleted(Fact):
-    """A call has its answer."""
+    """A call has an answer."""
 
     type: ClassVar[str] = "turnlog.call-completed.v1"
     leaf: ClassVar[str] = "call"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str
-    """The call."""
+    """The call id."""
     attempt: int
     """The attempt that answered."""
     finish: Finish
     """Why the model stopped."""
     digest: Digest
-    """Digest of the text it answered."""
+    """Digest of the answer's text."""
     characters: int
     """Length of that text in code points."""
     text: Content | None = None
-    """The text, where the turn goes on from it; that of a reply stands in `turn-completed`."""
+    """The text, if the turn continues from it; the text of a reply is in `turn-completed`."""
     repairs: tuple[str, ...] = ()
-    """What had to be mended before the text could be read, where it is read by us."""
+    """Repairs made before the text could be parsed."""

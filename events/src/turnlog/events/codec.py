@@ -1,8 +1,8 @@
-"""The codec: events to stored bytes and back; the one place that seals and opens content.
+"""The codec: encodes events to stored bytes and decodes them; only it seals and opens content.
 
-Writing is strict and reading is tolerant: unknown fields are ignored, unknown types become
-`Unknown`, and only bytes that no release can have written are an error. Sealing comes with
-production; until then all content passes as it is.
+Writing is strict and reading is tolerant. Unknown fields are ignored, unknown types become
+`UnknownEvent`, and only bytes that no release can have written raise an error. Sealing is not
+implemented yet; all content is stored as plain text.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from turnlog.events.library import LibraryEvent
 
 MAX_EVENT_BYTES: Final = 1_000_000
-"""What one event may have on the wire; the stream's own limit leaves room for headers."""
+"""Maximum bytes of one encoded event; the stream's limit leaves room for headers."""
 MAX_BATCH: Final = 1_000
-"""What one atomic batch may hold, by the server's limit."""
+"""Maximum events of one atomic batch, set by the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event that is decided but not yet placed in its session."""
+    """An event that is decided but has no sequence in its session yet."""
 
     event: KnownEvent | LibraryEvent
     id: str
@@ -56,7 +56,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Bytes ready for the log; a retry sends these very bytes again."""
+    """Encoded bytes for the log; a retry sends exactly these bytes again."""
 
     subject: str
     sequence: int
@@ -65,29 +65,29 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages that become part of a session together, after `after`, or not at all."""
+    """Messages that are appended to a session after `after`, all or none."""
 
     tenant: str
     session: str
-    """The session, or the family of the library."""
+    """The session, or the family of a library."""
     after: Head | None
     messages: tuple[Message, ...]
     subjects: str
-    """The filter for all events of that session or family."""
+    """The subject filter for all events of that session or family."""
 
 
 def rfc3339(at: datetime) -> str:
-    """Spell an aware datetime in UTC, to the microsecond."""
+    """Format an aware datetime in UTC with microseconds."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def write(tenant: str, session: str, after: Head | None, drafts: Sequence[Draft]) -> Batch:
-    """Place drafts behind `after` and encode them; refuses ids and sizes the log cannot hold."""
+    """Encode drafts as the batch after `after`; refuses ids and sizes the log cannot store."""
     return _written(tenant, session, after, drafts, partial(session_subject, tenant, session))
 
 
 def write_library(tenant: str, family: str, after: Head | None, drafts: Sequence[Draft]) -> Batch:
-    """Do the same for a family of a tenant's library, whose events are one history too."""
+    """Encode drafts as a batch for a family of a tenant's library."""
     return _written(tenant, family, after, drafts, partial(library_subject, tenant, family))
 
 
@@ -146,9 +146,10 @@ def _encoded(
 
 
 def read(stored: bytes, stream_sequence: int) -> Recorded:
-    """Decode stored bytes; raises `Corrupt` for bytes no release can have written."""
+    """Decode stored bytes; raises `Corrupt` for bytes that no release can have written."""
     try:
-        # The validators themselves: `model_validate` looks at options first that are not given.
+        # Call the validators directly: `model_validate` first checks options that are not used
+        # here.
         envelope = Envelope.__pydantic_validator__.validate_json(stored)
         event = _event(envelope)
     except ValidationError as error:

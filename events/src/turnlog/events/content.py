@@ -1,8 +1,8 @@
-"""Content: what people and models said, and what tools returned.
+"""Content: texts of users and models, and results of tools.
 
-The type stands in the first version of every event that holds text, so that text can later be
-sealed under a key of its turn and erased by destroying that key, while the event keeps its
-shape, its digest and its length. Only the codec opens or seals; nothing else looks inside.
+Every event that holds text has used this type since its first version. Text can therefore be sealed
+later under a key per turn, and erased by destroying that key, while the event keeps its shape,
+digest and length. Only the codec seals and opens content.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Digest = str
 
 
 def digest_of(data: str | bytes) -> Digest:
-    """Digest a text (as UTF-8) or bytes."""
+    """Return the SHA-256 digest of a text (as UTF-8) or of bytes."""
     raw = data.encode() if isinstance(data, str) else data
     return f"sha256:{sha256(raw).hexdigest()}"
 
 
 def digest_of_all(pieces: Iterable[bytes]) -> Digest:
-    """Digest bytes that stand one behind the other, without ever holding them as one."""
+    """Return the digest of concatenated bytes without joining them in memory."""
     whole = sha256()
     for piece in pieces:
         whole.update(piece)
@@ -34,12 +34,12 @@ def digest_of_all(pieces: Iterable[bytes]) -> Digest:
 
 
 class Plain(BaseModel):
-    """Text as it was said."""
+    """Text that is not encrypted."""
 
     model_config = ConfigDict(frozen=True)
 
     text: str
-    """The text itself."""
+    """The text."""
 
     @property
     def digest(self) -> Digest:
@@ -53,29 +53,31 @@ class Plain(BaseModel):
 
 
 class Sealed(BaseModel):
-    """Text under a key; who holds the key can open it."""
+    """Encrypted text; the holder of the key can open it."""
 
     model_config = ConfigDict(frozen=True)
 
     sealed: str
     """Ciphertext, base64."""
     key: str
-    """Name of the key, one a turn."""
+    """Name of the key; there is one key per turn."""
     digest: Digest
-    """HMAC of the text under that key, so that erasing the key leaves nothing to guess."""
+    """HMAC of the text under that key; it cannot be used to guess the text once the key is
+    destroyed.
+    """
     characters: int
     """Length of the text in code points."""
 
 
 class Erased(BaseModel):
-    """Text whose key is gone; that it was there, and how long, remains."""
+    """Text whose key was destroyed; its digest and length remain."""
 
     model_config = ConfigDict(frozen=True)
 
     erased: Literal[True]
-    """Tells the form apart on the wire."""
+    """Discriminates this member of the union on the wire."""
     digest: Digest
-    """What the sealed form carried."""
+    """Digest of the sealed text before erasure."""
     characters: int
     """Length of the text in code points."""
 

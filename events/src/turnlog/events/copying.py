@@ -1,9 +1,8 @@
-"""Copying: events of one session as events of another, which was forked from it.
+"""Copies events of one session into a session forked from it.
 
-What an event says is taken over byte for byte as its envelope holds it, also where no release here
-knows its type; the time, the actor and the sequence stay. Keys of commands are not taken over,
-since they were put to the other session. A copy has an id that follows from whose copy it is, so
-copying twice gives the same bytes.
+The payload, time, actor and sequence of an event are copied unchanged, also when this release does
+not know its type. Command keys are not copied, because they belong to the original session. The id
+of a copy is derived from the original's id, so copying twice gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +20,15 @@ from turnlog.events.kinds import Unknown
 from turnlog.events.turn import TurnReleased, TurnSubmitted
 
 _SETTLED: Final = "turn"
-"""Where turns lie that no worker is to be told of."""
+"""The leaf of turn events that no worker waits for."""
 _WAITED_FOR: Final = (TurnSubmitted.leaf, TurnReleased.leaf)
 
 
 def copied(session: str, after: Head, originals: Sequence[Recorded], source: str) -> Batch:
-    """Place copies behind `after`; raises `Corrupt` unless they are the events that come there."""
+    """Return a batch with copies of `originals` after `after`.
+
+    Raises `Corrupt` unless the originals continue the sequence of `after`.
+    """
     tenant = originals[0].tenant
     messages: list[Message] = []
     previous, lies = after.hash, after.stream_sequence

@@ -1,7 +1,9 @@
-"""The envelope: one CloudEvents 1.0 object in JSON, the same on the wire, on disk and in exports.
+"""The envelope of an event: one CloudEvents 1.0 object in JSON, and its place in the hash chain.
 
-It holds what every event has in common: who, when, where in the session, and the digest of the
-event before it. The chain runs over stored bytes, so no canonical form has to be agreed upon.
+The same bytes are on the wire, on disk and in exports. The envelope has what all events have in
+common: who, when, the place in the session, and the digest of the event before it. The chain is
+computed over stored bytes, so no canonical JSON is needed. `parse_chain_header` reads the chain
+fields from stored bytes without decoding the event.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ if TYPE_CHECKING:
     from turnlog.events.kinds import Event
 
 END: Final = 2**64
-"""Where every sequence ends: no log can hold as many events."""
+"""Upper bound (exclusive) of every sequence number."""
 
 
 class Envelope(BaseModel):
-    """What surrounds an event's own data; names follow CloudEvents, hence no underscores."""
+    """Metadata around an event's data; field names follow CloudEvents, hence no underscores."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     specversion: Literal["1.0"] = "1.0"
     """The CloudEvents version."""
     id: str
-    """A UUID of the event's own."""
+    """A UUID of this event."""
     source: str
     """The process that wrote it, for example `/turnlog/gateway`."""
     type: str
@@ -37,73 +39,74 @@ class Envelope(BaseModel):
     subject: str
     """The session."""
     time: str
-    """When it was decided, RFC 3339 in UTC, by the writer's clock."""
+    """When the event was decided: RFC 3339 in UTC, by the writer's clock."""
     tenant: str
-    """Whose session it is."""
+    """The tenant that owns the session."""
     sequence: int = Field(lt=END)
-    """The session's own 1..n, without a gap."""
+    """Position in the session: 1..n without a gap."""
     prevstreamseq: int | None = None
-    """Where the session's previous event lies in the stream; absent for the first event, and
-    within a batch, whose events lie side by side."""
+    """Stream sequence of the session's previous event; absent for the first event, and within a
+    batch, whose events are adjacent.
+    """
     prevhash: Digest | None = None
-    """Digest of the stored bytes of the session's previous event; absent for the first."""
+    """Digest of the stored bytes of the session's previous event; absent for the first event."""
     actor: str
-    """On whose behalf."""
+    """On whose behalf the event was written."""
     causationid: str | None = None
-    """Id of the event that led to this one."""
+    """Id of the event that caused this one."""
     correlationid: str | None = None
-    """What ties the events of one undertaking together."""
+    """Groups the events of one operation."""
     commandkey: str | None = None
-    """The idempotency key of the command that led to it."""
+    """Idempotency key of the command that produced the event."""
     commandhash: Digest | None = None
     """Digest of that command's body."""
     traceparent: str | None = None
     """W3C trace context."""
     copyof: str | None = None
-    """Id of the event it repeats, in the session that this one was forked from."""
+    """Id of the original event, in the session that this one was forked from."""
     data: dict[str, JsonValue]
-    """The event itself."""
+    """The event's own fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A place in a session's history: the last event somebody has seen."""
+    """The last event of a session that a reader has seen."""
 
     sequence: int
-    """The session's sequence."""
+    """The sequence in the session."""
     stream_sequence: int
-    """Where that event lies in the stream."""
+    """The sequence of that event in the stream."""
     hash: Digest
     """Digest of its stored bytes."""
 
 
-# Without slots, since what its bytes digest to is asked by the chain and by the fold
+# Without slots: `head` is cached, because both the chain check and the fold need the digest.
 @dataclass(frozen=True)
 class Recorded:
-    """An event as the log holds it."""
+    """An event as stored on the log."""
 
     envelope: Envelope
     event: Event
     stream_sequence: int
     stored: bytes
-    """Exactly the bytes on the log."""
+    """The exact bytes on the log."""
 
     @property
     def sequence(self) -> int:
-        """The session's own sequence."""
+        """The sequence in the session."""
         return self.envelope.sequence
 
     @property
     def session(self) -> str:
-        """The session."""
+        """The session id."""
         return self.envelope.subject
 
     @property
     def tenant(self) -> str:
-        """Whose session it is."""
+        """The tenant that owns the session."""
         return self.envelope.tenant
 
     @cached_property
     def head(self) -> Head:
-        """Its place in the session."""
+        """The chain head that this event forms."""
         return Head(self.sequence, self.stream_sequence, digest_of(self.stored))

@@ -1,4 +1,4 @@
-"""What can go wrong, split by who must act.
+"""Errors, divided by who must act.
 
     TurnlogError
     ├── Refused      the caller: change the request
@@ -7,19 +7,19 @@
     ├── Unavailable  nobody: wait and repeat the same request
     └── Corrupt      the operator: stored data is not what it should be
 
-Errors carry fields, not sentences to be parsed. One table at each edge maps them to HTTP
-answers, acknowledgements and exit codes; nothing in here knows about any of those.
+Errors carry fields, so no caller has to parse sentences. One table at each edge maps them to HTTP
+answers, acknowledgements and exit codes.
 """
 
 from __future__ import annotations
 
 
 class TurnlogError(Exception):
-    """Anything Turnlog raises on purpose."""
+    """Base class of all errors that Turnlog raises on purpose."""
 
 
 class Refused(TurnlogError):
-    """A rule forbids what was asked; `field` names the part at fault and `fix` the way out."""
+    """A rule forbids the request; `field` names the faulty part and `fix` how to correct it."""
 
     def __init__(self, code: str, detail: str, *, field: str | None = None, fix: str = "") -> None:
         super().__init__(f"{code}: {detail}")
@@ -30,7 +30,7 @@ class Refused(TurnlogError):
 
 
 class TooLarge(Refused):
-    """More bytes than one event or blob may hold; nothing was stored."""
+    """More bytes than one event or blob may have; nothing was stored."""
 
     def __init__(self, what: str, size: int, limit: int) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class TooLarge(Refused):
 
 
 class Conflict(TurnlogError):
-    """The session moved on; read it again from `actual` and decide again."""
+    """Another writer appended first; read the session again from `actual` and decide again."""
 
     def __init__(self, session: str, expected: int, actual: int | None) -> None:
         super().__init__(f"session {session}: expected sequence {expected}, found {actual}")
@@ -54,7 +54,7 @@ class Conflict(TurnlogError):
 
 
 class Unavailable(TurnlogError):
-    """A part is out of reach; repeat the very same request after `retry_after` seconds."""
+    """A component cannot be reached; repeat the same request after `retry_after` seconds."""
 
     def __init__(self, what: str, detail: str, *, retry_after: float = 1.0) -> None:
         super().__init__(f"{what} is unavailable: {detail}")
@@ -64,7 +64,7 @@ class Unavailable(TurnlogError):
 
 
 class Corrupt(TurnlogError):
-    """Stored bytes cannot be what a release of Turnlog wrote; `where` says which."""
+    """Stored bytes are not what a release of Turnlog wrote; `where` locates them."""
 
     def __init__(self, where: str, detail: str) -> None:
         super().__init__(f"{where}: {detail}")

@@ -1,4 +1,4 @@
-"""The one setting all events share: frozen, and tolerant of fields a later release adds."""
+"""The base model of all events, and the discriminator for unions without a type field."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Fact(BaseModel):  # noqa: PLW1641 - pydantic gives what is frozen its hash
-    """Something that happened, or a piece of it; it has no behaviour and never changes."""
+    """An immutable record: an event or a part of one, without behaviour.
+
+    Unknown fields are ignored, so that an older release can read events of a later one.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    # A fact is its fields. Pydantic looks for more, in each part of each prompt that is had again
+    # Compare fields only: pydantic's `__eq__` checks more, and is hot when prompts are reproduced.
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)

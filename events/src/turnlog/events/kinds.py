@@ -1,8 +1,11 @@
-"""All kinds of event there are, and how their names are spelt.
+"""The registry of event types: names, classes, and upcasters for older versions.
 
-An event has one name, `turn-submitted`, used in code, filters and docs; its type on the wire is
-`turnlog.turn-submitted.v1`. What a reader does not know it meets as `Unknown`, so that an old
-release can read a new log.
+An event has one name, such as `turn-submitted`, used in code, filters and docs. Its type on the
+wire is `turnlog.turn-submitted.v1`. A reader decodes an unregistered type as `UnknownEvent`, so an
+old release can read a new log.
+
+A new meaning of an event is a new version with an upcaster. The tests decode golden bytes of every
+released version. There is one release so far, so there are no upcasters.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ from turnlog.events.turn import (
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An event of a type this release does not know; kept, counted, never interpreted."""
+    """An event of a type this release does not know; stored and counted, not interpreted."""
 
     type: str
     data: dict[str, JsonValue]
@@ -97,19 +100,19 @@ KnownEvent = (
     | SummaryUndone
     | MemoryPurged
 )
-"""What this release writes and understands."""
+"""The session events that this release writes and reads."""
 
 Event = KnownEvent | Unknown
-"""What this release may meet on a log."""
+"""Any event that this release can find on a log."""
 
 KINDS: Final[dict[str, type[KnownEvent]]] = {kind.type: kind for kind in get_args(KnownEvent)}
-"""Type on the wire to class."""
+"""Event class by wire type."""
 
 
 def name_of(wire_type: str) -> str:
-    """Spell a wire type as a name: `turnlog.turn-submitted.v1` is `turn-submitted`."""
+    """Return the event name of a wire type: `turnlog.turn-submitted.v1` is `turn-submitted`."""
     return wire_type.removeprefix("turnlog.").rpartition(".v")[0] or wire_type
 
 
 NAMES: Final = tuple(name_of(wire_type) for wire_type in KINDS)
-"""Every name this release writes, in the order of the families."""
+"""Every event name that this release writes, grouped by family."""

@@ -1,8 +1,8 @@
-"""Events of the library's segments: texts that are stored once and stand in many prompts.
+"""Events of library segments: texts that are stored once and used in many prompts.
 
-All segments of a tenant have one history, so that their numbers are given out once and whoever
-edits sees what others edited. A text lies in a blob; an event says which one, and what is said
-of it. An event holds as many segments as were changed together.
+All segments of a tenant share one history, which assigns their numbers and lets concurrent editors
+detect each other's changes. A text is stored as a blob; an event refers to it by digest and
+describes it. One event holds all segments that were changed together.
 """
 
 from __future__ import annotations
@@ -18,68 +18,68 @@ from turnlog.events.fact import Fact
 from turnlog.events.kinds import Unknown
 
 SEGMENTS: Final = "segments"
-"""What stands in the envelope where a session's id stands in that of a session's event."""
+"""The envelope's subject for segment events, where a session event has its session id."""
 
 
 class SegmentText(Fact):
-    """A text, and what is said of it."""
+    """A text and its properties."""
 
     digest: Digest
     """Digest of the blob, which is the text in UTF-8."""
     characters: int
-    """Its length in code points."""
+    """Length in code points."""
     tier: int = 0
-    """How much a reader must have found out; 0 is for everyone."""
+    """How much a reader must have discovered to see it; 0 is for everyone."""
     type: str = ""
-    """What kind of text it is, such as `npc_cue`."""
+    """The kind of text, such as `npc_cue`."""
     priority: str = "normal"
     """`low`, `normal` or `high`."""
 
 
 class NewSegment(Fact):
-    """A segment, with its first version."""
+    """A segment with its first version."""
 
     id: int
-    """Its number within the tenant."""
+    """The segment's number within the tenant."""
     scope: str
-    """What part of a prompt it is for, such as `npc`."""
+    """The part of a prompt it is for, such as `npc`."""
     ref: str | None = None
-    """Whose it is within the scope, such as `npc.innkeeper`."""
+    """The owner within the scope, such as `npc.innkeeper`."""
     locale: str | None = None
-    """The locale it is written in; none for one that stands in wherever no other is found."""
+    """The locale of the text; None if it is the fallback for all locales."""
     variant: str = "a"
-    """Which variant the text is of."""
+    """The variant of the text."""
     active: bool = True
-    """Whether calls are given it."""
+    """Whether calls can use it."""
     text: SegmentText
     """The text."""
 
 
 class NewVersion(Fact):
-    """Another text of a segment."""
+    """A new version of a segment's text."""
 
     id: int
     """The segment's number."""
     version: int
-    """Counts the texts of the segment, whatever their variant; the first is 1."""
+    """Version number, counted over all variants of the segment, from 1."""
     variant: str = "a"
-    """Which variant it is of; it takes the place of that variant's text before it."""
+    """The variant whose text it replaces."""
     text: SegmentText
     """The text."""
 
 
 class SegmentsAdded(Fact):
-    """Segments are there from here on."""
+    """Segments were added."""
 
     type: ClassVar[str] = "turnlog.segments-added.v1"
     leaf: ClassVar[str] = "added"
 
     segments: tuple[NewSegment, ...]
-    """The segments."""
+    """The added segments."""
 
 
 class SegmentsEdited(Fact):
-    """Segments say something else from here on; what was recorded of them before stays true."""
+    """Segments have new texts; earlier records of them do not change."""
 
     type: ClassVar[str] = "turnlog.segments-edited.v1"
     leaf: ClassVar[str] = "edited"
@@ -89,7 +89,7 @@ class SegmentsEdited(Fact):
 
 
 class SegmentsDeactivated(Fact):
-    """Calls are no longer given these segments."""
+    """Calls no longer use these segments."""
 
     type: ClassVar[str] = "turnlog.segments-deactivated.v1"
     leaf: ClassVar[str] = "deactivated"
@@ -97,11 +97,11 @@ class SegmentsDeactivated(Fact):
     segments: tuple[int, ...]
     """Their numbers."""
     variant: str | None = None
-    """Only this variant of them; without it, all they are."""
+    """Only this variant of them; all variants if None."""
 
 
 class SegmentsActivated(Fact):
-    """Calls are given these segments again."""
+    """Calls use these segments again."""
 
     type: ClassVar[str] = "turnlog.segments-activated.v1"
     leaf: ClassVar[str] = "activated"
@@ -109,22 +109,22 @@ class SegmentsActivated(Fact):
     segments: tuple[int, ...]
     """Their numbers."""
     variant: str | None = None
-    """Only this variant of them; without it, the segments themselves."""
+    """Only this variant of them; the segments themselves if None."""
 
 
 LibraryEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
-"""What this release writes and understands."""
+"""The library events that this release writes and reads."""
 
 LIBRARY_KINDS: Final[dict[str, type[LibraryEvent]]] = {
     kind.type: kind for kind in get_args(LibraryEvent)
 }
-"""Type on the wire to class."""
+"""Library event class by wire type."""
 
 
 def understood(recorded: Recorded) -> LibraryEvent | Unknown:
-    """Give an event of the library as its own class; raises `Corrupt` where it is not one.
+    """Return a library event as its own class; raises `Corrupt` if its data is invalid.
 
-    To the codec, which knows what happens in sessions, all events of the library are unknown.
+    The session codec decodes all library events as `UnknownEvent`.
     """
     event = recorded.event
     kind = LIBRARY_KINDS.get(recorded.envelope.type)

@@ -1,9 +1,3 @@
-"""Links: what stored bytes say of their place in a chain, read without decoding the event.
-
-The envelope comes first in whatever a release of Turnlog wrote, so a look at the beginning is
-enough; bytes that begin otherwise are parsed as JSON. Nothing is believed of the event itself.
-"""
-
 from __future__ import annotations
 
 import json
@@ -18,22 +12,22 @@ BEGINS: Final = re.compile(
     rb',"subject":"([^"\\]*)","time":"[^"\\]*","tenant":"([^"\\]*)","sequence":([0-9]{1,20})'
     rb'(?:,"prevstreamseq":([0-9]{1,20}))?(?:,"prevhash":"([^"\\]*)")?,"actor":'
 )
-"""How every event begins that a release of Turnlog wrote."""
+"""How every event begins that a release of Turnlog wrote; other bytes are parsed as JSON."""
 
 
 class Link(NamedTuple):
-    """An event's place, by its own word."""
+    """The chain fields of an event as its own bytes state them; nothing here is verified."""
 
     tenant: str
     session: str
-    """The session, or the family of the library."""
+    """The session, or the family of a library."""
     sequence: int
     prevstreamseq: int | None
     prevhash: Digest | None
 
 
 def link_of(stored: bytes) -> Link | None:
-    """Read the link of stored bytes; none where they are no event."""
+    """Return the chain header of stored bytes, or None if they are not an event."""
     found = BEGINS.match(stored)
     if found is None:
         return _parsed(stored)
@@ -47,11 +41,11 @@ def link_of(stored: bytes) -> Link | None:
             digest.decode() if digest else None,
         )
     except ValueError:
-        return None  # What stands between the quotes is no UTF-8
+        return None  # The quoted bytes are not valid UTF-8.
 
 
 def link_in(envelope: Envelope) -> Link:
-    """Give the link of an event that was decoded."""
+    """Return the chain header of a decoded event."""
     return Link(
         envelope.tenant,
         envelope.subject,
@@ -86,7 +80,7 @@ def _parsed(stored: bytes) -> Link | None:
 
 
 def _is_text(said: str) -> bool:
-    """Tell whether it can be written again: JSON can name half a character."""
+    """Return whether the text encodes to UTF-8; JSON can contain lone surrogates."""
     try:
         said.encode()
     except UnicodeEncodeError:

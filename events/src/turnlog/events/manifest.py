@@ -1,8 +1,8 @@
-"""The manifest: the record of what stood in one call's prompt, part by part, and why.
+"""The manifest: what one call's prompt includes, part by part, and why.
 
-It names sources and digests, never text: a part points at the event or the blob that holds its
-text, so that the prompt can be read back from the log and compared with what was recorded. An
-unchanged run of history is one part, however many turns it spans.
+It records sources and digests, not text. A part refers to the event or blob that holds its text, so
+the prompt can be rebuilt from the log and compared. An unchanged run of history is one part,
+however many turns it spans.
 """
 
 from __future__ import annotations
@@ -18,93 +18,93 @@ from turnlog.events.forms import form_by
 Role = Literal["system", "user", "assistant"]
 Place = Role | Literal["tools"]
 Treatment = Literal["kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"]
-"""What was done to a part. `dropped` was cut to fit, `absent` had nothing to say."""
+"""What was done to a part. `dropped` was removed to fit the budget, `absent` had no text."""
 
 
 Condensed = Literal["repeats-1", "duplicates-1"]
-"""A rule that turns are told in short by; what it makes of the same texts never changes."""
+"""A rule by which turns are condensed; its result for the same texts never changes."""
 
 
 class FromBlob(Fact):
-    """The text is a blob of the library."""
+    """The text is a blob of the blueprint."""
 
     digest: Digest
     """Digest of the blob."""
     path: str
-    """Where the text was found when it was pinned."""
+    """The file path at the time the text was pinned."""
 
 
 class FromSegment(Fact):
-    """The text is a segment of the library, in the version this call was given."""
+    """The text is a library segment in the version that this call used."""
 
     segment: int
     """The segment's number within its tenant."""
     version: int
-    """Which of its versions."""
+    """The version number of the text."""
     digest: Digest
     """Digest of the blob that holds the text."""
     scope: str
-    """What it was asked for by: `npc`."""
+    """The requested scope, such as `npc`."""
     ref: str | None = None
-    """And whose it is: `npc.innkeeper`; none where it is nobody's in particular."""
+    """The requested owner within the scope, such as `npc.innkeeper`; None if it has no owner."""
     locale: str | None = None
-    """The locale it is written in; none where that does not matter."""
+    """The locale of the text; None if it applies to all locales."""
     variant: str = "a"
-    """Which of its variants the session was given."""
+    """The variant that the session was assigned."""
     tier: int = 0
-    """How much a reader must have found out."""
+    """How much a reader must have discovered to see it."""
     type: str = ""
-    """What kind of text it is; empty where nobody said."""
+    """The kind of text; empty if unspecified."""
     priority: str = "normal"
-    """What goes first when there is too much."""
+    """Decides which segments are dropped first."""
 
 
 class FromEvent(Fact):
-    """The text stands in an event of this session."""
+    """The text is a field of an event of this session."""
 
     sequence: int
     """The event's sequence."""
     field: str
-    """Where in the event, dotted: `text`, `attributes.language`."""
+    """Dotted path in the event: `text`, `attributes.language`."""
 
 
 class FromBlueprint(Fact):
-    """The text is written in the blueprint itself, after its slots were filled."""
+    """The text is written in the blueprint itself, with its template variables filled."""
 
     text: str
-    """The text as it stands in the prompt."""
+    """The text as it is in the prompt."""
     of: tuple[str, ...] = ()
-    """What was put into it: `cartridge.safety.intensity_ceiling`, `session.choices`."""
+    """The template variables: `cartridge.safety.intensity_ceiling`, `session.choices`."""
 
 
 class FromTurns(Fact):
-    """A run of history: the messages of these turns, in order, under one view."""
+    """A run of history: the messages of these turns, in order, in one view."""
 
     view: str
-    """The blueprint's name for the view."""
+    """The blueprint's name of the view."""
     first: int
     """First turn of the run."""
     last: int
     """Last turn of the run."""
     work: bool = False
-    """Whether each answer has in front of it how the turn was worked out."""
+    """Whether each reply is preceded by the work that led to it."""
     condensed: Condensed | None = None
-    """The rule by which less is said than was; none where they stand word for word."""
+    """The rule by which the messages are condensed; None if they are verbatim."""
     again: tuple[int, ...] = ()
-    """Under `duplicates`: the paragraphs of the turn that are said again later, from 0."""
+    """With `duplicates`: indexes (from 0) of the turn's paragraphs that a later turn repeats."""
     later: int | None = None
-    """Under `duplicates`: the latest turn that says one of them again."""
+    """With `duplicates`: the latest turn that repeats one of them."""
 
 
 class FromResolved(Fact):
-    """Values that a resolver gave for the turn, a line each."""
+    """Values that a resolver returned for the turn, one per line."""
 
     resolution: int
     """Sequence of the event that holds them."""
     lines: dict[str, str]
-    """Label to what is told: `intent`, `results`."""
+    """Included value by label: `intent`, `results`."""
     heading: str = ""
-    """What stands above them."""
+    """The heading above the lines."""
 
 
 Source = Annotated[
@@ -119,151 +119,154 @@ Source = Annotated[
 
 
 class Excerpt(Fact):
-    """A stretch of a text, where other layers stand in the midst of it."""
+    """A range of a text that other layers interrupt."""
 
     begin: int
-    """Where it begins, in code points."""
+    """Start, in code points."""
     end: int
-    """Where it ends."""
+    """End, in code points."""
 
 
 class Cut(Fact):
-    """What is left of a text that was too long: its beginning."""
+    """The remaining beginning of a text that was too long."""
 
     of: int
-    """Length of the whole text, in code points."""
+    """Original length in code points."""
     to: int
-    """Length of what is left."""
+    """Remaining length in code points."""
 
 
 class Part(Fact):
-    """A layer, one segment of it, or a run of history, as it stands in one call.
+    """A layer, one segment of it, or a run of history, as one call includes it.
 
-    What stands in a message is, part by part, `before`, the text, `after`.
+    A message is the concatenation of `before`, the text and `after` of its parts.
     """
 
     layer: str
-    """The blueprint's name for it; `history` and `input` are the two built-in ones."""
+    """The blueprint's name of the layer; `history` and `input` are built in."""
     component: str
-    """What its tokens are counted under."""
+    """The component under which its tokens are counted."""
     item: str | None = None
-    """Which item of a list it belongs to, where the layer has a piece for each."""
+    """The list item it belongs to, if the layer has one piece per item."""
     source: Source | None = None
-    """Where its text comes from; none where it had none."""
+    """The source of the text; None if there was none."""
     before: str = ""
-    """What stands in front of it: what joins it to the part before, a fence, a heading."""
+    """Text before it: a separator, a delimiter, a heading."""
     after: str = ""
-    """What stands behind it: the fence that closes its layer."""
+    """Text after it: the closing delimiter of its layer."""
     excerpt: Excerpt | None = None
-    """Which stretch of its source's text it is; none where it is all of it."""
+    """The range of the source text that is used; None if all of it is."""
     cut: Cut | None = None
-    """What is left of the text, where it was cut."""
+    """How the text was truncated."""
     indented: tuple[int, ...] = ()
-    """Where a blank was put before a line that looked like a fence: places in the text that is
-    left, in code points."""
+    """Positions in the remaining text (code points) where a space was inserted before a line that
+    looks like a delimiter.
+    """
     message: int | None = None
-    """Index of the (first) message it stands in; none when it was left out."""
+    """Index of the (first) message that includes it; None if it was left out."""
     role: Place | None = None
-    """Role of that message; a run of history alternates from it. `tools` is a tool offered
-    beside the messages."""
+    """Role of that message; roles alternate in a run of history. `tools` is a tool offered beside
+    the messages.
+    """
     digest: Digest | None = None
-    """Digest of the text, or of a run's message digests, one a line. None when it is left out,
-    and where the source gives the very text: a blob by its digest, a blueprint literally."""
+    """Digest of the text, or of a run's message digests, one per line. None if the part was left
+    out, or if the source identifies the exact text (a blob by digest, a blueprint literally).
+    """
     characters: int = 0
-    """Length as it stands in the prompt, in code points, with what is before and after it."""
+    """Length in the prompt in code points, including `before` and `after`."""
     tokens: int = 0
-    """Its share of the message's tokens, as counted by the manifest's counter."""
+    """Its share of the message's tokens, by the manifest's counter."""
     saved: int = 0
-    """Tokens by which it is shorter than what it stands for, where it was condensed."""
+    """Tokens saved by condensing."""
     treatment: Treatment = "kept"
     """What was done to it."""
     rule: str | None = None
-    """The condition or ladder step that did it."""
+    """The condition or ladder step that caused the treatment."""
 
     @property
     def kept(self) -> bool:
-        """Whether it stands in the prompt at all."""
+        """Whether the prompt includes it."""
         return self.role is not None
 
 
 class Counter(Fact):
-    """Who counted the tokens."""
+    """The token counter that was used."""
 
     name: str
-    """For example `chars/4`."""
+    """The counter's name, for example `chars/4`."""
     exact: bool
-    """Whether it is the model's own way of counting."""
+    """Whether it counts exactly as the model does."""
 
 
 class Prefix(Fact):
-    """How far a prompt is the earlier one of its kind over again, and a cache can reuse it."""
+    """How far the prompt repeats the earlier one of its kind, so that a cache can reuse it."""
 
     call: str
-    """The earlier call."""
+    """The id of the earlier call."""
     messages: int
-    """Messages that begin as they did then."""
+    """Number of messages that begin the same."""
     tokens: int
-    """Tokens of the earlier call's parts that stand in front of the first difference."""
+    """Tokens of the earlier call's parts before the first difference."""
     ended_by: str | None = None
-    """The layer that differs first; none where all of the earlier prompt stands there again."""
+    """The first layer that differs; None if the whole earlier prompt is repeated."""
 
 
 class StepTaken(Fact):
-    """A step of a ladder that was taken, as often as it changed something."""
+    """A ladder step that shortened the prompt; recorded each time it changed something."""
 
     step: str
-    """The blueprint's word for it: `trim`."""
+    """The blueprint's name of the step: `trim`."""
     on: str
-    """The layer or the history it was taken on."""
+    """The layer or history view it was applied to."""
     section: str | None = None
-    """The section whose limit asked for it; none where it was another's."""
+    """The section whose limit required it; None if another limit did."""
     component: str | None = None
-    """The component whose limit asked for it; none where it was a section's or the whole's."""
+    """The component whose limit required it; None if the limit of a section or the prompt did."""
     before: int
-    """Tokens of the section, the component or the prompt before."""
+    """Tokens of the section, component or prompt before the step."""
     after: int
-    """The same after."""
+    """Tokens after the step."""
 
 
 class Omission(Fact):
-    """Something of the library that was asked for and could not be had."""
+    """A requested library segment that was not available."""
 
     scope: str
-    """What was asked for."""
+    """The requested scope."""
     ref: str | None = None
-    """And whose."""
+    """The requested owner within the scope."""
     segment: int | None = None
-    """Which segment; none where it is all of them."""
+    """The segment's number; None if all segments of the request are missing."""
     reason: str
-    """A sentence for whoever looks after the library."""
+    """A sentence for the maintainer of the library."""
 
 
 class Manifest(Fact):
-    """Everything that stood in a call, and what was left out."""
+    """Everything that a call includes, and what was left out."""
 
     kind: str
-    """The blueprint's name for this kind of call."""
+    """The blueprint's name of this kind of call."""
     at: str
-    """Clock reading the call was assembled with, RFC 3339."""
+    """The clock time used for assembly, RFC 3339."""
     sequence: int
-    """The session's sequence whose state was assembled."""
+    """The session sequence whose state was assembled."""
     assembler: int
-    """Version of the assembler."""
+    """Version number of the assembler."""
     counter: Counter
-    """The counter of all token figures in here."""
+    """The counter of all token figures in this manifest."""
     budget: int | None = None
-    """Tokens allowed, none where the call has no budget."""
+    """Token budget; None if the call has none."""
     tokens: int
-    """Tokens of all parts that stand in the prompt."""
+    """Tokens of all included parts."""
     parts: tuple[Part, ...]
-    """In the order of the prompt; parts left out stand where they would have been."""
+    """Parts in prompt order; a part that was left out is listed at the place it would have had."""
     steps: tuple[StepTaken, ...] = ()
-    """What was done so that it fits, in order."""
+    """Steps applied to fit the budget, in order."""
     omitted: tuple[Omission, ...] = ()
-    """What the library could not give."""
+    """Segments that the library could not provide."""
     stale: bool = False
-    """Whether the library could not be asked, and gave what it last knew."""
+    """Whether the library was unreachable and its last known state was used."""
     prefix: Prefix | None = None
-    """What it has in common with the call of its kind before it; none for the first one."""
+    """What the prompt has in common with the previous call of its kind; None for the first one."""
     digest: Digest
-    """Digest of the canonical request as it was handed to litellm."""
+    """Digest of the canonical request as passed to litellm."""

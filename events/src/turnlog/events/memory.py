@@ -1,7 +1,7 @@
-"""Events of the memory family: what a session's windows no longer tell turn by turn.
+"""Events of the memory family: summaries and purges of a session's history.
 
-Nothing is taken away by any of them. A summary stands in place of turns for as long as nobody
-undoes it, and a purge leaves turns out of windows; the record keeps both the turns and the words.
+These events remove nothing. A summary replaces turns in a view until it is undone, and a purge
+excludes turns from windows. The log keeps all turns and texts.
 """
 
 from __future__ import annotations
@@ -14,95 +14,96 @@ from turnlog.events.fact import Fact
 
 
 class TurnRange(Fact):
-    """Turns that follow each other."""
+    """Consecutive turns."""
 
     first: int
-    """The first of them."""
+    """The first turn."""
     last: int
-    """The last of them."""
+    """The last turn."""
 
 
 class SummaryBegun(Fact):
-    """A view of the history has become too long; the open turn goes on once a summary is had."""
+    """A view of the history is too long; the open turn waits for a summary."""
 
     type: ClassVar[str] = "turnlog.summary-begun.v1"
     leaf: ClassVar[str] = "memory"
 
     turn: int
-    """The turn that goes on behind it."""
+    """The turn that continues after the summary."""
     view: str
-    """The blueprint's name for the view."""
+    """The blueprint's name of the view."""
     turns: tuple[TurnRange, ...]
-    """What it is to stand for, the turns of the former summary included."""
+    """The turns to summarise, including those of the former summary."""
     former: int | None = None
-    """Sequence of the summary that it takes in; none where there is none to take in."""
+    """Sequence of the earlier summary that it absorbs; None if there is none."""
     characters: int
-    """Length of the texts that it is made from, in code points."""
+    """Total length of the source texts in code points."""
 
 
 class HistorySummarised(Fact):
-    """A model has summed up the older turns of a view; its words stand there in their place."""
+    """A model summarised the older turns of a view; the summary replaces them there."""
 
     type: ClassVar[str] = "turnlog.history-summarised.v1"
     leaf: ClassVar[str] = "memory"
 
     turn: int
-    """The turn that goes on behind it."""
+    """The turn that continues after the summary."""
     call: str
-    """The call that answered it."""
+    """The call that produced it."""
     view: str
-    """The blueprint's name for the view."""
+    """The blueprint's name of the view."""
     summary: Content
-    """What prompts say in place of the turns."""
+    """The text that prompts include instead of the turns."""
     turns: tuple[TurnRange, ...]
-    """What it stands for, the turns of the former summary included."""
+    """The summarised turns, including those of the former summary."""
     former: int | None = None
-    """Sequence of the summary that it took in; none where there was none."""
+    """Sequence of the earlier summary that it absorbed; None if there was none."""
     phases: tuple[str, ...] = ()
-    """The phases those turns were said in, and the one it was made in; it stands only where all of
-    them may be seen."""
+    """The phases of those turns and the phase it was made in; the summary is used only where all of
+    them are visible.
+    """
     inputs: Digest
-    """Digest of the request that it is the answer to."""
+    """Digest of the request that the summary answers."""
     model: str
-    """The model as litellm was told it."""
+    """The model name as passed to litellm."""
     cost: Cost
-    """Money of the attempt that answered."""
+    """Cost of the attempt that answered."""
 
 
 class SummaryFailed(Fact):
-    """A summary could not be had; the turn goes on without, and the next one may try again."""
+    """A summary failed; the turn continues without it, and the next turn may try again."""
 
     type: ClassVar[str] = "turnlog.summary-failed.v1"
     leaf: ClassVar[str] = "memory"
 
     turn: int
-    """The turn that goes on behind it."""
+    """The turn that continues."""
     view: str
-    """The blueprint's name for the view."""
+    """The blueprint's name of the view."""
     code: str
-    """Why, in one word: what its call failed of, `empty`, `no-shorter`, `withdrawn`."""
+    """The failure code of its call, or `empty`, `no-shorter`, `withdrawn`."""
     detail: str
-    """For people."""
+    """The reason for people."""
 
 
 class SummaryUndone(Fact):
-    """A summary stands no more; what it stood for stands again as it did before."""
+    """A summary is no longer used; windows show the original turns again."""
 
     type: ClassVar[str] = "turnlog.summary-undone.v1"
     leaf: ClassVar[str] = "memory"
 
     sequence: int
-    """Sequence of the event that holds it."""
+    """Sequence of the event with the summary."""
     view: str
-    """The blueprint's name for the view."""
+    """The blueprint's name of the view."""
     cause: Literal["asked", "excluded", "redacted"] = "asked"
-    """Whether somebody asked for it, or it told of a turn that was taken back."""
+    """Whether a caller requested it, or a turn it covers was excluded or redacted."""
     turn: int | None = None
     """That turn."""
 
 
 class MemoryPurged(Fact):
-    """No window shows any of the turns so far; the next call is told as if it were the first."""
+    """All turns so far are excluded from windows; the next call starts without history."""
 
     type: ClassVar[str] = "turnlog.memory-purged.v1"
     leaf: ClassVar[str] = "memory"

@@ -1,4 +1,4 @@
-"""Events of the phase family: where a session stands in its state machine."""
+"""Events of the phase family: the session's state machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from turnlog.events.fact import Fact
 
 
 class PhaseEntered(Fact):
-    """The session is in another phase from here on; its exchanges are counted anew."""
+    """The session entered another phase; its exchange count starts at zero."""
 
     type: ClassVar[str] = "turnlog.phase-entered.v1"
     leaf: ClassVar[str] = "phase"
@@ -17,16 +17,16 @@ class PhaseEntered(Fact):
     phase: str
     """The phase entered."""
     before: str | None = None
-    """The phase left; none for the first one."""
+    """The phase left; None for the first phase."""
     signal: str | None = None
-    """What led here: a signal, `choice`, or `next`; none for the first one."""
+    """The cause: a signal, `choice`, or `next`; None for the first phase."""
     forced: bool = False
-    """Whether the phase left had reached its most exchanges."""
+    """Whether the phase left had reached its maximum number of exchanges."""
     turn: int | None = None
-    """The turn that brought the signal."""
+    """The turn that sent the signal."""
     carried: Content | None = None
-    """What is told of the phase left, as prompts of this phase say it."""
+    """What prompts of this phase say about the phase left."""
     shared: tuple[str, ...] = ()
-    """Phases whose turns this phase may see, where phases are kept apart."""
+    """Phases whose turns this phase may see, if phases are isolated."""
     hidden: tuple[str, ...] = ()
-    """Phases that the session has been in and that this phase may not see."""
+    """Earlier phases of the session that this phase may not see."""

@@ -1,8 +1,3 @@
-"""Events of a plan: what a turn is to be done in, one step after another.
-
-Each step is an event of its own, so that its goal is a text that prompts refer to like any other.
-"""
-
 from __future__ import annotations
 
 from typing import ClassVar
@@ -12,17 +7,17 @@ from turnlog.events.fact import Fact
 
 
 class PlanMade(Fact):
-    """A turn has a plan; its steps are the events behind this one."""
+    """A turn has a plan; its steps are the events that follow this one."""
 
     type: ClassVar[str] = "turnlog.plan-made.v1"
     leaf: ClassVar[str] = "turn"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str
-    """The call whose answer it is."""
+    """The call whose answer is the plan."""
     steps: int
-    """How many steps it has; none where the question can be answered at once."""
+    """Number of steps; 0 if the question can be answered at once."""
 
 
 class StepPlanned(Fact):
@@ -32,13 +27,14 @@ class StepPlanned(Fact):
     leaf: ClassVar[str] = "turn"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     step: int
-    """1, 2, 3 ... within the plan."""
+    """Step number within the plan, from 1."""
     goal: Content
-    """What it is for, in the model's words."""
+    """The goal in the model's words."""
     tools: tuple[str, ...] = ()
-    """The tools it may take; any that is offered, where none is named."""
+    """Tools the step may use; any offered tool if empty."""
     given: int | None = None
-    """Sequence of the tool's return that it is done by already, of the turn before; no call is made
-    for it then."""
+    """Sequence of a tool result of the previous turn that already satisfies the step; no call is
+    made.
+    """

@@ -1,4 +1,4 @@
-"""Events of the prompt family: what prompts a session is pinned to."""
+"""Events of the prompt family: the prompt files that a session is pinned to."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from turnlog.events.fact import Fact
 
 
 class PromptFile(Fact):
-    """The text one layer was given, as a blob."""
+    """The text of one layer, stored as a blob."""
 
     digest: Digest
     """Digest of the blob, which is the text in UTF-8."""
     path: str
-    """Where it was found, relative to the blueprint's folder."""
+    """Path of the file, relative to the blueprint's folder."""
 
 
 class PromptsSnapshotted(Fact):
-    """The prompt files of a session are fixed; later edits reach new sessions only."""
+    """The prompt files of a session are fixed; later edits affect new sessions only."""
 
     type: ClassVar[str] = "turnlog.prompts-snapshotted.v1"
     leaf: ClassVar[str] = "prompt"
@@ -26,4 +26,4 @@ class PromptsSnapshotted(Fact):
     provider: str
     """The provider they were resolved for."""
     layers: dict[str, PromptFile]
-    """Layer to file; a layer whose file was found nowhere is not in it."""
+    """File by layer; a layer without a file is missing here."""

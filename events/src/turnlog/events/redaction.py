@@ -1,4 +1,4 @@
-"""Events of the redaction family: what was taken back."""
+"""Events of the redaction family: withheld replies."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from turnlog.events.fact import Fact
 
 
 class ReplyRedacted(Fact):
-    """A reply is withheld; its replacement stands wherever the reply stood."""
+    """A reply is withheld; its replacement is used everywhere instead."""
 
     type: ClassVar[str] = "turnlog.reply-redacted.v1"
     leaf: ClassVar[str] = "redaction"
 
     turn: int
-    """The turn whose reply it was."""
+    """The turn of the reply."""
     reason: str
-    """Why, for people."""
+    """The reason for people."""
     rule: str
-    """Which rule did it; `operator` for a person."""
+    """The rule that caused it; `operator` for a person."""
     replacement: Content
-    """What stands in its place."""
+    """The text used instead."""
     withheld: Digest | None = None
-    """Blob of a text that was never recorded as a reply; the audit role alone reads it."""
+    """Blob of a text that was never recorded as a reply; only the audit role can read it."""

@@ -1,9 +1,3 @@
-"""Events of references: what a turn was found to be about, and what later turns may mean by it.
-
-A resolver answers outside of Turnlog; its word is recorded before any model is asked, so that a
-prompt made of it can be had again. What it found is content like anything else that was said.
-"""
-
 from __future__ import annotations
 
 from typing import ClassVar
@@ -15,44 +9,44 @@ from turnlog.events.fact import Fact
 
 
 class TurnResolved(Fact):
-    """A resolver has said what a turn is about, and what can be answered without a model."""
+    """A resolver stated what a turn is about, and what it can answer without a model."""
 
     type: ClassVar[str] = "turnlog.turn-resolved.v1"
     leaf: ClassVar[str] = "turn"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     resolver: str
-    """Who said so: the name it is registered by, or its host."""
+    """The resolver: its registered name, or its host."""
     intent: str | None = None
-    """What is wanted; none where nobody knows."""
+    """The intent of the turn; None if unknown."""
     entity: str | None = None
-    """What kind of thing it is about; none for a question that leads nowhere."""
+    """The kind of entity the turn is about; None if it concerns no entity."""
     identifiers: dict[str, JsonValue] = Field(default_factory=dict)
-    """Which one: those of the text first, then those that were inherited."""
+    """Identifiers of the entity: those in the text first, then inherited ones."""
     used: bool = False
-    """Whether any was inherited from the last reference."""
+    """Whether an identifier was inherited from the last reference."""
     reason: str
-    """Why one was inherited, or why none was."""
+    """Why an identifier was or was not inherited."""
     results: Content
-    """What was found, as JSON."""
+    """The results as JSON."""
     meta: dict[str, JsonValue] = Field(default_factory=dict)
-    """About the results; kept and given out, never interpreted."""
+    """Metadata of the results; stored and returned, never interpreted."""
     answer: Content
-    """What is answered where no model answers."""
+    """The answer used when no model answers."""
 
 
 class ReferenceUpdated(Fact):
-    """A turn was answered; what it was about is what later ones may mean without saying it."""
+    """A turn was answered; later turns may inherit what it was about."""
 
     type: ClassVar[str] = "turnlog.reference-updated.v1"
     leaf: ClassVar[str] = "memory"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     identifiers: dict[str, JsonValue]
-    """Those that may be inherited."""
+    """Identifiers that later turns may inherit."""
     intent: str | None = None
-    """What was wanted of it."""
+    """The intent of the turn."""
     entity: str | None = None
-    """What kind of thing it is."""
+    """The kind of entity."""

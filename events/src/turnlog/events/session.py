@@ -1,4 +1,4 @@
-"""Events of the session family: it opens, is moved, goes on by another profile, and closes."""
+"""Events of the session family: opened, moved to another version, profile switched, closed."""
 
 from __future__ import annotations
 
@@ -11,104 +11,104 @@ from turnlog.events.fact import Fact
 
 
 class BlueprintRef(Fact):
-    """Which blueprint a session is made from, pinned by digest."""
+    """The blueprint that a session uses, pinned by digest."""
 
     name: str
-    """Name within the library."""
+    """Name within the blueprint folders."""
     version: int
-    """The version its author gave it."""
+    """The version number that its author assigned."""
     digest: Digest
-    """Digest of the blob that holds the whole structure."""
+    """Digest of the blob that holds the complete blueprint."""
 
 
 class Origin(Fact):
-    """Where a session comes from when it was not opened from nothing."""
+    """The session that a child session or a fork was created from."""
 
     kind: Literal["parent", "fork"]
-    """A coordinator's child, or a fork."""
+    """Whether this is a coordinator's child session or a fork."""
     session: str
-    """The session it came from."""
+    """Id of the original session."""
     sequence: int
-    """That session's sequence at which it came away."""
+    """Sequence of the original session at which this one was created."""
 
 
 class SessionOpened(Fact):
-    """A session exists from here on."""
+    """A session was opened."""
 
     type: ClassVar[str] = "turnlog.session-opened.v1"
     leaf: ClassVar[str] = "session"
 
     blueprint: BlueprintRef
-    """The structure the session runs by, whatever becomes of the files."""
+    """The pinned blueprint; later changes of the files have no effect."""
     profile: str
-    """The profile it starts with."""
+    """The initial profile."""
     attributes: dict[str, JsonValue]
-    """What was given at opening, checked against the blueprint."""
+    """Attributes given at opening, validated against the blueprint."""
     reach: int
-    """Characters of history the widest window of this blueprint can hold; 0 is without end."""
+    """Maximum characters of history in the widest window of this blueprint; 0 means no limit."""
     cartridge: Digest | None = None
-    """The data of one task, pinned, where the blueprint takes one."""
+    """Digest of the pinned cartridge (the data of one task), if the blueprint uses one."""
     origin: Origin | None = None
-    """The parent or the fork it came from."""
+    """The parent or the original of a fork."""
     key: dict[str, str] = Field(default_factory=dict)
-    """What it is found by, where its id is a digest of that."""
+    """The session key fields, if the session id is a digest of them."""
     memory: Digest | None = None
-    """What of its turns is remembered, pinned, where the blueprint says."""
+    """Digest of the pinned memory policy, if the blueprint has one."""
     warnings: tuple[str, ...] = ()
-    """What was wrong with the blueprint's files, and what stands in for them."""
+    """Problems found in the blueprint's files, and the defaults used for them."""
     drawn: str | None = None
-    """By which session's id variants are drawn, where not by its own: a fork keeps its origin's."""
+    """Session id used to choose segment variants instead of this one; a fork keeps its origin's."""
 
 
 class BlueprintMoved(Fact):
-    """The session runs by another version of its blueprint from here on.
+    """The session uses another version of its blueprint from now on.
 
-    It says in full what the session is made from now, as its opening did. Prompt files are pinned
-    anew by the next call; what was said, and every prompt so far, stays what it is.
+    The event states in full what the session now uses, as its opening did. The next call pins
+    prompt files again. Earlier texts and prompts do not change.
     """
 
     type: ClassVar[str] = "turnlog.blueprint-moved.v1"
     leaf: ClassVar[str] = "session"
 
     before: BlueprintRef
-    """What it ran by until now."""
+    """The blueprint version used until now."""
     blueprint: BlueprintRef
-    """What it runs by from here on; of the same name."""
+    """The blueprint version used from now on; it has the same name."""
     attributes: dict[str, JsonValue]
-    """Those of its opening as the new version takes them, with its defaults."""
+    """The attributes of the opening as the new version reads them, with its defaults."""
     reach: int
-    """Characters of history the widest window of the new version can hold; 0 is without end."""
+    """Maximum characters of history in the widest window of the new version; 0 means no limit."""
     cartridge: Digest | None = None
-    """The data of its task as it is pinned now."""
+    """Digest of the cartridge that is pinned now."""
     memory: Digest | None = None
-    """What of its turns is remembered, as it is pinned now."""
+    """Digest of the memory policy that is pinned now."""
     released: tuple[str, ...] = ()
     """Providers whose prompt files are no longer pinned."""
     warnings: tuple[str, ...] = ()
-    """What was wrong with the new version's files, and what stands in for them."""
+    """Problems found in the new version's files, and the defaults used for them."""
 
 
 class ProfileSwitched(Fact):
-    """The session runs by another profile, or by another model, from its next turn on."""
+    """The session uses another profile or model from its next turn on."""
 
     type: ClassVar[str] = "turnlog.profile-switched.v1"
     leaf: ClassVar[str] = "session"
 
     profile: str
-    """What it runs by from here on."""
+    """The profile used from now on."""
     before: str
-    """What it ran by until now."""
+    """The profile used until now."""
     reason: Literal["asked", "phase"]
-    """Whether a caller wished it, or the phase that is entered next names it."""
+    """`asked` if a caller requested it, `phase` if the phase that is entered next names it."""
     model: str | None = None
-    """What answers in place of the profile's own model; none where that one does."""
+    """The model that replaces the profile's own; None if the profile's model is used."""
 
 
 class SessionClosed(Fact):
-    """Nothing may be submitted any more; everything stays readable."""
+    """The session accepts no more turns; it can still be read."""
 
     type: ClassVar[str] = "turnlog.session-closed.v1"
     leaf: ClassVar[str] = "session"
 
     reason: str
-    """Given by whoever closed it."""
+    """Reason given by the caller that closed it."""

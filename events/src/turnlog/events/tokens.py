@@ -1,8 +1,8 @@
-"""What travels on TOKENS: how a reply is watched while it is being said.
+"""Token events: a reply while it is generated, published on the TOKENS stream.
 
-Tokens are not history. They live in memory for a short while; the reply event is what was
-said. The closing message of an attempt says how long the text is and what its digest is, so
-that a turn whose worker died can be completed from here, or not at all.
+Tokens are not history. They are kept in memory for a short time; the reply event is the record. The
+closing message of an attempt has the length and digest of the text, so that a turn whose worker
+died can be completed from its tokens if all of them are still there.
 """
 
 from __future__ import annotations
@@ -22,65 +22,65 @@ class Token(Fact):
 
     kind: Literal["token"] = "token"
     call: str
-    """The call."""
+    """The call id."""
     attempt: int
-    """The attempt; lower ones than the highest seen are ignored."""
+    """The attempt number; readers ignore attempts lower than the highest seen."""
     offset: int
-    """Where the piece begins in the reply, in code points."""
+    """Position of the piece in the reply, in code points."""
     text: str
-    """The piece."""
+    """The piece of text."""
 
 
 Doing = Literal["summarise", "plan", "act", "tool", "reply"]
-"""What a worker can be at: a call of a turn, or a tool that one asked for."""
+"""What a worker is doing: a call of the turn, or a tool that a call requested."""
 
 
 class AttemptAlive(Fact):
-    """The worker of this attempt is still there; watchers see a keep-alive."""
+    """Heartbeat: the worker of this attempt is running; readers see a keep-alive."""
 
     kind: Literal["attempt-alive"] = "attempt-alive"
     call: str
-    """The call."""
+    """The call id."""
     attempt: int
-    """The attempt."""
+    """The attempt number."""
     doing: Doing | None = None
-    """What it begins to do, in a turn of several calls."""
+    """The activity that begins now, in a turn of several calls."""
     tool: str | None = None
-    """The tool that it runs."""
+    """The tool that is being run."""
 
 
 class AttemptReset(Fact):
-    """All text of earlier attempts is void; this attempt begins at offset 0."""
+    """Text of earlier attempts is void; this attempt begins at offset 0."""
 
     kind: Literal["attempt-reset"] = "attempt-reset"
     call: str
-    """The call."""
+    """The call id."""
     attempt: int
-    """The attempt that begins."""
+    """The attempt number that begins."""
 
 
 class ToolRequest(Fact):
-    """A tool that an answer asked for."""
+    """A tool call that an answer requested."""
 
     id: str
-    """The provider's name for this request."""
+    """The provider's id of this request."""
     tool: str
-    """The tool it named."""
+    """The name of the requested tool."""
     arguments: str
     """Its arguments as the model wrote them."""
 
 
 class AttemptClosed(Fact):
-    """The last message of an attempt: what the whole of it must add up to.
+    """The last message of an attempt: length and digest of its whole text.
 
-    It is sent for an answer that may be said; one that is withheld has none.
+    It is published for an answer that may be shown. A withheld answer has none.
     """
 
     kind: Literal["attempt-closed"] = "attempt-closed"
     call: str
-    """The call."""
+    """The call id."""
     attempt: int
-    """The attempt."""
+    """The attempt number."""
     length: int
     """Length of the whole text in code points."""
     digest: Digest
@@ -88,17 +88,17 @@ class AttemptClosed(Fact):
     finish: Finish
     """Why the model stopped."""
     usage: Usage
-    """Tokens it took."""
+    """Token usage of the attempt."""
     first_token: int | None = None
-    """Milliseconds to the first text."""
+    """Milliseconds from request to first text."""
     total: int
-    """Milliseconds to the end."""
+    """Milliseconds from request to end."""
     tools: tuple[ToolRequest, ...] = ()
-    """Tools the answer asked for."""
+    """Tools that the answer requested."""
 
 
 TokenEvent = Annotated[
     Token | AttemptAlive | AttemptReset | AttemptClosed, Field(discriminator="kind")
 ]
 TOKEN_EVENT: TypeAdapter[TokenEvent] = TypeAdapter(TokenEvent)
-"""Reads and writes the JSON of a token event."""
+"""Type adapter that encodes and decodes token events as JSON."""

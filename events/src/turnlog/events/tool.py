@@ -1,7 +1,8 @@
-"""Events of the tool family: what a model asked to be done, and what came of it.
+"""Events of the tool family: plans, tool requests and tool results.
 
-A tool that may not run twice is never run twice: that it is about to be run is recorded before it
-is, and what was begun and never came back is called lost. Every tool asked for comes back once.
+A tool that may not run twice never does: the start is recorded before the tool runs, and a tool
+that started and did not return is recorded as lost. Every requested tool returns exactly once. Each
+step of a plan is an event of its own, so that prompts can refer to its goal as a text.
 """
 
 from __future__ import annotations
@@ -13,118 +14,119 @@ from turnlog.events.fact import Fact
 
 
 class ToolPin(Fact):
-    """A tool as it was described when the session took it up."""
+    """A tool as it was described when the session pinned it."""
 
     digest: Digest
-    """Digest of the blob that holds how a model is told of it."""
+    """Digest of the blob with the tool's definition for the model."""
     server: str
-    """The blueprint's name for the server that has it."""
+    """The blueprint's name of the tool server."""
     tool: str
-    """What that server calls it."""
+    """The tool's name on that server."""
     idempotent: bool = False
-    """Whether it may be run again when nobody knows what came of it."""
+    """Whether it may run again when the outcome of a run is unknown."""
 
 
 class ToolsSnapshotted(Fact):
-    """The tools of a profile are fixed; what servers offer later reaches new sessions only."""
+    """The tools of a profile are fixed; later changes on the servers affect new sessions only."""
 
     type: ClassVar[str] = "turnlog.tools-snapshotted.v1"
     leaf: ClassVar[str] = "prompt"
 
     profile: str
-    """The profile they were discovered for."""
+    """The profile whose tools were listed."""
     digest: Digest
-    """Digest of all of it, so that the same offer is known again."""
+    """Digest of the whole snapshot; equal snapshots have equal digests."""
     tools: dict[str, ToolPin]
-    """By the name a model knows each by."""
+    """Pinned tool by the name that the model sees."""
     full: Digest
-    """Blob of the text that tells of all of them in full."""
+    """Blob of the text that describes all tools in full."""
     names: Digest
-    """Blob of the text that only names them."""
+    """Blob of the text that only lists their names."""
     left_out: dict[str, str] = {}
-    """Tools and prompts that servers have and that are not offered, each with the reason."""
+    """Tools and prompts of the servers that are not offered, each with the reason."""
     prompts: tuple[str, ...] = ()
-    """The prompts that servers have, by the name a model knows each by."""
+    """Prompts of the servers, by the name that the model sees."""
     prompts_text: Digest | None = None
-    """Blob of the text that tells of them; none where there are none."""
+    """Blob of the text that describes the prompts; None if there are none."""
 
 
 class SchemasRequested(Fact):
-    """Tools are to be told in full again: from the next call on, until a turn is completed."""
+    """Describe tools in full again, from the next call until a turn is completed."""
 
     type: ClassVar[str] = "turnlog.schemas-requested.v1"
     leaf: ClassVar[str] = "prompt"
 
     profile: str
-    """The profile whose tools they are."""
+    """The profile of the tools."""
 
 
 class ToolCalled(Fact):
-    """A model wants a tool called."""
+    """A model requested a tool call."""
 
     type: ClassVar[str] = "turnlog.tool-called.v1"
     leaf: ClassVar[str] = "tool"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str
-    """The call whose answer asked for it."""
+    """The call whose answer requested it."""
     id: str
-    """The provider's name for this request."""
+    """The provider's id of this request."""
     tool: str
-    """The tool it named, offered or not."""
+    """The requested tool name, whether offered or not."""
     arguments: str
     """Its arguments as the model wrote them."""
     step: int | None = None
-    """The step of the plan it is for, where there is one."""
+    """The plan step it belongs to, if there is a plan."""
 
 
 class ToolStarted(Fact):
-    """A worker is about to run a tool; from here on it may have been run."""
+    """A worker is about to run a tool; from now on it may have run."""
 
     type: ClassVar[str] = "turnlog.tool-started.v1"
     leaf: ClassVar[str] = "tool"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str
-    """The call whose answer asked for it."""
+    """The call whose answer requested it."""
     id: str
-    """The provider's name for this request."""
+    """The provider's id of this request."""
     tool: str
-    """The tool."""
+    """The tool name."""
     attempt: int
-    """The attempt under which it is run."""
+    """The attempt that runs it."""
 
 
 class ToolReturned(Fact):
-    """A tool was called, or refused to be."""
+    """A tool request ended: answered, failed, lost or refused."""
 
     type: ClassVar[str] = "turnlog.tool-returned.v1"
     leaf: ClassVar[str] = "tool"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str
-    """The call whose answer asked for it."""
+    """The call whose answer requested it."""
     id: str
-    """The provider's name for this request."""
+    """The provider's id of this request."""
     tool: str
-    """The tool."""
+    """The tool name."""
     outcome: Literal["accepted", "refused", "answered", "failed", "lost"]
-    """`accepted` and `refused` are the session's own word. A server `answered` or `failed`; of what
-    is `lost` nobody knows whether it was done, and it is not done again."""
+    """The session itself records `accepted` and `refused`. A server `answered` or `failed`. With
+    `lost`, it is unknown whether the tool ran; it does not run again.
+    """
     detail: str = ""
-    """Why it was refused, failed or was lost."""
+    """Why it was refused, failed or lost."""
     text: Content | None = None
-    """What prompts say of it: what was called, and what it gave, as one text."""
+    """Text for prompts: the request and its result."""
     summary: Content | None = None
-    """What later turns are told of it, where that is less."""
+    """Shorter text for later turns, if they include less."""
     result: Digest | None = None
-    """Blob of the whole result."""
+    """Blob of the complete result."""
     characters: int = 0
-    """Length of the whole result in code points."""
+    """Length of the complete result in code points."""
     treatment: Literal["kept", "condensed"] = "kept"
-    """Whether prompts hold the whole result, or what is told of one that is too long."""
+    """Whether prompts include the complete result or a condensed one."""
     milliseconds: int | None = None
-    """How long the server took; none where it was not asked."""
+    """Duration of the server call; None if no server was called."""

@@ -1,7 +1,8 @@
-"""Events of the turn family: what was put to a session, and what came of it.
+"""Events of the turn family: a turn from submission to reply, and what its resolver found.
 
-Two of them, submitted and released, have a subject of their own, because workers wait for
-exactly these two.
+`TurnSubmitted` and `TurnReleased` have subjects of their own, because workers wait for exactly
+these two. A resolver runs outside of Turnlog. Its result is recorded before a model is called, so
+that a prompt built from it can be reproduced.
 """
 
 from __future__ import annotations
@@ -18,173 +19,174 @@ Finish = Literal["stop", "length", "tool_calls", "content_filter", "safety", "re
 
 
 class TurnSubmitted(Fact):
-    """A turn is open; a worker may take it."""
+    """A turn is open; a worker may claim it."""
 
     type: ClassVar[str] = "turnlog.turn-submitted.v1"
     leaf: ClassVar[str] = "turn.submitted"
 
     turn: int
-    """1, 2, 3 ... within the session."""
+    """Turn number within the session, from 1."""
     text: Content | None = None
-    """What was said; none where the turn starts by itself."""
+    """The user's text; None if the turn starts without one."""
     inputs: dict[str, JsonValue] = Field(default_factory=dict)
-    """What the blueprint takes beside the text."""
+    """Further inputs that the blueprint accepts."""
     references: dict[str, JsonValue] = Field(default_factory=dict)
-    """Identifiers the turn mentions."""
+    """Identifiers that the turn refers to."""
     meta: dict[str, JsonValue] = Field(default_factory=dict)
-    """Kept, never interpreted."""
+    """Metadata of the caller; stored and never interpreted."""
     remembered: bool = True
-    """Whether later turns may be told of it; the record keeps it either way."""
+    """Whether later prompts may include this turn; the log keeps it either way."""
 
 
 class TurnQueued(Fact):
-    """A turn waits behind an open one; no worker is told of it."""
+    """A turn waits behind an open one; workers are not notified."""
 
     type: ClassVar[str] = "turnlog.turn-queued.v1"
     leaf: ClassVar[str] = "turn"
 
     turn: int
-    """1, 2, 3 ... within the session."""
+    """Turn number within the session, from 1."""
     text: Content | None = None
-    """What was said."""
+    """The user's text."""
     inputs: dict[str, JsonValue] = Field(default_factory=dict)
-    """What the blueprint takes beside the text."""
+    """Further inputs that the blueprint accepts."""
     references: dict[str, JsonValue] = Field(default_factory=dict)
-    """Identifiers the turn mentions."""
+    """Identifiers that the turn refers to."""
     meta: dict[str, JsonValue] = Field(default_factory=dict)
-    """Kept, never interpreted."""
+    """Metadata of the caller; stored and never interpreted."""
     remembered: bool = True
-    """Whether later turns may be told of it; the record keeps it either way."""
+    """Whether later prompts may include this turn; the log keeps it either way."""
 
 
 class TurnReleased(Fact):
-    """A queued turn is open now; its deadline runs from here."""
+    """A queued turn is open now; its deadline starts here."""
 
     type: ClassVar[str] = "turnlog.turn-released.v1"
     leaf: ClassVar[str] = "turn.released"
 
     turn: int
-    """The turn that was queued."""
+    """The number of the queued turn."""
 
 
 class ChoiceRecorded(Fact):
-    """A choice was made in a phase that offers choices instead of turns."""
+    """The user made a choice, in a phase that offers choices instead of turns."""
 
     type: ClassVar[str] = "turnlog.choice-recorded.v1"
     leaf: ClassVar[str] = "turn.marked"
 
     phase: str
-    """The phase that offered it."""
+    """The phase that offered the choice."""
     choice: str
-    """The cartridge's name for it."""
+    """The cartridge's name of the choice."""
     label: str | None = None
-    """What prompts may say of it later; none where they say nothing."""
+    """How later prompts describe it; None if they do not mention it."""
 
 
 class Exchange(Fact):
-    """What a completed turn was in its phase."""
+    """The role of a completed turn in its phase."""
 
     phase: str
-    """The phase it belonged to."""
+    """The phase the turn belonged to."""
     kind: Literal["freeform", "debrief"]
     """The kind of that phase."""
     count: int
-    """Exchanges of the phase so far, this one included."""
+    """Number of exchanges in the phase so far, including this one."""
     signal: str | None = None
-    """What ended the phase with it; none when it goes on."""
+    """The signal that ended the phase with this turn; None if the phase goes on."""
     next: str | None = None
-    """The phase that follows."""
+    """The next phase."""
 
 
 class Fallback(Fact):
-    """Why a reply is not a model's."""
+    """Why a reply does not come from a model."""
 
     code: str
-    """In one word: what the model failed of, `model-off`, or `unroutable`."""
+    """A code: the failure code of the model call, `model-off`, or `unroutable`."""
     detail: str
-    """The same for people; never prompt text, never a secret."""
+    """The reason for people; it contains no prompt text and no secret."""
 
 
 class TurnCompleted(Fact):
-    """A turn has its reply; this text is what was said."""
+    """A turn has its reply; this event holds the recorded text."""
 
     type: ClassVar[str] = "turnlog.turn-completed.v1"
     leaf: ClassVar[str] = "turn"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     call: str | None = None
-    """The call whose text this is; none where it is no model's."""
+    """The call that produced the text; None if no model did."""
     text: Content
-    """The whole reply."""
+    """The complete reply."""
     finish: Finish | None = None
-    """`length` marks a reply the model did not get to end; none where it is no model's."""
+    """Why the model stopped; `length` means the reply was cut off. None if no model answered."""
     fallback: Fallback | None = None
-    """Why a resolver's answer stands for the model's."""
+    """Why a resolver's answer replaces the model's."""
     exchange: Exchange | None = None
-    """Its place in the session's state machine, where there is one."""
+    """The turn's role in the session's state machine, if it has one."""
     work: Content | None = None
-    """What was planned and what tools gave, as the plans of later turns may be told."""
+    """The plan and tool results, as the plans of later turns may include them."""
 
 
 class TurnFailed(Fact):
-    """A turn has no reply and will get none."""
+    """A turn ended without a reply."""
 
     type: ClassVar[str] = "turnlog.turn-failed.v1"
     leaf: ClassVar[str] = "turn"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     code: str
-    """What went wrong, in one word."""
+    """A code for the failure."""
     detail: str
-    """The same for people; never prompt text, never a secret."""
+    """The failure for people; it contains no prompt text and no secret."""
     retryable: bool
-    """Whether submitting it again may help."""
+    """Whether submitting the turn again may succeed."""
 
 
 class TurnCancelled(Fact):
-    """A turn was given up."""
+    """A turn was cancelled."""
 
     type: ClassVar[str] = "turnlog.turn-cancelled.v1"
     leaf: ClassVar[str] = "turn"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     reason: Literal["cancelled", "interrupted", "closed", "phase-left"]
-    """By request, by a later turn, or because the session closed, or left the phase in which the
-    turn was waiting."""
+    """By request, by a later turn, because the session closed, or because it left the phase in
+    which the turn was waiting.
+    """
 
 
 class TurnExcluded(Fact):
-    """A turn is left out of every window from here on; the audit keeps it."""
+    """A turn is excluded from all windows from now on; the audit still shows it."""
 
     type: ClassVar[str] = "turnlog.turn-excluded.v1"
     leaf: ClassVar[str] = "turn.marked"
 
     turn: int
-    """The turn."""
+    """The turn number."""
 
 
 class TurnDisplayed(Fact):
-    """A turn has a form to be looked at, beside its plain text; no window ever holds it."""
+    """A turn has display texts beside its plain texts; no window contains them."""
 
     type: ClassVar[str] = "turnlog.turn-displayed.v1"
     leaf: ClassVar[str] = "turn"
 
     turn: int
-    """The turn."""
+    """The turn number."""
     text: Content | None = None
-    """How what was said is shown; none leaves it as it was."""
+    """How the user's text is displayed; None to display the plain text."""
     reply: Content | None = None
-    """How the reply is shown; none leaves it as it was."""
+    """How the reply is displayed; None to display the plain text."""
 
 
 class TurnRestored(Fact):
-    """An excluded turn is back in the windows."""
+    """An excluded turn is included in windows again."""
 
     type: ClassVar[str] = "turnlog.turn-restored.v1"
     leaf: ClassVar[str] = "turn.marked"
 
     turn: int
-    """The turn."""
+    """The turn number."""

@@ -1,1 +1,1 @@
-"""What the log of a session means: its state, its window and its read models."""
+"""The projections of a session's log: its state, its prompts, its read models and its audit."""

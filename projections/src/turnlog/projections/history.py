@@ -1,7 +1,7 @@
-"""The history of a session: every turn with its text, its reply and its fate.
+"""The history of a session: every turn with its text, its reply and its status.
 
-It is what people read. Unlike a window it hides nothing that was said except what was
-withheld: excluded, failed and cancelled turns stand in it, marked as such.
+It is the read model for people. Excluded, failed and cancelled turns are listed and marked as such;
+only withheld replies are replaced. A prompt window may hide more.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Status = Literal["queued", "open", "completed", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """A turn as it is to be looked at, HTML for example; no window ever holds it."""
+    """The display form of a turn, HTML for example, which no window contains."""
 
     text: Content | None = None
-    """What was said."""
+    """The display form of what the user said."""
     reply: Content | None = None
 
 
-# Without slots, since what windows say of a turn is asked of it for every prompt it stands in
+# No slots: windows ask for the messages of a turn once per prompt, so they are cached properties.
 @dataclass(frozen=True)
 class Turn:
     """One turn as people read it."""
@@ -54,37 +54,37 @@ class Turn:
     text: Content | None
     submitted_at: str
     sequence: int
-    """Of the event that submitted it."""
+    """Sequence of the event that submitted the turn."""
     reply: Content | None = None
-    """The replacement, where the reply is withheld."""
+    """The reply, or its replacement where the reply is withheld."""
     finish: Finish | None = None
     call: str | None = None
     settled_at: str | None = None
     excluded: bool = False
     redacted: bool = False
     purged: bool = False
-    """Whether no window shows it any more, since the memory was purged."""
+    """Whether a memory purge removed the turn from all later windows."""
     reason: str | None = None
-    """Why it failed, was cancelled or was redacted."""
+    """Why the turn failed, was cancelled or was redacted."""
     remembered: bool = True
-    """Whether later turns may be told of it."""
+    """Whether later prompts may include this turn."""
     resolved: TurnResolved | None = None
-    """What a resolver said of it."""
+    """What a resolver returned for the turn."""
     fallback: Fallback | None = None
-    """Why its reply is not a model's."""
+    """Why the reply is not a model's."""
     work: Content | None = None
-    """How it was worked out; none of a reply that is withheld."""
+    """How the reply was worked out; None for a withheld reply."""
     display: Display | None = None
-    """How it is to be looked at, where somebody gave it such a form."""
+    """The display form, where a client supplied one."""
 
     @cached_property
     def spoken(self) -> Spoken:
-        """Its messages in a prompt; what cannot be opened is none."""
+        """The turn's messages in a prompt; a text that cannot be opened counts as empty."""
         return spoken(_plain(self.text), _plain(self.reply))
 
     @cached_property
     def worked(self) -> Spoken:
-        """The same where a prompt tells how it was worked out."""
+        """The turn's messages in a prompt that includes how the reply was worked out."""
         if self.work is None:
             return self.spoken
         return spoken(_plain(self.text), worked_out(_plain(self.work), _plain(self.reply)))
@@ -98,7 +98,7 @@ Turns = dict[int, Turn]
 
 
 def history(events: Iterable[Recorded]) -> tuple[Turn, ...]:
-    """Give the turns of a session's events, in order."""
+    """Return the turns of a session's events, ordered by number."""
     turns: Turns = {}
     for recorded in events:
         learn(turns, recorded)
@@ -106,10 +106,11 @@ def history(events: Iterable[Recorded]) -> tuple[Turn, ...]:
 
 
 def learn(turns: Turns, recorded: Recorded) -> None:
-    """Add what one more event says to the turns known so far."""
+    """Apply one more event to the turns collected so far."""
     at = recorded.envelope.time
     match recorded.event:
-        # Those of every turn come first: each case is a question asked of the events behind it.
+        # The cases that occur in every turn come first: each case costs a check for all events
+        # below it.
         case TurnSubmitted() as event:
             turns[event.turn] = _begun(recorded, event, "open")
         case TurnCompleted() as event if event.turn in turns:
@@ -162,7 +163,6 @@ def _over(turn: Turn, status: Literal["failed", "cancelled"], reason: str, at: s
 
 
 def _shown(turn: Turn, text: Content | None, reply: Content | None) -> Turn:
-    """Give a turn another form to be looked at; of a withheld reply there is none."""
     was = turn.display or Display()
     shown = None if turn.redacted else reply or was.reply
     return replace(turn, display=Display(text or was.text, shown))

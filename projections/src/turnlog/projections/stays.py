@@ -1,7 +1,7 @@
-"""Stays: the times a session spent in its phases, and the turns that are of each.
+"""Phase visits: the times a session spent in each phase, and the turns of each visit.
 
-Where phases are kept apart, a stay is all there is to a phase: what its prompts could tell of, what
-was carried into it, and what stayed hidden. So one can be read and replayed without the others.
+Where a blueprint keeps phases apart, a visit is complete by itself: it names what was carried into
+the phase, which phases its prompts may see and which are hidden.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from turnlog.events.turn import (
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A time in one phase."""
+    """One visit of a session to a phase."""
 
     phase: str
     before: str | None
-    """The phase that was left for it."""
+    """The phase that the session left for this one."""
     signal: str | None
-    """What led to it."""
+    """The signal that caused the change of phase."""
     at: str
-    """When it began."""
+    """Start of the visit, RFC 3339."""
     first: int
-    """The event that entered the phase, or the switch to its profile just before."""
+    """Sequence of the event that entered the phase, or of the profile switch just before it."""
     last: int
-    """The latest event before the next phase."""
+    """Sequence of the last event before the next phase."""
     carried: Content | None
-    """What its prompts are told of the phase before."""
+    """What the prompts of this phase say about the phase before."""
     shared: tuple[str, ...]
-    """Phases whose turns it may see, where phases are kept apart."""
+    """Phases whose turns this phase may see, where phases are kept apart."""
     hidden: tuple[str, ...]
-    """Phases the session had been in that it may not see."""
+    """Earlier phases of the session that this phase may not see."""
     turns: tuple[int, ...] = ()
-    """The turns that are of it, by their numbers."""
+    """Numbers of the turns that belong to the visit."""
 
     def holds(self, recorded: Recorded) -> bool:
-        """Tell whether something happened in it."""
+        """Return whether an event happened during the visit."""
         return self.first <= recorded.sequence <= self.last
 
 
 def stays(events: Iterable[Recorded]) -> tuple[Stay, ...]:
-    """Give the stays of a session's events, in order; none where it has no phases."""
+    """Return the phase visits of a session in order; empty for a session without phases."""
     found: list[Stay] = []
     within: dict[int, int] = {}
     switched = 0
@@ -100,7 +100,7 @@ def _begun(recorded: Recorded, entered: PhaseEntered, first: int) -> Stay:
 
 
 def in_phase(found: Sequence[Stay], phase: str) -> tuple[Stay, ...]:
-    """Give the stays in one phase; refuses one that the session was never in."""
+    """Return the visits to one phase; refuse a phase that the session never entered."""
     there = tuple(stay for stay in found if stay.phase == phase)
     if not there:
         been = ", ".join(dict.fromkeys(stay.phase for stay in found))

@@ -1,8 +1,8 @@
-"""The public test kit: given what happened, when something is asked, then this comes of it.
+"""The public test kit: given events or commands, when a command is issued, then these events.
 
-What is given are events, or the commands that lead to them. All of it passes through the codec,
-as on a real log, with ids and times that are the same in every run; so a test may say whole
-events, whole states, whole prompts. Nothing in here belongs in a running service.
+All events pass through the codec, as on a real log, with ids and times that are the same in every
+run. A test can therefore compare whole events, states and prompts. A running service must not
+import this module.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from turnlog.projections.session.state import OpenTurn, SessionState
 TENANT: Final = "acme"
 SESSION: Final = "s1"
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""When the first event is recorded; every further one follows a second later."""
+"""Time of the first event; each further event is recorded one second later."""
 AHEAD: Final = 1_000
-"""How many events of others lie before the session's first one in the stream."""
+"""Number of events of other sessions before this session's first event in the stream."""
 POLICIES: Final = Policies()
-"""What a blueprint that says nothing of policies gets."""
+"""The policies of a blueprint that declares none."""
 SPENT: Final = Spent(
     Usage(known="reported", input_tokens=10, output_tokens=2),
     Cost(micro_dollars=5, price="exact", table="test-1"),
     Timings(first_token=10, total=20),
 )
-"""What an attempt costs where a test does not care."""
+"""Usage, cost and timings of an attempt, for tests to which the figures do not matter."""
 STATE: Final = TypeAdapter(SessionState)
-"""Reads and writes the JSON of a state."""
+"""Reads and writes the JSON form of a session state."""
 
 Asked = Command | Callable[[SessionState], Command]
-"""A command, or one that depends on the session as it then stands."""
+"""A command, or a function that builds one from the current session state."""
 Shown = TypeVar("Shown")
 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """A command that came with an idempotency key."""
+    """A command with an idempotency key."""
 
     asked: Asked
     key: str
@@ -73,19 +73,19 @@ Step = KnownEvent | Keyed | Asked
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A session that has come so far."""
+    """A session with the events recorded so far."""
 
     events: tuple[Recorded, ...] = ()
     state: SessionState | None = None
-    """The state after these events, folded as they came."""
+    """The state after these events, folded as they were appended."""
 
     @property
     def now(self) -> datetime:
-        """When the next event is recorded."""
+        """The time at which the next event is recorded."""
         return START + timedelta(seconds=len(self.events))
 
     def later(self, *steps: Step) -> Given:
-        """Go on; raises `Refused` when a command in there is."""
+        """Apply further events or commands; raise `Refused` when a command is refused."""
         so_far = self
         for step in steps:
             if isinstance(step, KnownEvent):
@@ -98,7 +98,7 @@ class Given:
         return so_far
 
     def recorded(self, *events: KnownEvent, command: codec.Command | None = None) -> Given:
-        """Record events as one batch."""
+        """Append events as one batch."""
         if not events:
             return self
         drafts = [self._draft(event, place, command) for place, event in enumerate(events)]
@@ -118,7 +118,7 @@ class Given:
         )
 
     def when(self, asked: Asked, at: datetime | None = None) -> Answered:
-        """Ask something of the session; what comes of it is not recorded."""
+        """Decide a command against the current state, without recording the outcome."""
         command = asked if isinstance(asked, Command) else asked(self.opened)
         try:
             return Answered(self, decide(self.state, command, at or self.now))
@@ -127,51 +127,51 @@ class Given:
 
     @property
     def opened(self) -> SessionState:
-        """The state of a session that was opened."""
+        """The state of the session; raises `AssertionError` when it was never opened."""
         if self.state is None:
             raise AssertionError("the session was never opened")
         return self.state
 
     def seen_by(self, projection: Callable[[Sequence[Recorded]], Shown]) -> Shown:
-        """Give what a read projection makes of these events."""
+        """Return what a read projection makes of the events."""
         return projection(self.events)
 
 
 def given(*steps: Step) -> Given:
-    """Begin a session with these steps."""
+    """Start a session with these events and commands."""
     return Given().later(*steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of a command: events, or a refusal."""
+    """The outcome of a command: events or a refusal."""
 
     before: Given
     answer: tuple[KnownEvent, ...] | Refused
 
     @property
     def events(self) -> tuple[KnownEvent, ...]:
-        """The events; raises the refusal if it was refused."""
+        """The decided events; raises the refusal when there is one."""
         if isinstance(self.answer, Refused):
             raise self.answer
         return self.answer
 
     def then(self, *expected: KnownEvent) -> Given:
-        """Expect exactly these events, and go on from there."""
+        """Expect exactly these events, record them and return the session."""
         if self.events != expected:
             came, wanted = (_listed(events) for events in (self.events, expected))
             raise AssertionError(f"what came:\n{came}\nwhat was expected:\n{wanted}")
         return self.before.recorded(*self.events)
 
     def then_names(self, *expected: str) -> Given:
-        """Expect events of these names, and go on from there."""
+        """Expect events with these names, record them and return the session."""
         names = tuple(name_of(event.type) for event in self.events)
         if names != expected:
             raise AssertionError(f"what came: {names}; what was expected: {expected}")
         return self.before.recorded(*self.events)
 
     def refused(self, code: str, field: str | None = None) -> Refused:
-        """Expect a refusal with this code, about this field if one is named."""
+        """Expect a refusal with this code, and about this field where one is given."""
         if isinstance(self.answer, Refused):
             found = (self.answer.code, self.answer.field if field else None)
             if found != (code, field):
@@ -185,39 +185,39 @@ def _listed(events: Sequence[KnownEvent]) -> str:
 
 
 def opening(*, reach: int = 0, **attributes: JsonValue) -> OpenSession:
-    """Open the session; `reach` 0 keeps every turn one by one."""
+    """Build the command that opens the session; `reach` 0 keeps every turn individually."""
     blueprint = BlueprintRef(name="assistant", version=1, digest=digest_of("assistant"))
     return OpenSession(blueprint, "chat", reach, dict(attributes))
 
 
 def saying(text: str, policies: Policies = POLICIES) -> SubmitTurn:
-    """Put a text to the session."""
+    """Build the command that submits a turn."""
     return SubmitTurn(text, policies)
 
 
 def claiming(worker: str = "w1", policies: Policies = POLICIES) -> Asked:
-    """Claim the open turn."""
+    """Build the command that claims the open turn."""
     return lambda state: ClaimTurn(attempt_of(state).turn, worker, policies)
 
 
 def answering(text: str, finish: Finish = "stop") -> Asked:
-    """Answer the open turn by its current attempt."""
+    """Build the command that completes the open turn by its current attempt."""
     return lambda state: CompleteTurn(attempt_of(state), text, finish, SPENT)
 
 
 def attempt_of(state: SessionState) -> Attempt:
-    """Name the current attempt of the open turn."""
+    """Return the current attempt of the open turn."""
     opened = open_turn(state)
     return Attempt(opened.turn, call_of(opened), opened.attempt)
 
 
 def open_turn(state: SessionState) -> OpenTurn:
-    """Give the open turn."""
+    """Return the open turn; raise `AssertionError` when there is none."""
     if state.open is None:
         raise AssertionError("no turn is open")
     return state.open
 
 
 def exchange(text: str, reply: str) -> tuple[Step, ...]:
-    """Say something and have it answered."""
+    """Build the steps that submit a turn, claim it and complete it."""
     return saying(text), claiming(), answering(reply)

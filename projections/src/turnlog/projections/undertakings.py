@@ -1,6 +1,7 @@
-"""Undertakings: what a turn did before it was answered, its plan and the tools it asked for.
+"""Turn activity: the plan steps and tool uses of a turn before its reply.
 
-It is for people, as the history is; windows tell of steps and results by events of their own.
+It is a read model for people, as the history is. Windows have events of their own for steps and
+tool results.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ from turnlog.events.tool import ToolCalled, ToolReturned
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A tool that a model asked for."""
+    """A tool that a model requested."""
 
     called: ToolCalled
     back: ToolReturned | None = None
-    """What came of it; none as long as it has not come back."""
+    """The result of the request; None until the tool returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undertaking:
-    """What one turn did."""
+    """The plan steps and tool uses of one turn."""
 
     steps: tuple[StepPlanned, ...] = ()
-    """Its plan, where it has one."""
+    """The turn's plan, where it has one."""
     uses: tuple[Use, ...] = ()
-    """In order."""
+    """The requested tools, in order of request."""
 
 
 NOTHING = Undertaking()
-"""Of a turn that only asked a model."""
+"""The activity of a turn that only called a model."""
 Undertakings = dict[int, Undertaking]
 
 
 def undertakings(events: Iterable[Recorded]) -> Undertakings:
-    """Give what turns did, for those that did anything."""
+    """Return the activity of each turn that planned steps or requested tools."""
     found: Undertakings = {}
     for recorded in events:
         learn(found, recorded)
@@ -47,7 +48,7 @@ def undertakings(events: Iterable[Recorded]) -> Undertakings:
 
 
 def learn(found: Undertakings, recorded: Recorded) -> None:
-    """Add what one more event says."""
+    """Apply one more event to the activity collected so far."""
     match recorded.event:
         case StepPlanned(turn=turn) as step:
             done = found.get(turn, NOTHING)
@@ -62,7 +63,7 @@ def learn(found: Undertakings, recorded: Recorded) -> None:
 
 
 def lines(done: Undertaking) -> Iterator[str]:
-    """Tell it to people: each step, and under it the tools that were taken in it."""
+    """Yield one line for each step, with its tools indented below it, then the tools of no step."""
     for step in done.steps:
         goal = step.goal.text if isinstance(step.goal, Plain) else "(it cannot be read any more)"
         yield f"{step.step}. {goal}" + (" (done by the turn before)" if step.given else "")

@@ -1,1 +1,1 @@
-"""The log: what holds events, blobs, snapshots and tokens, whatever it is made of."""
+"""The event store: its ports, the outcomes of an append, and a log in memory."""

@@ -1,9 +1,3 @@
-"""What the rest of the house asks of the log of libraries.
-
-A family of a tenant's library, such as its segments, is one history: chained, appended to by
-compare-and-set and read without searching, just as a session is.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
@@ -19,56 +13,60 @@ from turnlog.events.log.ports import Identity, Raw
 
 
 class LibraryLog(Protocol):
-    """Libraries and their events."""
+    """The events of libraries.
+
+    A family of a tenant's library, such as its segments, is one history like a session: chained,
+    appended to by compare-and-set, and read without scanning.
+    """
 
     async def identity(self, tenant: str) -> Identity:
-        """Tell which stream holds the tenant's library."""
+        """Return the identity of the stream that holds the tenant's library."""
         ...
 
     async def append(self, batch: Batch) -> Outcome:
-        """Add a batch by compare-and-set, all or nothing; see `Log.append`."""
+        """Append a batch by compare-and-set, all or nothing; see `EventLog.append_batch`."""
         ...
 
     async def last(self, tenant: str, family: str, *, leader: bool = False) -> Recorded | None:
-        """Give a family's last event, or none. Only `leader` is never stale."""
+        """Return a family's last event, or None; only with `leader` is it never stale."""
         ...
 
     async def between(
         self, tenant: str, family: str, after: Head | None, upto: Recorded
     ) -> Sequence[Recorded]:
-        """Give the events behind `after` up to and including `upto`; see `Log.between`."""
+        """Return the events after `after` up to and including `upto`; see `EventLog.read_range`."""
         ...
 
     def follow(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[Raw]]:
-        """Give everything of all tenants behind a stream sequence; see `Log.follow`."""
+        """Yield all tenants' events after a stream sequence; see `EventLog`."""
         ...
 
 
 @dataclass
 class MemoryLibrary:
-    """A library's log in memory, as `MemoryLog` is one of sessions."""
+    """A library log in memory, on top of `MemoryLog`."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
 
     async def identity(self, tenant: str) -> Identity:
-        """See `LibraryLog.identity`."""
+        """See `LibraryLog.get_identity`."""
         del tenant
         return Identity(LIBRARY, self.log.created)
 
     async def append(self, batch: Batch) -> Outcome:
-        """See `LibraryLog.append`."""
+        """See `LibraryLog.append_batch`."""
         return await self.log.append(batch)
 
     async def last(self, tenant: str, family: str, *, leader: bool = False) -> Recorded | None:
-        """See `LibraryLog.last`."""
+        """See `LibraryLog.read_last_event`."""
         return await self.log.last(tenant, family, leader=leader)
 
     async def between(
         self, tenant: str, family: str, after: Head | None, upto: Recorded
     ) -> Sequence[Recorded]:
-        """See `LibraryLog.between`."""
+        """See `LibraryLog.read_range`."""
         return await self.log.between(tenant, family, after, upto)
 
     def follow(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[Raw]]:
-        """See `LibraryLog.follow`."""
+        """See `LibraryLog.stream_raw_events`."""
         return self.log.follow(None, after, live=live)

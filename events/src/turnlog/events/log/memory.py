@@ -1,7 +1,7 @@
-"""A log in memory, for unit tests and simulations; it answers as the real one does.
+"""The event store in memory, for unit tests and simulations.
 
-It has the same compare-and-set, the same outcomes and the same order, behind the same contract
-suite. It keeps nothing beyond the process and is never used by a running service.
+It has the same compare-and-set, outcomes and order as the JetStream store and passes the same
+contract tests. Nothing outlives the process, and no running service uses it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BULK = 500
 
 @dataclass
 class MemoryLog:
-    """All sessions in one list; its place in the list, from 1, is an event's stream sequence."""
+    """All sessions in one list; an event's stream sequence is its index plus one."""
 
     created: str = "1970-01-01T00:00:00Z"
     stored: list[Raw | None] = field(default_factory=list[Raw | None])
@@ -36,16 +36,16 @@ class MemoryLog:
     grown: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def identity(self, tenant: str) -> Identity:
-        """See `Log.identity`."""
+        """See `EventLog.get_identity`."""
         return Identity(stream_of(tenant), self.created)
 
     async def end(self, tenant: str) -> int:
-        """See `Log.end`."""
+        """See `EventLog.get_last_stream_sequence`."""
         stream_of(tenant)
         return len(self.stored)
 
     async def append(self, batch: Batch) -> Outcome:
-        """See `Log.append`."""
+        """See `EventLog.append_batch`."""
         places = self.sessions.setdefault((batch.tenant, batch.session), [])
         behind = batch.after.sequence if batch.after else 0
         if batch.after and batch.after.stream_sequence not in places[behind - 1 : behind]:
@@ -61,7 +61,7 @@ class MemoryLog:
         return Appended(tuple(self._read(place) for place in places[behind:]))
 
     def lose(self, place: int) -> None:
-        """Lose the event at a place, as a damaged store does."""
+        """Remove the event at a stream sequence, as a damaged store would."""
         self.stored[place - 1] = None
 
     def _read(self, place: int) -> Recorded:
@@ -71,7 +71,7 @@ class MemoryLog:
         return read(raw.stored, place)
 
     async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
-        """See `Log.last`; there is no follower here to be stale."""
+        """See `EventLog.read_last_event`; there is no follower that could be stale."""
         del leader
         places = self.sessions.get((tenant, checked_id(session, "session")))
         return self._read(places[-1]) if places else None
@@ -79,7 +79,7 @@ class MemoryLog:
     async def between(
         self, tenant: str, session: str, after: Head | None, upto: Recorded
     ) -> Sequence[Recorded]:
-        """See `Log.between`."""
+        """See `EventLog.read_range`."""
         first = after.sequence if after else 0
         places = self.sessions.get((tenant, session), [])[first : upto.sequence]
         events = [self._read(place) for place in places]
@@ -90,7 +90,7 @@ class MemoryLog:
     async def onward(
         self, tenant: str, session: str, after: Head | None, count: int
     ) -> Sequence[Recorded]:
-        """See `Log.onward`."""
+        """See `EventLog.read_next_events`."""
         first = after.sequence if after else 0
         places = self.sessions.get((tenant, session), [])[first : first + count]
         events = [self._read(place) for place in places]
@@ -99,20 +99,20 @@ class MemoryLog:
         return events
 
     async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
-        """See `Log.find`."""
+        """See `EventLog.find_event`."""
         return (await self.between(tenant, session, None, upto))[sequence - 1]
 
     async def all_under(
         self, tenant: str, session: str, leaf: str, upto: Head
     ) -> Sequence[Recorded]:
-        """See `Log.all_under`."""
+        """See `EventLog.read_events_by_leaf`."""
         subject = session_subject(tenant, session, leaf)
         found = (self.stored[place - 1] for place in self.sessions.get((tenant, session), []))
         places = [each.stream_sequence for each in found if each and each.subject == subject]
         return [self._read(place) for place in places if place <= upto.stream_sequence]
 
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
-        """See `Log.at`."""
+        """See `EventLog.read_events_at`."""
         events = [self._read(place) for place in stream_sequences]
         for event in events:
             if event.tenant != tenant:
@@ -122,7 +122,7 @@ class MemoryLog:
     async def follow(
         self, tenant: str | None, after: int, *, live: bool
     ) -> AsyncGenerator[Sequence[Raw]]:
-        """See `Log.follow`."""
+        """See `EventLog.stream_raw_events`."""
         prefix = session_subjects(tenant).removesuffix(">") if tenant else ""
         end = len(self.stored)
         given: Raw | None = None
@@ -140,7 +140,7 @@ class MemoryLog:
                         await self.grown.wait()
 
     async def watch(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[Recorded]:
-        """See `Log.watch`."""
+        """See `EventLog.watch_session`."""
         places = self.sessions.setdefault((tenant, session), [])
         while True:
             for place in places[after:]:
@@ -158,13 +158,13 @@ class MemoryBlobs:
     held: dict[tuple[str, Digest], bytes] = field(default_factory=dict[tuple[str, Digest], bytes])
 
     async def put(self, tenant: str, data: bytes) -> Digest:
-        """See `Blobs.put`."""
+        """See `BlobStore.put_blob`."""
         digest = digest_of(data)
         self.held[checked_id(tenant, "tenant"), digest] = data
         return digest
 
     async def get(self, tenant: str, digest: Digest) -> bytes:
-        """See `Blobs.get`."""
+        """See `BlobStore.get_blob`."""
         data = self.held.get((tenant, digest))
         if data is None or digest_of(data) != digest:
             raise Corrupt(f"blob {digest}", "gone, or its bytes have changed")
@@ -182,17 +182,17 @@ class MemorySnapshots:
     async def put(
         self, tenant: str, session: str, data: bytes, waypoint: int | None = None
     ) -> None:
-        """See `Snapshots.put`."""
+        """See `SnapshotStore.put_snapshot`."""
         self.held[tenant, session, waypoint] = data
 
     async def get(self, tenant: str, session: str, waypoint: int | None = None) -> bytes | None:
-        """See `Snapshots.get`."""
+        """See `SnapshotStore.get_snapshot`."""
         return self.held.get((tenant, session, waypoint))
 
 
 @dataclass
 class MemoryTokens:
-    """Token events in lists; `forget` loses them all, as a restarted server does."""
+    """Token events in lists; `clear_all` loses them, as a restarted server does."""
 
     held: dict[tuple[str, str, int], list[Stamped]] = field(
         default_factory=dict[tuple[str, str, int], list[Stamped]]
@@ -200,32 +200,32 @@ class MemoryTokens:
     grown: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     def forget(self) -> None:
-        """Lose everything held so far."""
+        """Remove all stored token events."""
         self.held.clear()
 
     async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
-        """See `TokenStream.publish`."""
+        """See `TokenStream.publish_token`."""
         stamped = Stamped(event, datetime.now(UTC))
         self._held(tenant, session, turn).append(stamped)
         async with self.grown:
             self.grown.notify_all()
 
     async def close(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
-        """See `TokenStream.close`."""
+        """See `TokenStream.publish_and_confirm`."""
         await self.publish(tenant, session, turn, event)
         return True
 
     async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
-        """See `TokenStream.recorded`."""
+        """See `TokenStream.read_token_events`."""
         return tuple(self._held(tenant, session, turn))
 
     async def latest(self, tenant: str, session: str, turn: int) -> Stamped | None:
-        """See `TokenStream.latest`."""
+        """See `TokenStream.read_latest_event`."""
         held = self._held(tenant, session, turn)
         return held[-1] if held else None
 
     async def silence(self, tenant: str, session: str, turn: int) -> float | None:
-        """See `TokenStream.silence`."""
+        """See `TokenStream.measure_silence`."""
         held = self._held(tenant, session, turn)
         return (datetime.now(UTC) - held[-1].at).total_seconds() if held else None
 
@@ -233,7 +233,7 @@ class MemoryTokens:
     async def watch(
         self, tenant: str, session: str, turn: int
     ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
-        """See `TokenStream.watch`."""
+        """See `TokenStream.watch_turn`."""
         events = self._events(tenant, session, turn)
         try:
             yield events

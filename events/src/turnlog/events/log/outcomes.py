@@ -1,4 +1,4 @@
-"""What can come of an append. Values, since each is an answer, not an accident."""
+"""The outcomes of an append; they are values, because each of them is an expected answer."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from turnlog.events.envelope import Recorded
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The batch is on the log, by this very append."""
+    """The batch was stored by this append."""
 
     events: tuple[Recorded, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyThere:
-    """The batch was on the log before: an earlier try of it had arrived. `events` is as stored."""
+    """An earlier try had already stored the batch; `events` is as stored."""
 
     events: tuple[Recorded, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """Proven: another event stands where the batch should have gone, and the batch is not there."""
+    """Another event is stored in the batch's place; the batch is certainly not stored."""
 
     actual: int
-    """The session's sequence as it is now."""
+    """The session's current sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """The log gave no certain answer. When `ambiguous`, the batch may yet be there."""
+    """The log gave no certain answer; if `ambiguous`, the batch may still be stored."""
 
     detail: str
     ambiguous: bool

@@ -1,7 +1,7 @@
-"""What the rest of the house asks of a log, and no more.
+"""The ports of the event store: logs of sessions and libraries, blobs, snapshots and tokens.
 
-The memory log and the JetStream log both pass one contract suite. Reading never scans: a
-session's last event is looked up, the rest is read by exact count.
+The memory implementations and the JetStream ones pass the same contract tests. Reads never scan: a
+session's last event is looked up, and the rest is read by exact count.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from turnlog.events.tokens import TokenEvent
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which log this is: a log that was lost and made anew is another one."""
+    """Identifies a log; a log that was lost and created again has another identity."""
 
     stream: str
     created: str
-    """When the stream was made, by its server, RFC 3339."""
+    """When the server created the stream, RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Stored bytes that nobody has decoded yet; bulk readers decide what to do about junk."""
+    """Stored bytes that are not decoded yet; bulk readers decide how to treat invalid ones."""
 
     subject: str
     stream_sequence: int
@@ -38,141 +38,146 @@ class Raw:
 
 
 class Log(Protocol):
-    """Sessions and their events."""
+    """The events of sessions."""
 
     async def identity(self, tenant: str) -> Identity:
-        """Tell which stream holds the tenant's sessions."""
+        """Return the identity of the stream that holds the tenant's sessions."""
         ...
 
     async def end(self, tenant: str) -> int:
-        """Give the stream sequence of the last event in the tenant's stream; 0 where none is."""
+        """Return the stream sequence of the tenant's last event, or 0 if there is none."""
         ...
 
     async def append(self, batch: Batch) -> Outcome:
-        """Add a batch by compare-and-set, all or nothing.
+        """Append a batch by compare-and-set, all or nothing.
 
-        An ambiguous answer is resolved against the stream's leader, and the same bytes are sent
-        again, for as long as the log's patience lasts.
+        An ambiguous answer is resolved at the stream's leader, and the same bytes are sent again
+        until the log's `patience` is exhausted.
         """
         ...
 
     async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
-        """Give a session's last event, or none. Only `leader` is never stale."""
+        """Return a session's last event, or None; only with `leader` is it never stale."""
         ...
 
     async def between(
         self, tenant: str, session: str, after: Head | None, upto: Recorded
     ) -> Sequence[Recorded]:
-        """Give the events behind `after` up to and including `upto`, in order, without a gap.
+        """Return the events after `after` up to and including `upto`, in order, without a gap.
 
-        Raises `Corrupt` when the session's own sequence has a hole or an event is junk.
+        Raises `Corrupt` if the session's sequence has a gap or an event cannot be decoded.
         """
         ...
 
     async def onward(
         self, tenant: str, session: str, after: Head | None, count: int
     ) -> Sequence[Recorded]:
-        """Give the next events behind `after`, in order, without a gap.
+        """Return up to `count` events after `after`, in order, without a gap.
 
-        Fewer than `count` come where there are no more yet, or where a follower lags. Raises
-        `Corrupt` when they do not continue `after`.
+        Fewer events are returned if there are no more, or if a follower lags. Raises `Corrupt` if
+        they do not continue `after`.
         """
         ...
 
     async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
-        """Give a session's event by its sequence, `upto` or one before; `Corrupt` where it is gone.
+        """Return a session's event by its sequence; `upto` is that event or a later one.
 
-        Costs a few reads, however long the session is.
+        This takes a few reads, however long the session is. Raises `Corrupt` if the event is
+        missing.
         """
         ...
 
     async def all_under(
         self, tenant: str, session: str, leaf: str, upto: Head
     ) -> Sequence[Recorded]:
-        """Give all of a session's events under a leaf up to an event, in order.
+        """Return all events of a session with this leaf, up to and including `upto`, in order.
 
-        No link shows that none is missing, so the leader has the last word on where they end.
+        The hash chain cannot show a missing event here, so the leader confirms that there are no
+        more.
         """
         ...
 
     async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
-        """Give the events at these places, in the order asked; `Corrupt` where one is gone."""
+        """Return the events at these stream sequences, in the given order.
+
+        Raises `Corrupt` if one is missing.
+        """
         ...
 
     def follow(
         self, tenant: str | None, after: int, *, live: bool
     ) -> AsyncGenerator[Sequence[Raw]]:
-        """Give everything behind a stream sequence in stored order, in bulk.
+        """Yield everything after a stream sequence in stored order, in non-empty batches.
 
-        Ends at what was last when it began, unless `live`. Never yields an empty sequence. Raises
-        `Corrupt` when the log no longer holds what was given last: it was rolled back or made anew.
+        Ends at the event that was last at the start, unless `live`. Raises `Corrupt` if the log no
+        longer holds the last event yielded, because it was rolled back or created again.
         """
         ...
 
     def watch(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[Recorded]:
-        """Give a session's events behind a sequence, past then live, without gap or repeat."""
+        """Yield a session's events after a sequence, stored then live, without gap or repeat."""
         ...
 
 
 class Blobs(Protocol):
-    """Texts by digest, stored once a tenant."""
+    """Texts by digest, each stored once per tenant."""
 
     async def put(self, tenant: str, data: bytes) -> Digest:
-        """Store bytes; storing them again changes nothing."""
+        """Store bytes and return their digest; storing the same bytes again has no effect."""
         ...
 
     async def get(self, tenant: str, digest: Digest) -> bytes:
-        """Give the bytes; raises `Corrupt` when they are gone or no longer match."""
+        """Return the bytes; raises `Corrupt` if they are missing or do not match the digest."""
         ...
 
 
 class Snapshots(Protocol):
-    """Folded states, by session. Losing one costs time, never truth."""
+    """Folded states by session; a lost snapshot costs time but no data."""
 
     async def put(
         self, tenant: str, session: str, data: bytes, waypoint: int | None = None
     ) -> None:
-        """Keep the latest snapshot of a session, or that of one of its waypoints."""
+        """Store a session's latest snapshot, or one of its interval snapshots."""
         ...
 
     async def get(self, tenant: str, session: str, waypoint: int | None = None) -> bytes | None:
-        """Give the latest snapshot, or that of a waypoint, or none."""
+        """Return the latest snapshot or an interval snapshot, or None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Stamped:
-    """A token event with the server's clock reading at which it was stored."""
+    """A token event with the server time at which it was stored."""
 
     event: TokenEvent
     at: datetime
 
 
 class TokenStream(Protocol):
-    """Tokens in flight: kept in memory for a short while."""
+    """Tokens of replies that are being generated; kept in memory for a short time."""
 
     async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
-        """Send without waiting for the store."""
+        """Publish without waiting for an acknowledgement."""
         ...
 
     async def close(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
-        """Send and wait; says whether it was stored. Never raises for an absent stream."""
+        """Publish and wait; return whether it was stored. Never raises for a missing stream."""
         ...
 
     async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
-        """Give what is still held of a turn, in order; empty when it was lost."""
+        """Return the stored token events of a turn in order; empty if they were lost."""
         ...
 
     async def latest(self, tenant: str, session: str, turn: int) -> Stamped | None:
-        """Give the turn's last token event, never a stale one; none where there is none."""
+        """Return the turn's last token event, never a stale one, or None."""
         ...
 
     async def silence(self, tenant: str, session: str, turn: int) -> float | None:
-        """Seconds since the turn's last token event, by the server's clock; none without one."""
+        """Return seconds since the turn's last token event by the server's clock, or None."""
         ...
 
     def watch(
         self, tenant: str, session: str, turn: int
     ) -> AbstractAsyncContextManager[AsyncGenerator[TokenEvent]]:
-        """Subscribe on entering, then give what is held and what comes, without gap or repeat."""
+        """Subscribe on entering; yields stored, then live events, without gap or repeat."""
         ...

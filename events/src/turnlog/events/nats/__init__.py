@@ -1,6 +1,6 @@
-"""The log on NATS JetStream, and the typed consumer for whoever only reads it.
+"""The event store on NATS JetStream, and the typed consumer for read-only clients.
 
-A service opens everything at once with `opened`; a consumer needs `subscribe` and nothing else.
+A service opens everything at once with `open_client`; a consumer only needs `subscribe_events`.
 """
 
 from __future__ import annotations

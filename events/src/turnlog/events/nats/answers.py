@@ -1,6 +1,6 @@
-"""Requests to JetStream whose answers are JSON: what was asked for, or an error with a code.
+"""Requests to the JetStream API, whose answers are JSON: a result, or an error with a code.
 
-Codes are told apart, texts never are.
+Errors are distinguished by their codes, never by their texts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from turnlog.events.nats.connection import Connection
 
 
 class Denied(Unavailable):
-    """The server understood and said no; `code` is its own for the reason."""
+    """The server refused the request; `code` is the server's error code."""
 
     def __init__(self, what: str, code: int, detail: str) -> None:
         super().__init__(what, f"{detail} ({code})")
@@ -24,7 +24,7 @@ class Denied(Unavailable):
 
 
 class Ack(BaseModel):
-    """A stream's word that a message is stored."""
+    """A stream's acknowledgement that a message is stored."""
 
     seq: int
 
@@ -44,7 +44,10 @@ async def ask(
     payload: bytes = b"",
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Send a request and read its answer; raises `Denied`, `Absent` or `Silent`."""
+    """Send a request and decode the answer.
+
+    Raises `JsApiError`, `RequestNotSent` or `RequestUnanswered`.
+    """
     message = await connection.request(subject, payload, headers)
     answer = json.loads(message.data)
     if "error" in answer:

@@ -1,10 +1,3 @@
-"""Appending by compare-and-set, until it is known what became of the batch.
-
-Whatever is not plainly an acknowledgement is looked up at the stream's leader, and only then
-reported or sent again, with the very same bytes. So a batch lands once, however often it was
-sent, and a conflict is never guessed.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -28,11 +21,11 @@ from turnlog.events.nats.publishing import Contested, Doubtful, Full, Kept, Unhe
 Found = AlreadyThere | Conflicted
 
 ANSWER_WITHIN: Final = 2.0
-"""Seconds for one answer, so that several tries fit a change of leaders."""
+"""Seconds to wait for one answer, so that several tries fit into a leader election."""
 
 
 async def append(connection: Connection, stream: str, batch: Batch, patience: float) -> Outcome:
-    """Send until the outcome is known; after `patience` seconds no further try begins."""
+    """Send a batch until its outcome is known; no further try begins after `patience` seconds."""
     connection = replace(connection, patience=min(connection.patience, ANSWER_WITHIN))
     ends = asyncio.get_running_loop().time() + patience
     doubt, failures = False, 0
@@ -65,7 +58,7 @@ def _recorded(batch: Batch, last: int) -> tuple[Recorded, ...]:
 
 
 async def _find(connection: Connection, stream: str, batch: Batch) -> Found | None:
-    """Ask the leader for the batch, or for what stands in its place; none: neither is there."""
+    """Look the batch up at the leader; None if neither it nor a conflicting event is stored."""
     try:
         return await _stands(connection, stream, batch)
     except Unavailable:
@@ -79,14 +72,15 @@ async def _stands(connection: Connection, stream: str, batch: Batch) -> Found | 
         return AlreadyThere(there)
     head = await last_at_leader(connection, stream, batch.subjects)
     if first is None and (head.stream_sequence if head else 0) >= behind:
-        return None  # Perhaps not yet: whatever stands behind came between the two looks.
+        # The batch may still arrive; whatever follows `behind` was stored between the two reads.
+        return None
     return Conflicted(read(head.payload, head.stream_sequence).sequence if head else 0)
 
 
 async def _same(
     connection: Connection, stream: str, batch: Batch, first: Held
 ) -> tuple[Recorded, ...]:
-    """Give the batch as stored from `first` on, or nothing where other bytes stand there."""
+    """Return the batch as stored from `first` on, or nothing if other bytes are stored there."""
     payloads = [message.payload for message in batch.messages]
     if first.payload != payloads[0]:
         return ()

@@ -1,10 +1,3 @@
-"""Many stored messages at a time: a run of them in one request, or many places asked for at once.
-
-Asked for one by one through nats-py, a message costs a task, a future and all of its headers; here
-the answers to one asking are taken from the wire as they come. What a batch leaves out, since it
-was lost on its way or a follower lags, is for the caller to ask for again.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -21,19 +14,19 @@ from turnlog.events.nats.fetching import DIRECT, Held
 from turnlog.events.nats.frames import Frame, taken
 
 PAGE_BYTES: Final = 8 * 1024 * 1024
-"""What one batched answer may hold, so that it never overruns its reader."""
+"""Maximum bytes of one batched answer, so that it does not overrun its reader."""
 _STATUS: Final = b"NATS/1.0 "
-"""How headers begin that are a word of the server's own; those of a message have no status."""
+"""How the headers of a server's status message begin; those of a stored message have no status."""
 _NOBODY: Final = b"503"
 
 
 async def run(
     connection: Connection, stream: str, subjects: str, start: int, count: int
 ) -> list[Held]:
-    """Get up to `count` messages under `subjects` from `start` on, in order.
+    """Return up to `count` messages under `subjects` from stream sequence `start` on, in order.
 
-    Fewer come where there are no more, where a follower lags, where they are too large for one
-    answer, or where one was lost on its way: what came behind it is left.
+    Fewer are returned if there are no more, if a follower lags, if they exceed the size of one
+    answer, or if one was lost; messages after a lost one are left out.
     """
     wanted = {"seq": start, "next_by_subj": subjects, "batch": count, "max_bytes": PAGE_BYTES}
     answers = _Answers(words=1)
@@ -49,7 +42,7 @@ async def run(
 
 
 async def exacts(connection: Connection, stream: str, places: Sequence[int]) -> Mapping[int, Held]:
-    """Get the messages at places of a stream; one that is left out may be one a follower lacks."""
+    """Return messages by stream sequence; one that a follower lacks may be missing."""
     answers = _Answers(words=len(places), each=True)
     async with _asking(connection, answers) as inbox:
         for place in places:
@@ -61,11 +54,11 @@ async def exacts(connection: Connection, stream: str, places: Sequence[int]) -> 
 
 @dataclass(slots=True)
 class _Answers:
-    """What came, and how many words of the server's own, or of any kind, are the end of it."""
+    """Collected replies; done after `remaining` status messages, or messages of any kind."""
 
     words: int
     each: bool = False
-    """Whether a message counts as a word."""
+    """Whether a stored message also counts."""
     came: list[Frame] = field(default_factory=list[Frame])
     nobody: bool = False
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -82,7 +75,7 @@ class _Answers:
 
 @asynccontextmanager
 async def _asking(connection: Connection, answers: _Answers) -> AsyncGenerator[str]:
-    """Give an inbox to ask from; waits for the answers when left."""
+    """Yield an inbox for the request, and wait for the replies on leaving."""
     inbox = connection.nc.new_inbox()
     try:
         async with taken(connection.nc, inbox, answers.take):
@@ -105,6 +98,6 @@ def _held(headers: Mapping[bytes, bytes], frame: Frame) -> Held:
 
 
 def _read(headers: bytes) -> Mapping[bytes, bytes]:
-    """Read the headers of a stored message, in which the server says where it lies."""
+    """Parse the headers of a stored message, which contain its stream sequence."""
     lines = (line.partition(b":") for line in headers.split(b"\r\n")[1:])
     return {name: value.strip() for name, _, value in lines}

@@ -1,7 +1,8 @@
-"""Blobs on a stream of their own: one message a text, under its digest, never replaced.
+"""The JetStream client: implementations of all ports of the event store on one connection.
 
-A text that is there already is not stored again, which the server itself sees to, so putting is
-safe to repeat. What comes back is digested before it is believed.
+Blobs are stored as one message per text, under its digest, and never replaced. The server itself
+rejects a text that exists, so storing can be repeated. Bytes read back are checked against their
+digest. The library log differs from the session log only in its stream and subjects.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from turnlog.events.nats.fetching import last_at_leader, last_of
 from turnlog.events.nats.sizes import check_size
 
 THERE: Final = 10071
-"""The server's code for a subject that holds a message already."""
+"""The server's error code for a subject that already holds a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class JetStreamBlobs:
     connection: Connection
 
     async def put(self, tenant: str, data: bytes) -> Digest:
-        """See `Blobs.put`."""
+        """See `BlobStore.put_blob`."""
         digest = digest_of(data)
         check_size(self.connection, "blob", len(data))
         first = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"}
@@ -42,7 +43,7 @@ class JetStreamBlobs:
         return digest
 
     async def get(self, tenant: str, digest: Digest) -> bytes:
-        """See `Blobs.get`."""
+        """See `BlobStore.get_blob`."""
         subject = blob_subject(tenant, digest)
         found = await last_of(self.connection, BLOBS, subject)
         if found is None:

@@ -1,9 +1,9 @@
-"""The connection to NATS: one a process, and it never gives up by itself.
+"""The connection to NATS: one per process, and it reconnects without limit.
 
-nats-py stops reconnecting after two minutes and is closed for good then; this one goes on for
-ever, at random intervals. It tells two kinds of silence apart, since they mean different things
-to a writer: nobody heard the request, or nobody knows. What a closed connection means is for the
-process to say.
+nats-py stops reconnecting after two minutes and then stays closed; this connection retries forever,
+at random intervals. It distinguishes two failures that mean different things to a writer: the
+request was certainly not sent, or its outcome is unknown. The process decides what to do when the
+connection is closed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from nats.aio.subscription import Subscription
 from turnlog.events.errors import TurnlogError, Unavailable
 
 PENDING: Final = 8 * 1024 * 1024
-"""Bytes kept for sending while the connection is down."""
+"""Bytes buffered for sending while the connection is down."""
 LONGEST_WAIT: Final = 2.0
-"""Seconds between two tries to reconnect, at most."""
+"""Maximum seconds between two reconnects."""
 
 _UNSENT: Final = (
     errors.NoRespondersError,
@@ -38,25 +38,28 @@ _UNSENT: Final = (
 
 
 class Absent(Unavailable):
-    """Nobody heard the request: for certain it was not carried out."""
+    """The request did not reach anyone; it was certainly not carried out."""
 
 
 class Silent(Unavailable):
-    """No answer in time: the request may have been carried out, or may yet be."""
+    """No answer in time; the request may have been carried out, or may still be."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An open connection, and how many seconds a request on it may take."""
+    """An open connection; a request on it may take up to `patience` seconds."""
 
     nc: Client
     patience: float
     told: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
-    """Who is told of each reconnect."""
+    """Callbacks that are called after each reconnect."""
 
     @contextmanager
     def each_reconnect(self, tell: Callable[[], None]) -> Generator[None]:
-        """Tell of each reconnect while the body runs: what was on its way then may be lost."""
+        """Call `listener` after each reconnect while the body runs.
+
+        Messages in flight may be lost at a reconnect.
+        """
         self.told.add(tell)
         try:
             yield
@@ -66,7 +69,10 @@ class Connection:
     async def request(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Msg:
-        """Ask and wait for one answer; raises `Absent` or `Silent`."""
+        """Send a request and wait for one answer.
+
+        Raises `RequestNotSent` or `RequestUnanswered`.
+        """
         named = dict(headers) if headers else None
         task = asyncio.current_task()
         cancelled = task.cancelling() if task else 0
@@ -77,7 +83,7 @@ class Connection:
         except errors.Error as error:
             raise Silent("nats", f"{subject}: {type(error).__name__}") from error
         finally:
-            # On Python 3.11 nats-py swallows a cancellation that meets its answer
+            # On Python 3.11 nats-py swallows a cancellation that arrives together with the answer.
             if task and task.cancelling() > cancelled:
                 raise asyncio.CancelledError
 
@@ -89,17 +95,17 @@ Heard = Callable[[Msg], Awaitable[None]]
 async def subscribed(
     nc: Client, subject: str, heard: Heard | None = None
 ) -> AsyncGenerator[Subscription]:
-    """Subscribe while the body runs."""
+    """Subscribe to a subject while the body runs."""
     subscription = await nc.subscribe(subject, cb=heard)
     try:
         yield subscription
     finally:
-        with suppress(errors.Error):  # a closed connection has forgotten it already
+        with suppress(errors.Error):  # A closed connection has already dropped the subscription.
             await subscription.unsubscribe()
 
 
 Hook = Callable[[Connection], Awaitable[None]]
-"""Called after each reconnect; the next disconnect, and leaving, cancel it."""
+"""Called after each reconnect; cancelled by the next disconnect and on leaving."""
 
 
 @asynccontextmanager
@@ -112,10 +118,10 @@ async def connected(
     on_reconnect: Hook | None = None,
     on_closed: Callable[[], None] | None = None,
 ) -> AsyncGenerator[Connection]:
-    """Connect within `patience` seconds or raise `Unavailable`; close when left.
+    """Connect within `patience` seconds or raise `Unavailable`; close on leaving.
 
-    `on_closed` hears of a connection closed by anything but leaving. An `inbox_prefix` of one's
-    own keeps other users of the account from reading the answers.
+    `on_closed` is called if the connection is closed for any other reason than leaving. A private
+    `inbox_prefix` prevents other users of the account from reading the answers.
     """
     connection = Connection(Client(), patience)
     leaving = asyncio.Event()
@@ -152,20 +158,21 @@ async def _open(connection: Connection, url: str, **options: Any) -> None:  # no
                 reconnect_to_server_handler=_any_server_soon,
                 max_reconnect_attempts=-1,
                 pending_size=PENDING,
-                # For all servers: those that a cluster tells of come without
+                # Credentials for all servers: addresses that the cluster announces come without
+                # them.
                 user=first.username if first.password else None,
                 password=first.password,
                 token=None if first.password else first.username,
                 **options,
             )
-    except (OSError, errors.Error) as error:  # a TimeoutError is an OSError
+    except (OSError, errors.Error) as error:  # A `TimeoutError` is an `OSError`.
         reason = nc.last_error or error
         await nc.close()
         raise Unavailable("nats", f"no connection: {_said(reason)}") from error
 
 
 async def _close(nc: Client) -> None:
-    """Close, after sending what waits to be sent when there is anybody to send it to."""
+    """Close the connection after sending buffered data, if a server is connected."""
     try:
         if nc.is_connected:
             await nc.flush(timeout=2)
@@ -175,7 +182,7 @@ async def _close(nc: Client) -> None:
 
 
 async def _run(hook: Hook, connection: Connection) -> None:
-    # Nothing may escape: nats-py would take it for a failed reconnect, and begin again
+    # No exception may escape: nats-py would treat it as a failed reconnect and start again.
     try:
         await hook(connection)
     except TurnlogError as error:

@@ -1,10 +1,3 @@
-"""The typed consumer: events of a session or a tenant, past then live, resumable by cursor.
-
-It reads and never writes, and leaves no trace on the server. An item counts as handled when the
-next is asked for: whoever keeps the cursor then misses nothing after a crash, and may meet the
-last item twice.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection
@@ -27,7 +20,7 @@ from turnlog.events.nats.streams import facts_of
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stored bytes that no release can have written; handed on, since they stop nobody else."""
+    """Stored bytes that cannot be decoded; yielded so that they do not stop other consumers."""
 
     raw: Raw
     detail: str
@@ -38,7 +31,7 @@ Items = AsyncGenerator[tuple[Place, Item]]
 
 
 class EventStream:
-    """Items one after another, and the place behind the last one handled."""
+    """Yields items, and has the cursor after the last handled one."""
 
     def __init__(
         self, start: Place, items: Items, cursors: Cursors, types: Collection[str] | None
@@ -50,7 +43,7 @@ class EventStream:
 
     @property
     def cursor(self) -> str:
-        """Where to go on from: behind the last item handled."""
+        """Where to resume: after the last handled item."""
         return self._cursors.spell(self._handled)
 
     def __aiter__(self) -> Self:
@@ -79,10 +72,10 @@ async def subscribe(
     tokens: bool = False,
     after: str | None = None,
 ) -> AsyncGenerator[EventStream]:
-    """Stream the events of a session, or of a whole tenant, from a cursor on and for ever.
+    """Yield a stream of the events of a session or a whole tenant, from a cursor on, forever.
 
-    `types` are names such as `turn-completed`. With `tokens`, a session's reply is given as it is
-    said, before the event that records it. Refuses names and cursors that are not its own.
+    `types` are names such as `turn-completed`. With `tokens`, a session's reply is streamed before
+    the event that records it. Refuses unknown names and cursors of another stream.
     """
     _check(types, session, tokens=tokens)
     async with connected(url, name="turnlog-consumer") as connection:

@@ -1,7 +1,15 @@
-"""Cursors: where a consumer has got to, as a short text it keeps and hands back.
+"""The typed consumer: events of a session or a tenant, stored then live, resumable by cursor.
 
-A cursor names the log and the session or tenant it belongs to, so that one from elsewhere, or
-from a log that was lost and made anew, is refused and not taken for a place.
+It only reads and leaves no state on the server. An item counts as handled when the next one is
+requested: a consumer that stores the cursor misses nothing after a crash, and may see the last item
+twice.
+
+A cursor is a short text. It identifies the log and the session or tenant, so that a cursor from
+elsewhere, or from a log that was lost and created again, is refused.
+
+Token events of a turn are yielded between the event that opens it and the one that settles it, and
+only if they continue the text yielded before. The received text is therefore always a prefix of the
+recorded reply.
 """
 
 from __future__ import annotations
@@ -29,35 +37,35 @@ _CURSOR: Final = re.compile(r"([0-9a-f]{8})((?:\.[0-9]{1,18})+)")
 
 @dataclass(frozen=True, slots=True)
 class InTenant:
-    """A place among all events of a tenant."""
+    """A position among all events of a tenant."""
 
     stream_sequence: int = 0
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """What the cursor carries."""
+        """The numbers in the cursor."""
         return (self.stream_sequence,)
 
 
 @dataclass(frozen=True, slots=True)
 class InSession:
-    """A place in a session: after an event, and so far into the reply to its open turn."""
+    """A position in a session: after an event, and within the reply to its open turn."""
 
     sequence: int = 0
     turn: int = 0
-    """The turn that is open here; 0 where none is."""
+    """The open turn; 0 if none is open."""
     attempt: int = 0
-    """The highest attempt heard of it."""
+    """The highest attempt seen of that turn."""
     offset: int = 0
-    """Code points heard of that attempt; one more once it was closed."""
+    """Code points received of that attempt; one more after it was closed."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """What the cursor carries."""
+        """The numbers in the cursor."""
         return (self.sequence, self.turn, self.attempt, self.offset)
 
     def after(self, event: Recorded) -> InSession:
-        """Give the place behind an event."""
+        """Return the position after an event."""
         match event.event:
             case TurnSubmitted(turn=turn) | TurnReleased(turn=turn):
                 return InSession(event.sequence, turn)
@@ -72,7 +80,7 @@ class InSession:
                 return replace(self, sequence=event.sequence)
 
     def hearing(self, event: TokenEvent) -> InSession | None:
-        """Give the place behind a token event; none for one that does not go on from here."""
+        """Return the position after a token event; None if it does not continue from here."""
         later = event.attempt > self.attempt
         here = 0 if later else self.offset
         match event:
@@ -93,20 +101,20 @@ Place = InTenant | InSession
 
 @dataclass(frozen=True, slots=True)
 class Cursors:
-    """The cursors of one session or tenant on one log."""
+    """Formats and parses the cursors of one session or tenant on one log."""
 
     scope: str
 
     def spell(self, place: Place) -> str:
-        """Spell a place as a cursor."""
+        """Return the cursor of a position."""
         return ".".join((self.scope, *map(str, place.numbers)))
 
     def in_tenant(self, cursor: str | None) -> InTenant:
-        """Read a cursor back; none is the beginning."""
+        """Parse a tenant cursor; None is the beginning."""
         return InTenant(*self._numbers(cursor, 1)) if cursor is not None else InTenant()
 
     def in_session(self, cursor: str | None) -> InSession:
-        """Read a cursor back; none is the beginning."""
+        """Parse a session cursor; None is the beginning."""
         return InSession(*self._numbers(cursor, 4)) if cursor is not None else InSession()
 
     def _numbers(self, cursor: str, count: int) -> list[int]:
@@ -118,13 +126,13 @@ class Cursors:
 
 
 def cursors_of(identity: Identity, tenant: str, session: str | None) -> Cursors:
-    """Give the cursors of a session, or of all events of a tenant, on this log."""
+    """Return the codec for cursors of a session, or of all events of a tenant, on this log."""
     named = f"{identity.stream}/{identity.created}/{tenant}/{session or ''}"
     return Cursors(sha256(named.encode()).hexdigest()[:8])
 
 
 def refused(code: str, cursor: str, detail: str) -> Refused:
-    """Refuse a cursor."""
+    """Return the error for a refused cursor."""
     return Refused(
         code,
         f"{cursor[:80]!r} {detail}",

@@ -1,8 +1,13 @@
-"""One ordered consumer, from its making to the first thing that goes wrong with it.
+"""Reads a stream, or a tenant's part of it, in bulk and in order.
 
-The server pushes, numbering what it sends; flow control is answered when the reader has come to
-it. A number left out, a missed heartbeat, a status or a reconnect ends the delivery with
-`Unavailable`, and what to do then is for the caller: nothing behind a gap is ever handed on.
+This is an ordered consumer of our own. The consumer of nats-py answers flow control before its
+reader has read, and silently loses messages once its buffer is full. This one answers when the
+reader reaches the flow control message, so a slow reader slows the server down.
+
+The server numbers what it pushes. A missing number, a missed heartbeat, a status or a reconnect
+ends one delivery; nothing after a gap is handed on. Reading then starts again at the last event
+yielded. If that event is read again it is dropped, and if another event is there, the stream was
+rolled back and reading ends with `Corrupt`.
 """
 
 from __future__ import annotations
@@ -24,28 +29,31 @@ from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.frames import Frame, taken
 
 HEARTBEAT: Final = 2
-"""Seconds between signs of life of an idle consumer; one may be missed."""
+"""Seconds between heartbeats of an idle consumer; one may be missed."""
 FORGOTTEN: Final = 30
-"""Seconds after which the server drops a consumer that nobody listens to."""
+"""Seconds without a reader after which the server deletes the consumer."""
 SECOND: Final = 10**9
-"""The server counts nanoseconds."""
+"""Durations in server configurations are nanoseconds."""
 _STATUS: Final = b"NATS/1.0 "
-"""How the headers of a word of the server's own begin; those of a message have no status."""
+"""How the headers of a server's status message begin; those of a stored message have no status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """What had arrived when it was asked for."""
+    """The messages that had arrived when the batch was taken."""
 
     raws: list[Raw]
     drained: bool
-    """Whether there was nothing behind it."""
+    """Whether the server had no more messages."""
 
 
 async def deliver(
     connection: Connection, stream: str, subjects: str, after: int
 ) -> AsyncGenerator[Bulk]:
-    """Give all there is under `subjects` behind a stream sequence, and what comes then."""
+    """Yield everything under `subjects` after a stream sequence, then what arrives live.
+
+    Raises `Unavailable` at the first problem; see the module.
+    """
     inflow = _Inflow(connection.nc)
     inbox = connection.nc.new_inbox()
     try:
@@ -92,7 +100,7 @@ class _Inflow:
     ended: bool = False
 
     def end(self) -> None:
-        """Give nothing more: what comes now comes over another connection."""
+        """Stop the delivery: further messages come over another connection."""
         self.ended = True
         self.arrived.set()
 
@@ -136,13 +144,13 @@ class _Inflow:
 
 
 def _numbers(reply: bytes) -> tuple[int, int, int]:
-    """Stream sequence, number of the delivery, and what is pending, from the reply subject."""
+    """Return stream sequence, delivery number and pending count from the reply subject."""
     fields = reply.split(b".")
     return int(fields[5]), int(fields[6]), int(fields[8])
 
 
 def _read(headers: bytes) -> dict[str, str]:
-    """Read the headers of a word of the server's own: a status, what it means, and the rest."""
+    """Parse the headers of a status message: status, description and the rest."""
     told, *lines = headers.decode().strip().splitlines()
     _, status, *meant = told.split(" ", 2)
     named = (line.partition(":") for line in lines)

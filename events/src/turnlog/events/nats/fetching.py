@@ -1,8 +1,12 @@
-"""Getting stored messages back, by place or by subject, each in one request.
+"""Stored messages by stream sequence or subject: one per request, or many at once.
 
-Any replica answers a direct get, and a follower may lag; the leader is asked where that would
-matter. Nothing in here scans without a count: a filtered scan over a large stream takes tens of
-milliseconds, an exact get a third of one.
+Any replica answers a direct get, and a follower may lag; ask the leader if that matters. No request
+scans without a count: a filtered scan of a large stream takes tens of milliseconds, an exact get a
+third of one.
+
+Through nats-py, a message costs a task, a future and the parsing of all headers. Requests for many
+messages take the answers from the wire instead. A batch may lack messages that were lost or that a
+follower does not have; the caller requests them again.
 """
 
 from __future__ import annotations
@@ -23,12 +27,12 @@ from turnlog.events.nats.connection import Connection
 DIRECT: Final = "$JS.API.DIRECT.GET"
 LEADER: Final = "$JS.API.STREAM.MSG.GET"
 NO_MESSAGE: Final = 10037
-"""The server's code for a message that is not there."""
+"""The server's error code for a message that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A message as a stream holds it."""
+    """A message as stored in a stream."""
 
     subject: str
     stream_sequence: int
@@ -38,34 +42,37 @@ class Held:
 
 
 async def exact(connection: Connection, stream: str, sequence: int) -> Held | None:
-    """Get the message at a place; none may mean that a follower lags."""
+    """Return the message at a stream sequence; None may mean that a follower lags."""
     return await _direct(connection, stream, seq=sequence)
 
 
 async def last_of(connection: Connection, stream: str, subjects: str) -> Held | None:
-    """Get the last message under `subjects`, perhaps from a follower that lags."""
+    """Return the last message under `subjects`, possibly from a follower that lags."""
     return await _direct(connection, stream, last_by_subj=subjects)
 
 
 async def next_of(connection: Connection, stream: str, subjects: str, start: int) -> Held | None:
-    """Get the first message under `subjects` at or behind `start`; none: a follower may lag."""
+    """Return the first message under `subjects` at or after `start`.
+
+    None may mean that a follower lags.
+    """
     return await _direct(connection, stream, seq=start, next_by_subj=subjects)
 
 
 async def exact_at_leader(connection: Connection, stream: str, sequence: int) -> Held | None:
-    """Get the message at a place, surely."""
+    """Return the message at a stream sequence from the leader, or None if there is none."""
     return await _led(connection, stream, seq=sequence)
 
 
 async def last_at_leader(connection: Connection, stream: str, subjects: str) -> Held | None:
-    """Get the last message under `subjects`, surely."""
+    """Return the last message under `subjects` from the leader, or None if there is none."""
     return await _led(connection, stream, last_by_subj=subjects)
 
 
 async def next_at_leader(
     connection: Connection, stream: str, subjects: str, start: int
 ) -> Held | None:
-    """Get the first message under `subjects` at or behind `start`, surely."""
+    """Return the first message under `subjects` at or after `start` from the leader, or None."""
     return await _led(connection, stream, seq=start, next_by_subj=subjects)
 
 
@@ -102,7 +109,7 @@ async def _led(connection: Connection, stream: str, **wanted: str | int) -> Held
 
 
 def held(message: Msg) -> Held:
-    """Read a message that the server sent with its place in the headers."""
+    """Convert a message whose headers state its stream sequence."""
     headers = message.headers or {}
     return Held(
         headers["Nats-Subject"],

@@ -1,10 +1,3 @@
-"""Finding a session's event by its own sequence, in a session of any length.
-
-Where an event lies in the stream is told by its neighbours only. But a session's events lie in
-order, so a few guesses between two that are known come near enough to read the rest by count; a
-guess that helped little is followed by one in the middle, so there are never many.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -19,17 +12,17 @@ from turnlog.events.nats.reading import SHORT, walk
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is known: the event wanted lies behind `after` and before `before`."""
+    """The search range: the event is after `after` and before `before`."""
 
     after: tuple[int, int]
-    """The session's sequence of an event in front of it, and where that lies; zeros for none."""
+    """Session sequence and stream sequence of an earlier event; zeros if there is none."""
     before: int
-    """A place in the stream that it lies in front of."""
+    """Exclusive upper bound of the event's stream sequence."""
     upto: Recorded
-    """The first event known to lie behind it, or the event itself."""
+    """The first event known to follow it, or the event itself."""
 
     def guess(self, sequence: int, *, middle: bool) -> int:
-        """Give a place where the event may lie: in proportion, or in the middle."""
+        """Return a stream sequence where the event may be: interpolated, or in the middle."""
         known, place = self.after
         width = self.before - place - 1
         if width <= 0:
@@ -42,7 +35,10 @@ class Bounds:
 async def find(
     connection: Connection, stream: str, subjects: str, sequence: int, upto: Recorded
 ) -> Recorded:
-    """Give a session's event by its sequence, at or before `upto`; `Corrupt` where it is gone."""
+    """Return a session's event by its sequence, at or before `upto`.
+
+    Raises `Corrupt` if it is missing.
+    """
     bounds = Bounds((0, 0), upto.stream_sequence, upto)
     middle = False
     while bounds.upto.sequence - sequence >= SHORT:

@@ -1,12 +1,3 @@
-"""Reading a whole stream, or a tenant's part of it, in bulk and in order.
-
-An ordered consumer of our own: nats-py's answers flow control before its reader has read, and
-loses messages without a word once its buffer is full. This one answers when the reader has got
-there, so a slow reader slows the server down. Whenever a message is missing or the server falls
-silent, it begins anew at the last event it gave: met again it is left out, and if another one
-lies there, the stream was rolled back and nothing more is given.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
@@ -21,16 +12,18 @@ from turnlog.events.nats.delivery import deliver
 from turnlog.events.nats.streams import Facts, facts_of
 
 FAILURES: Final = 8
-"""How often in a row reading the past is begun anew, or a stream seems too short, at the most."""
+"""Maximum consecutive failures, for restarting a bounded read and for a stream that seems too
+short.
+"""
 
 
 async def follow(
     connection: Connection, stream: str, subjects: str, after: int, *, live: bool
 ) -> AsyncGenerator[Sequence[Raw]]:
-    """Give what lies behind `after`, up to what was last when it began, or for ever if `live`.
+    """Yield events after `after`, up to the one that was last at the start, or forever if `live`.
 
-    Survives restarts of the server. Raises `Corrupt` when the stream is no longer the one it
-    was, and `Unavailable` when the past cannot be read on.
+    Survives server restarts. Raises `Corrupt` if the stream is no longer the same one, and
+    `Unavailable` if a bounded read cannot continue.
     """
     began: Facts | None = None
     given: Raw | None = None
@@ -54,7 +47,7 @@ async def follow(
 async def _same(
     connection: Connection, stream: str, began: Facts | None, given: Raw | None
 ) -> Facts:
-    """Give what the stream was when it was begun; raises `Corrupt` if it cannot be that one."""
+    """Return the stream's information; raises `Corrupt` if it is another stream by now."""
     failures = 0
     while True:
         facts = await facts_of(connection, stream)
@@ -67,7 +60,7 @@ async def _same(
         if failures == FAILURES:
             detail = f"was rolled back behind {facts.last} while it was read"
             raise Corrupt(f"stream {stream}", detail)
-        # Right after an election a leader may not know its own end
+        # Right after an election a leader may not know its own last sequence.
         failures += 1
         await back_off(failures)
 

@@ -1,13 +1,3 @@
-"""Messages in bulk, taken from the wire before nats-py makes anything of them.
-
-For every message nats-py parses all headers, makes an object, and hands it through a queue to a
-task, which takes three quarters of the time of reading a log. A subscription that is taken here
-gets its messages as they are framed instead, in order and with their headers unread. Everything
-else is nats-py's as before: connecting, answering, subscribing anew. Its parser has no public
-door, so this is the one place that knows where it stands, and why nats-py is held to one minor
-version.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
@@ -22,11 +12,11 @@ from turnlog.events.nats.connection import subscribed
 
 _END: Final = b"\r\n"
 _ANSWERED: Final = 5
-"""Words in front of a message without headers that can be answered; with headers it is one more."""
+"""Words of a message line with a reply subject and without headers; with headers it is one more."""
 
 
 class Frame(NamedTuple):
-    """A message as it came."""
+    """A message as it is on the wire."""
 
     subject: bytes
     reply: bytes
@@ -39,23 +29,23 @@ Take = Callable[[Frame], None]
 
 @dataclass
 class Frames:
-    """Stands in front of nats-py's parser, and is asked in its place."""
+    """Wraps nats-py's parser and replaces it in the client."""
 
     parser: Parser
     takers: dict[bytes, Take] = field(default_factory=dict[bytes, Take])
-    """By the number of the subscription, as it is spelt on the wire."""
+    """Handlers by subscription id, as spelt on the wire."""
     begun: bytearray = field(default_factory=bytearray)
-    """A message of which some bytes are still to come."""
+    """The beginning of a message that is not complete yet."""
     needed: int = 0
-    """How many bytes it has at least."""
+    """Minimum length of that message in bytes."""
 
     def reset(self) -> None:
-        """Forget what was begun: there is another connection."""
+        """Drop the partial message: the client has a new connection."""
         self.begun, self.needed = bytearray(), 0
         self.parser.reset()
 
     async def parse(self, data: bytes = b"") -> None:
-        """Cut off what is taken; nats-py gets the rest, in whole messages."""
+        """Handle messages of raw subscriptions; pass the others to nats-py as whole messages."""
         if self.takers or self.begun:
             owed = self._owed()
             data = data[:owed] + self._cut(data[owed:])
@@ -63,11 +53,11 @@ class Frames:
             await self.parser.parse(data)
 
     def _owed(self) -> int:
-        """Bytes to come of a message that nats-py had begun before there was anything to take."""
+        """Return how many bytes are missing of a message that nats-py began to parse."""
         parser = self.parser
         if parser.state == AWAITING_MSG_PAYLOAD:
             return parser.needed + len(_END) - len(parser.buf)
-        # Of a message only the line was begun: it goes on here
+        # nats-py has read only part of the message line; continue it here.
         self.begun[:0], parser.buf = parser.buf, bytearray()
         return 0
 
@@ -94,14 +84,14 @@ class Frames:
 
 
 def _size(words: list[bytes]) -> int:
-    """Bytes behind a line; what is no message has none, and what is no protocol is nats-py's."""
+    """Return the payload size that a line announces; 0 if it is not a message."""
     if words and words[0] in {b"MSG", b"HMSG"} and words[-1].isdigit():
         return int(words[-1]) + len(_END)
     return 0
 
 
 def _frame(words: list[bytes], message: bytes) -> Frame:
-    """Take a message apart by the words in front of it."""
+    """Split a message into its fields, by the words of its line."""
     if words[0] == b"MSG":
         return Frame(words[1], words[3] if len(words) == _ANSWERED else b"", b"", message)
     body = int(words[-2])
@@ -111,7 +101,7 @@ def _frame(words: list[bytes], message: bytes) -> Frame:
 
 @asynccontextmanager
 async def taken(nc: Client, subject: str, take: Take) -> AsyncGenerator[None]:
-    """Subscribe, and give what comes there while the body runs."""
+    """Subscribe, and pass the messages to `handler` while the body runs."""
     async with subscribed(nc, subject) as inbox:
         frames, number = _frames(nc), _number(inbox)
         frames.takers[number] = take

@@ -1,7 +1,10 @@
-"""The streams Turnlog lives on, in the server's own words, and what of them may differ.
+"""Configuration of the streams and of the work queue, and their creation and verification.
 
-SESSIONS, LIBRARY, BLOBS and SNAPSHOTS last; TOKENS lives in memory for a short while. Nothing
-here talks to a server.
+SESSIONS, LIBRARY, BLOBS and SNAPSHOTS are durable; TOKENS is kept in memory for a short time.
+Missing streams are created. Existing ones are never changed, because they hold data: a setting that
+a guarantee depends on and that differs is refused by name, with the way to fix it, before anything
+is written. Workers share one durable consumer, which never drops a turn: the session decides how
+often a turn is tried, not the server.
 """
 
 from __future__ import annotations
@@ -15,9 +18,9 @@ from turnlog.events import ids
 from turnlog.events.nats.sizes import MAX_MESSAGE
 
 TOKEN_BYTES: Final = 128 * 1024 * 1024
-"""Server memory for tokens in flight; the oldest go first."""
+"""Server memory for tokens; the oldest are dropped first."""
 SECOND: Final = 10**9
-"""The server counts nanoseconds."""
+"""Durations in server configurations are nanoseconds."""
 
 Settings = dict[str, JsonValue]
 """The configuration of a stream or a consumer."""
@@ -25,21 +28,21 @@ Settings = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What differs from one installation to another."""
+    """Stream options that differ between installations."""
 
     replicas: int = 1
-    """Copies of every stream."""
+    """Replicas of every stream."""
     tokens_held: int = 600
     """Seconds for which tokens can be read back."""
 
 
 def lasting_streams(terms: Terms) -> tuple[Settings, ...]:
-    """Settings of the streams that must never lose anything, or may only lose what is stale."""
+    """Return the configurations of all durable streams."""
     return _sessions(terms), _library(terms), _blobs(terms), _snapshots(terms)
 
 
 def token_stream(terms: Terms) -> Settings:
-    """Settings of TOKENS."""
+    """Return the configuration of TOKENS."""
     return {
         "name": ids.TOKENS,
         "subjects": [ids.ALL_TOKENS],
@@ -78,7 +81,7 @@ def _snapshots(terms: Terms) -> Settings:
 
 
 def _whole(terms: Terms, name: str, subjects: str) -> Settings:
-    """Give the settings of a stream from which nothing ever goes."""
+    """Return the configuration of a stream that never drops a message."""
     return {
         **_lasting(terms),
         "name": name,
@@ -98,7 +101,7 @@ def _lasting(terms: Terms) -> Settings:
         "allow_direct": True,
         "allow_rollup_hdrs": False,
         "persist_mode": "default",
-        # Blocks that are full are kept compressed: envelopes of one session are much alike
+        # Compression: the envelopes of one session are much alike.
         "compression": "s2",
     }
 

@@ -1,8 +1,3 @@
-"""The library's log on JetStream: the port `LibraryLog`, put together from the session log's parts.
-
-It differs from the log of sessions in its stream and its subjects and in nothing else.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
@@ -20,33 +15,33 @@ from turnlog.events.nats.streams import facts_of
 
 @dataclass(frozen=True, slots=True)
 class JetStreamLibrary:
-    """The libraries of all tenants."""
+    """The log of all tenants' libraries."""
 
     connection: Connection
     patience: float = 10.0
-    """Seconds in which an append may be tried again."""
+    """Seconds for which an append may be retried."""
 
     async def identity(self, tenant: str) -> Identity:
-        """See `LibraryLog.identity`."""
+        """See `LibraryLog.get_identity`."""
         del tenant
         return Identity(LIBRARY, (await facts_of(self.connection, LIBRARY)).created)
 
     async def append(self, batch: Batch) -> Outcome:
-        """See `LibraryLog.append`."""
+        """See `LibraryLog.append_batch`."""
         return await append.append(self.connection, LIBRARY, batch, self.patience)
 
     async def last(self, tenant: str, family: str, *, leader: bool = False) -> Recorded | None:
-        """See `LibraryLog.last`."""
+        """See `LibraryLog.read_last_event`."""
         subjects = library_subject(tenant, family, ">")
         return await reading.last(self.connection, LIBRARY, subjects, leader=leader)
 
     async def between(
         self, tenant: str, family: str, after: Head | None, upto: Recorded
     ) -> Sequence[Recorded]:
-        """See `LibraryLog.between`."""
+        """See `LibraryLog.read_range`."""
         subjects = library_subject(tenant, family, ">")
         return await reading.between(self.connection, LIBRARY, subjects, after, upto)
 
     def follow(self, after: int, *, live: bool) -> AsyncGenerator[Sequence[Raw]]:
-        """See `LibraryLog.follow`."""
+        """See `LibraryLog.stream_raw_events`."""
         return following.follow(self.connection, LIBRARY, ALL_LIBRARY, after, live=live)

@@ -1,5 +1,3 @@
-"""Everything a process needs of NATS, opened together and closed together."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
@@ -19,7 +17,7 @@ from turnlog.events.nats.tokens import JetStreamTokens
 
 @dataclass(frozen=True, slots=True)
 class JetStream:
-    """The log and what belongs to it, on one connection."""
+    """The logs and stores of a process, on one connection."""
 
     connection: Connection
     log: JetStreamLog
@@ -30,7 +28,7 @@ class JetStream:
 
 
 def jetstream_on(connection: Connection) -> JetStream:
-    """Put all parts on a connection, as they are; nothing is made or checked."""
+    """Return a client on a connection; nothing is created or checked."""
     return JetStream(
         connection,
         JetStreamLog(connection),
@@ -49,7 +47,7 @@ async def opened(
     name: str = "turnlog",
     on_closed: Callable[[], None] | None = None,
 ) -> AsyncGenerator[JetStream]:
-    """Connect, make and check the streams, and make TOKENS again after each reconnect."""
+    """Connect, create and verify the streams, and create TOKENS again after each reconnect."""
     again = partial(provision_tokens, terms=terms)
     async with connected(url, name=name, on_reconnect=again, on_closed=on_closed) as connection:
         await provision(connection, terms)

@@ -1,10 +1,3 @@
-"""Making the streams, and checking that those which are there are the right ones.
-
-What is missing is made; what is there is never changed, since it holds what people said. A
-setting on which a promise rests and that differs is refused by name, with the way out, before
-anything is written.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -26,7 +19,7 @@ NO_STREAM: Final = 10059
 
 
 async def provision(connection: Connection, terms: Terms, *, patience: float = 30.0) -> None:
-    """Make what is missing and check all; raises `Corrupt` for what must not be used."""
+    """Create missing streams and verify all; raises `Corrupt` for an unusable server or stream."""
     if connection.nc.max_payload < MAX_MESSAGE:
         actual = connection.nc.max_payload
         raise Corrupt("nats-server, max_payload", f"is {actual}; make it {MAX_MESSAGE} or more")
@@ -35,12 +28,12 @@ async def provision(connection: Connection, terms: Terms, *, patience: float = 3
 
 
 async def provision_tokens(connection: Connection, terms: Terms, *, patience: float = 30.0) -> None:
-    """Make TOKENS again after a reconnect: a server that restarted has forgotten it."""
+    """Create TOKENS again after a reconnect: a restarted server has lost it."""
     await _provide(connection, token_stream(terms), patience)
 
 
 def check(what: str, wanted: Settings, effective: Settings) -> None:
-    """Refuse settings other than these; a server leaves out what has its default."""
+    """Refuse settings that differ from `wanted`; a server omits those with their default."""
     for setting, value in wanted.items():
         actual = effective.get(setting, "default" if setting == "persist_mode" else None)
         if actual != value:
@@ -59,7 +52,7 @@ async def _provide(connection: Connection, wanted: Settings, patience: float) ->
             effective = await _made_or_found(connection, wanted)
             return check(f"stream {wanted['name']}", wanted, effective)
         except Unavailable:
-            # Also where another process made it in between: then it is found
+            # Also if another process created the stream meanwhile: the next try finds it.
             if asyncio.get_running_loop().time() > ends:
                 raise
             failures += 1
@@ -82,5 +75,5 @@ async def _made_or_found(connection: Connection, wanted: Settings) -> Settings:
 
 
 def _first(wanted: Settings) -> Settings:
-    """Begin TOKENS where no TOKENS before it can have got, so that a place is never met twice."""
+    """Start TOKENS at a sequence that no earlier TOKENS can have reached."""
     return {"first_seq": int(time.time() * 1000)} if wanted["name"] == TOKENS else {}

@@ -1,8 +1,11 @@
-"""One try to get a batch stored, and what the stream said to it.
+"""Appending a batch by compare-and-set, until its outcome is known.
 
-A single message is one request. Several are an atomic batch: all but the last are sent without
-waiting, and the last commits them or fails them together, so a batch is one round trip too. What
-an answer means for the batch as a whole is not decided here.
+A single message is one request. Several messages are an atomic batch: all but the last are sent
+without waiting, and the last commits or fails them together, so a batch is one round trip too.
+
+Any answer other than an acknowledgement is checked at the stream's leader. Only then is the outcome
+reported, or are the very same bytes sent again. A batch is therefore stored once, however often it
+is sent, and a conflict is always proven.
 """
 
 from __future__ import annotations
@@ -25,43 +28,44 @@ GUARDED: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 OVERSIZE: Final = 10054
 NOT_NOW: Final = frozenset({10071, 10164, 10176})
-"""Codes by which a stream says that it stores nothing now: the place is taken, be it by this very
-batch, or not all of the batch arrived."""
+"""Codes of a stream that did not store the batch now: its place is taken, possibly by this very
+batch, or part of the batch did not arrive.
+"""
 NO_ROOM: Final = frozenset({10002, 10023, 10028, 10047, 10077})
-"""Codes by which a server says that it has no room and has stored nothing."""
+"""Codes of a server that has no space and stored nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The batch is stored; its last message lies here."""
+    """The batch is stored; `last_sequence` is the stream sequence of its last message."""
 
     last: int
 
 
 @dataclass(frozen=True, slots=True)
 class Contested:
-    """The stream did not store it now: its place is taken, by itself or by another."""
+    """The batch is not stored now: its place is taken, by itself or by another batch."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """There is no room, and it is not stored."""
+    """The server has no space; the batch is not stored."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unheard:
-    """Nobody took it, and it is not stored."""
+    """No server received the batch; it is not stored."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """It may be stored, or may yet be."""
+    """The batch may be stored, or may still be."""
 
     detail: str
 
@@ -70,7 +74,7 @@ Answer = Kept | Contested | Full | Unheard | Doubtful
 
 
 async def publish(connection: Connection, batch: Batch) -> Answer:
-    """Send a batch once; raises `TooLarge` where this server would never take it."""
+    """Send a batch once; raises `TooLarge` if this server would never accept it."""
     largest = max(len(message.payload) for message in batch.messages)
     check_size(connection, "event", largest)
     if not connection.nc.is_connected:
@@ -109,7 +113,7 @@ def _headers(batch: Batch) -> Iterator[dict[str, str]]:
         GUARDED: batch.subjects,
     }
     count = len(batch.messages)
-    name = uuid4().hex  # of this try: a batch that was cut off may still be open
+    name = uuid4().hex  # Unique per try: a batch that was interrupted may still be open.
     for number in range(1, count + 1):
         headers = dict(guard) if number == 1 else {}
         if count > 1:

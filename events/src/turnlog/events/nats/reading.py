@@ -1,8 +1,12 @@
-"""Reading a session: its last event, the way back from there, and events by place.
+"""Reads of one session: its last event, ranges of events, and events by position.
 
-A short tail is walked back from its end, since an exact get costs a third of a millisecond
-wherever the event lies; a long one is fetched in batches of exact count. Where a follower lagged
-the leader is asked again, so that a hole is reported only where there is one.
+A short range is walked back from its end, because an exact get takes a third of a millisecond
+wherever the event is; a long one is fetched in batches of exact count. Where a follower lagged, the
+leader is asked, so that a gap is only reported if it is real.
+
+The stream sequence of an event is known only from its neighbours. To find an event by its session
+sequence, a few interpolated guesses narrow the range until the rest can be walked. Every second
+guess is the middle, so there are never many.
 """
 
 from __future__ import annotations
@@ -27,15 +31,15 @@ from turnlog.events.nats.fetching import (
 )
 
 SHORT: Final = 8
-"""Events that are walked back to one by one."""
+"""Maximum events that are walked back one by one."""
 PAGE: Final = 500
-"""Events asked for in one batch, and exact gets in flight at once."""
+"""Events requested in one batch, and exact gets in flight at once."""
 
 
 async def last(
     connection: Connection, stream: str, subjects: str, *, leader: bool
 ) -> Recorded | None:
-    """Give a session's last event; only the leader never gives an older one."""
+    """Return a session's last event; only the leader's answer is never stale."""
     get = last_at_leader if leader else last_of
     found = await get(connection, stream, subjects)
     return _decoded(found) if found else None
@@ -44,7 +48,7 @@ async def last(
 async def at(
     connection: Connection, stream: str, tenant: str, places: Sequence[int]
 ) -> list[Recorded]:
-    """Give the events at these places; raises `Corrupt` where there is none of the tenant's."""
+    """Return the events at these stream sequences; raises `Corrupt` if one is not the tenant's."""
     events: list[Recorded] = []
     for start in range(0, len(places), PAGE):
         page = places[start : start + PAGE]
@@ -64,7 +68,7 @@ async def at(
 async def between(
     connection: Connection, stream: str, subjects: str, after: Head | None, upto: Recorded
 ) -> list[Recorded]:
-    """Give the events behind `after` up to `upto`; raises `Corrupt` where they are not linked."""
+    """Return the events after `after` up to `upto`; raises `Corrupt` if the chain is broken."""
     count = upto.sequence - (after.sequence if after else 0)
     if count <= 0:
         return []
@@ -78,7 +82,7 @@ async def between(
 
 
 async def walk(connection: Connection, stream: str, upto: Recorded, count: int) -> list[Recorded]:
-    """Give the last `count` events up to `upto`, found one from another; checks each link."""
+    """Return the last `count` events up to `upto`, each found from the next; checks every link."""
     events = [upto]
     while len(events) < count:
         later = events[-1]
@@ -105,7 +109,7 @@ async def _scan(
 async def onward(
     connection: Connection, stream: str, subjects: str, after: Head | None, count: int
 ) -> list[Recorded]:
-    """Give up to `count` events behind `after`; raises `Corrupt` where they are not linked."""
+    """Return up to `count` events after `after`; raises `Corrupt` if the chain is broken."""
     events = await _forward(connection, stream, subjects, after, count)
     if events and events[0].envelope.prevhash != (after.hash if after else None):
         raise Corrupt(_name(events[0]), "does not continue the event before it")
@@ -117,7 +121,7 @@ async def onward(
 async def all_under(
     connection: Connection, stream: str, subject: str, upto: Head
 ) -> list[Recorded]:
-    """Give the events under a subject up to an event; the leader says that there are no more."""
+    """Return the events under a subject up to `upto`; the leader confirms their end."""
     events: list[Recorded] = []
     start, last = 1, upto.stream_sequence
     while start <= last:

@@ -1,5 +1,3 @@
-"""Snapshots on a stream of their own, which keeps the latest under each subject and no other."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,19 +11,19 @@ from turnlog.events.nats.sizes import check_size
 
 @dataclass(frozen=True, slots=True)
 class JetStreamSnapshots:
-    """Snapshots of all sessions."""
+    """Snapshots of all sessions; the stream keeps only the latest message of each subject."""
 
     connection: Connection
 
     async def put(
         self, tenant: str, session: str, data: bytes, waypoint: int | None = None
     ) -> None:
-        """See `Snapshots.put`."""
+        """See `SnapshotStore.put_snapshot`."""
         check_size(self.connection, "snapshot", len(data))
         await ask(self.connection, snapshot_subject(tenant, session, waypoint), Ack, data)
 
     async def get(self, tenant: str, session: str, waypoint: int | None = None) -> bytes | None:
-        """See `Snapshots.get`."""
+        """See `SnapshotStore.get_snapshot`."""
         subject = snapshot_subject(tenant, session, waypoint)
         found = await last_of(self.connection, SNAPSHOTS, subject)
         return found.payload if found else None

@@ -1,10 +1,3 @@
-"""A session's events together with the words of its open turn, in the order they make sense.
-
-A turn's words come after the event that opens it and before the one that settles it. Words are
-given only where they join what was given before, so that what was heard is a beginning of what
-will be recorded; what was not heard is in the recorded reply.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -22,7 +15,7 @@ from turnlog.events.tokens import TokenEvent
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A token event of a turn, as the reply is being said."""
+    """A token event of a turn, while its reply is generated."""
 
     turn: int
     event: TokenEvent
@@ -34,10 +27,10 @@ Told = tuple[InSession, Recorded | Spoken]
 async def session_told(
     log: Log, tokens: TokenStream, tenant: str, session: str, place: InSession, upto: int | None
 ) -> AsyncGenerator[Told]:
-    """Give the events behind `place`, and from sequence `upto` on the words between them.
+    """Yield the events after `place`, and token events between them from sequence `upto` on.
 
-    Turns that open before it are history, but for one that was being heard at `place`. Without
-    `upto` no words are given.
+    Turns that open before `upto` are history, except the one that was being streamed at `place`.
+    Without `upto` no token events are yielded.
     """
     resumed = place.turn
     async with aclosing(log.watch(tenant, session, place.sequence)) as events:
@@ -61,7 +54,7 @@ async def _turn(
     session: str,
     place: InSession,
 ) -> AsyncGenerator[Told]:
-    """Give words and events until the turn that is open is no longer so."""
+    """Yield token events and events until the open turn is settled."""
     turn = place.turn
     async with (
         tokens.watch(tenant, session, turn) as words,
@@ -86,7 +79,7 @@ async def _turn(
 async def _held(
     tokens: TokenStream, tenant: str, session: str, turn: int
 ) -> tuple[TokenEvent, ...]:
-    """Give the words that may not have been heard yet, as far as they can be had."""
+    """Return the stored token events of the turn, or none if they cannot be read."""
     try:
         held = await tokens.recorded(tenant, session, turn)
     except Unavailable:
@@ -97,7 +90,7 @@ async def _held(
 async def _merged(
     events: AsyncGenerator[Recorded], words: AsyncGenerator[TokenEvent]
 ) -> AsyncGenerator[Recorded | TokenEvent]:
-    """Give what comes first; between two items nothing is taken that is not handed on."""
+    """Yield items of both streams as they arrive; an item is only taken when it is yielded."""
     event: asyncio.Future[Recorded] | None = None
     word: asyncio.Future[TokenEvent] | None = None
     try:

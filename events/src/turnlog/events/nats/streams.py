@@ -1,5 +1,3 @@
-"""What a stream says of itself: which one it is, how far it has got, and what its clock reads."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,10 +11,10 @@ from turnlog.events.nats.connection import Connection
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A stream as it was a moment ago."""
+    """Information about a stream."""
 
     created: str
-    """When it was made, which tells it from one that was lost and made anew."""
+    """Creation time; it distinguishes a stream from one that was lost and created again."""
     last: int
     """The last stream sequence."""
     now: datetime
@@ -34,6 +32,9 @@ class _Info(BaseModel):
 
 
 async def facts_of(connection: Connection, stream: str) -> Facts:
-    """Ask the stream's leader; raises `Unavailable` also where there is no such stream."""
+    """Return the stream's information from its leader.
+
+    Raises `Unavailable` also if the stream does not exist.
+    """
     info = await ask(connection, f"$JS.API.STREAM.INFO.{stream}", _Info)
     return Facts(info.created, info.state.last_seq, info.ts)

@@ -1,8 +1,8 @@
-"""Tokens in flight: a stream in memory that may vanish, and is treated as if it had.
+"""The token stream: it is in server memory and may be lost at any time.
 
-Sending waits for nothing and fails silently, since a reply must not stumble over its watchers.
-What is held can be read back for as long as the server lives; what was lost is simply not there,
-and whoever needs it turns to the recorded reply.
+Publishing does not wait and fails silently, so that problems of readers cannot disturb a reply.
+Stored tokens can be read back as long as the server runs; a reader that misses tokens uses the
+recorded reply.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
 PAGE: Final = 1_000
 """Token events read back in one batch."""
 CHECK_EVERY: Final = 3.0
-"""Seconds of silence after which what is held is looked at."""
+"""Seconds without a message after which the stored tokens are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class JetStreamTokens:
-    """Token streams of all turns."""
+    """Token events of all turns."""
 
     connection: Connection
 
     async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
-        """See `TokenStream.publish`."""
+        """See `TokenStream.publish_token`."""
         payload = TOKEN_EVENT.dump_json(event, exclude_none=True)
         with suppress(errors.Error):
             await self.connection.nc.publish(token_subject(tenant, session, turn), payload)
 
     async def close(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
-        """See `TokenStream.close`."""
+        """See `TokenStream.publish_and_confirm`."""
         payload = TOKEN_EVENT.dump_json(event, exclude_none=True)
         try:
             await ask(self.connection, token_subject(tenant, session, turn), Ack, payload)
@@ -56,12 +56,12 @@ class JetStreamTokens:
         return True
 
     async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
-        """See `TokenStream.recorded`."""
+        """See `TokenStream.read_token_events`."""
         found = await _held(self.connection, token_subject(tenant, session, turn), 0)
         return tuple(stamped for each in found for stamped in _stamped(each))
 
     async def latest(self, tenant: str, session: str, turn: int) -> Stamped | None:
-        """See `TokenStream.latest`."""
+        """See `TokenStream.read_latest_event`."""
         subject = token_subject(tenant, session, turn)
         try:
             newest = await last_at_leader(self.connection, TOKENS, subject)
@@ -70,7 +70,7 @@ class JetStreamTokens:
         return next(iter(_stamped(newest)), None) if newest else None
 
     async def silence(self, tenant: str, session: str, turn: int) -> float | None:
-        """See `TokenStream.silence`."""
+        """See `TokenStream.measure_silence`."""
         subject = token_subject(tenant, session, turn)
         try:
             newest = await last_at_leader(self.connection, TOKENS, subject)
@@ -83,7 +83,7 @@ class JetStreamTokens:
     async def watch(
         self, tenant: str, session: str, turn: int
     ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
-        """See `TokenStream.watch`."""
+        """See `TokenStream.watch_turn`."""
         subject = token_subject(tenant, session, turn)
         async with arrivals(self.connection, subject) as live:
             flow = _flow(self.connection, subject, live)
@@ -107,7 +107,7 @@ async def _flow(connection: Connection, subject: str, live: Arrivals) -> AsyncGe
 async def _unseen(
     connection: Connection, subject: str, seen: int, message: Msg | None
 ) -> list[Held]:
-    """Give the message if it is the next one, else what is held and can be had."""
+    """Return the message if it is the next one, else all unseen token events that are stored."""
     if message is not None and message.headers is not None:
         if int(message.headers["Nats-Sequence"]) <= seen:
             return []
@@ -133,7 +133,7 @@ def _stamped(found: Held) -> tuple[Stamped, ...]:
 
 
 def _events(found: Held) -> tuple[TokenEvent, ...]:
-    """Decode a token event, if this release knows its kind."""
+    """Decode a token event; empty if this release does not know its kind."""
     try:
         return (TOKEN_EVENT.validate_json(found.payload),)
     except ValidationError:

@@ -1,8 +1,8 @@
-"""Watching a session: its past, then what comes, as one run without gap or repeat.
+"""Watches a session: stored events, then live ones, without gap or repeat.
 
-The watcher listens before it looks, and joins past and live by the session's own sequence. What
-it did not hear it reads from the log: after a gap, and every few seconds when nothing is heard,
-since a lost last message shows no gap. It needs no consumer on the server.
+The watcher subscribes before it reads, and joins stored and live events by session sequence. It
+reads missed events from the log: after a gap, and after every few seconds without a message,
+because a lost last message leaves no gap. It needs no consumer on the server.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from turnlog.events.nats.finding import find
 from turnlog.events.nats.reading import SHORT, between, last, walk
 
 CHECK_EVERY: Final = 3.0
-"""Seconds of silence after which the session's head is looked at."""
+"""Seconds without a message after which the session's last event is read."""
 
 
 async def watch(
     connection: Connection, stream: str, subjects: str, after: int
 ) -> AsyncGenerator[Recorded]:
-    """Give a session's events behind a sequence, for ever; an unreachable log is waited for."""
+    """Yield a session's events after a sequence, forever; waits for a log that is unreachable."""
     seen: Recorded | int = after
     heard: Recorded | None = None
     failures = 0

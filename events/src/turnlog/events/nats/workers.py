@@ -1,10 +1,3 @@
-"""The durable consumer that all workers share: the log as a queue of turns.
-
-It waits for the two events that tell of work, and never drops one by itself: how often a turn is
-tried is decided by its session, not by the server. A durable that has gone is made again from
-where the caller says, since a settled turn that comes again is settled by a look.
-"""
-
 from __future__ import annotations
 
 import json
@@ -25,12 +18,12 @@ NO_CONSUMER: Final = 10014
 
 @dataclass(frozen=True, slots=True)
 class Handout:
-    """How turns are handed out."""
+    """How turns are handed out to workers."""
 
     ack_wait: float
-    """Seconds of silence after which a turn is handed to somebody else."""
+    """Seconds without an acknowledgement after which a turn is delivered to another worker."""
     max_ack_pending: int
-    """Turns handed out and not settled, over all workers."""
+    """Maximum turns that are delivered and not yet settled, over all workers."""
 
 
 class _Consumer(BaseModel):
@@ -38,9 +31,10 @@ class _Consumer(BaseModel):
 
 
 async def provide_workers(connection: Connection, handout: Handout, *, start: int = 1) -> bool:
-    """See that the durable is there; says whether it had to be made, from `start` on.
+    """Ensure that the durable consumer exists; return whether it was created, from `start` on.
 
-    Raises `Corrupt` for one that would lose turns; how it hands out is brought up to date.
+    A settled turn that is delivered again is recognised by its session. Raises `Corrupt` for a
+    consumer that would lose turns; adjustable options are updated.
     """
     try:
         found = await ask(connection, f"$JS.API.CONSUMER.INFO.{SESSIONS}.{WORKERS}", _Consumer)

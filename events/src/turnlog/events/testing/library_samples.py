@@ -1,5 +1,3 @@
-"""One event of every kind of the library, with every field filled, for golden bytes."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -22,7 +20,7 @@ CUE = SegmentText(
 
 
 def library_samples() -> Mapping[str, LibraryEvent]:
-    """Give the events by name."""
+    """Return one event of every library type by name, with every field filled."""
     innkeeper = NewSegment(
         id=7,
         scope="npc",

@@ -21,7 +21,7 @@ from turnlog.events.manifest import (
 
 
 def manifest() -> Manifest:
-    """Give a manifest with a part of every source."""
+    """Return a manifest with a part of every source."""
     return Manifest(
         kind="reply",
         at="2026-11-21T09:30:06.000000Z",

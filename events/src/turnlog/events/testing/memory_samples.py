@@ -1,5 +1,3 @@
-"""One event of every kind of the memory family but the oldest, with every field filled."""
-
 from __future__ import annotations
 
 from turnlog.events.call import Cost
@@ -18,7 +16,7 @@ _TURNS = (TurnRange(first=1, last=4), TurnRange(first=6, last=9))
 
 
 def memory_samples() -> dict[str, KnownEvent]:
-    """Give them by name."""
+    """Return samples of the memory family by name."""
     return {
         "summary-begun": SummaryBegun(turn=13, view="chat", turns=_TURNS, former=31, characters=18),
         "history-summarised": HistorySummarised(

@@ -1,7 +1,6 @@
-"""One event of every kind, with every field filled: what a release writes, for golden bytes.
+"""One event of every type with every field filled, for golden bytes of a release.
 
-A kind that is missing here fails the tests, so that no event is released without its bytes being
-kept for ever.
+A test fails for a type that is missing here, so no event is released without its bytes being kept.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ USAGE = Usage(known="reported", input_tokens=812, output_tokens=64, cached_token
 
 
 def samples() -> Mapping[str, KnownEvent]:
-    """Give the events by name; a kind with forms stands here once for each form."""
+    """Return the events by name; a type with several forms has one sample per form."""
     return {
         **_of_session(),
         **_of_turn(),

@@ -1,5 +1,3 @@
-"""Events of turns that take several calls: tools, plans, and answers that a turn goes on from."""
-
 from __future__ import annotations
 
 from turnlog.events.call import CallCompleted
@@ -19,7 +17,7 @@ _TEXT = Plain(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and 
 
 
 def tool_samples() -> dict[str, KnownEvent]:
-    """Give them by name."""
+    """Return samples of turns with several calls by name: tools, plans, intermediate answers."""
     pin = ToolPin(digest=digest_of("look"), server="shop", tool="look", idempotent=True)
     return {
         "tools-snapshotted": ToolsSnapshotted(

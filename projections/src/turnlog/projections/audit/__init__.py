@@ -1,1 +1,4 @@
-"""The audit: what a record tells of calls that were made, computed from the record alone."""
+"""The audit: verification, explanation, comparison and what-if analysis of recorded calls.
+
+Everything in this package is computed from the recorded events and blobs alone.
+"""

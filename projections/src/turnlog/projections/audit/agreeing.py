@@ -1,10 +1,3 @@
-"""How far two prompts agree from their beginning, and the first thing that differs.
-
-Prompts are laid out as providers do it, tools first, and compared text by text; a message of the
-history is one text. It is read off two manifests and knows nothing of what a call recorded of its
-own prefix.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -16,17 +9,19 @@ from turnlog.projections.audit.entries import Entries, Entry, Unit
 
 @dataclass(frozen=True, slots=True)
 class Agreeing:
-    """What two prompts begin with alike."""
+    """What two prompts have in common at their beginning."""
 
     messages: int
-    """Messages of the first that begin as they do in the second."""
+    """Number of messages of the first prompt that begin as in the second."""
     tokens: int
-    """Tokens of the first's parts in front of the difference."""
+    """Tokens of the first prompt's parts before the difference."""
     ended_by: Entry | None = None
-    """What differs first: what went away, or else what stands in its place; none where all of the
-    first prompt stands in the second."""
+    """The first entry that differs: the removed one, or else the one in its place.
+
+    None if the second prompt contains all of the first.
+    """
     beside: Entry | None = None
-    """The other one of the two."""
+    """The other entry at that position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +32,7 @@ class _Text:
 
 
 def agreeing(before: Entries, after: Entries) -> Agreeing:
-    """Compare two prompts from their beginning."""
+    """Return the common prefix of two prompts."""
     was, now = list(_texts(before)), list(_texts(after))
     pairs = zip(was, now, strict=False)
     shorter = min(len(was), len(now))

@@ -1,9 +1,9 @@
-"""What a bundle is: sessions as they are stored, the blobs they name, and a list of both.
+"""The bundle format: stored sessions, the blobs they name, and a manifest of both.
 
-A bundle is a folder, or a zip of one. Its events are the stored bytes, a line each, so that the
-chain can be checked by anyone; where each lay in the stream is not written down, since every batch
-says it of the one before. What a rule withheld was never in an event; a reply that was redacted
-after it was said stands in its `turn-completed`, since the chain runs over its bytes.
+A bundle is a folder or a zip file of one. Events are the stored bytes, one per line, so that anyone
+can check the chain. Stream sequences are not listed; each batch states that of the one before. Text
+that a rule withheld before publication is in no event; a reply that was redacted later is still in
+its `turn-completed` event, since the chain covers its bytes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CHECKPOINT: Final = "checkpoint.json"
 
 
 class Unreadable(BaseModel):
-    """An event that could not be decoded; its bytes are in the bundle all the same."""
+    """An event that could not be decoded; the bundle contains its bytes nevertheless."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     number: int
-    """Which line of its session it is, from 1."""
+    """Line number in the session's file, from 1."""
     detail: str
     """What is wrong with it."""
 
@@ -39,15 +39,15 @@ class Bundled(BaseModel):
 
     session: str
     events: int
-    """How many there were."""
+    """Number of events."""
     head: Digest
-    """Digest of the stored bytes of the last one."""
+    """Digest of the stored bytes of the last event."""
     unread: tuple[Unreadable, ...] = ()
-    """Those that could not be decoded."""
+    """The events that could not be decoded."""
 
 
 class BundleList(BaseModel):
-    """What is in a bundle; the file `manifest.json`."""
+    """The manifest of a bundle, in the file `manifest.json`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -61,15 +61,15 @@ class BundleList(BaseModel):
     blobs: tuple[Digest, ...]
 
     def written(self) -> bytes:
-        """Give the file."""
+        """Return the manifest as the bytes of its file."""
         return self.model_dump_json(indent=2).encode() + b"\n"
 
 
 def session_file(session: str) -> str:
-    """Name the file of a session's events."""
+    """Return the path of a session's events."""
     return f"sessions/{checked_id(session, 'session')}.ndjson"
 
 
 def blob_file(digest: Digest) -> str:
-    """Name the file of a blob."""
+    """Return the path of a blob."""
     return f"blobs/{digest.replace(':', '-')}"

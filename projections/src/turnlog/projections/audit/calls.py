@@ -1,4 +1,4 @@
-"""Calls as a record tells them: the events that fixed a prompt."""
+"""Queries over recorded events: calls, tool uses, and the events of some types."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from turnlog.events.errors import Refused
 
 
 def calls_in(events: Sequence[Recorded]) -> Iterator[tuple[Recorded, ContextAssembled]]:
-    """Give the calls whose prompt these events fix."""
+    """Yield each call whose prompt these events fixed, with its event."""
     for recorded in events:
         if isinstance(recorded.event, ContextAssembled):
             yield recorded, recorded.event
 
 
 def call_in(events: Sequence[Recorded], call: str) -> tuple[Recorded, ContextAssembled]:
-    """Give what fixed the prompt of a call; refuses a call that was never made."""
+    """Return the event that fixed the prompt of a call; refuse a call that was never made."""
     found = [pair for pair in calls_in(events) if pair[1].call == call]
     if not found:
         raise Refused("unknown-call", f"there is no call {call[:80]!r}", field="call")

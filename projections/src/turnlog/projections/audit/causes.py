@@ -1,8 +1,8 @@
-"""Causes: why something stands in one prompt and not, or not so, in another.
+"""Diff causes: why an entry is in one prompt and not, or not the same, in another.
 
-Each side has its grounds; what the other side did not know of them is the cause. Where a limit or
-a ladder decided, the cause is what took the room. Where no event lies between two prompts, they
-differ by what they were made from, and that is named. Nothing but manifests and events is read.
+Each side has provenance events; those that the other call did not know are the causes. If a limit
+or a ladder decided, the cause is what took the room. If no event lies between two prompts, the
+cause is what differs in their definitions. Only manifests and events are read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from turnlog.projections.window.overflow import WHOLE, Bounds, bounds_of
 
 
 def because(pair: Pair, compared: Compared) -> tuple[Because, ...]:
-    """Say why a pair differs."""
+    """Return why a pair differs."""
     found = [*_forced(pair, compared), *news(pair, compared)]
     return grouped(found or _made_from(pair, compared))
 
 
 def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
-    """Give what a limit, a clock or a ladder decided on either side."""
+    """Yield the causes that are a limit, expiry, a ladder step or a segment edit on either side."""
     for face in compared.faces(pair):
         mine = face.mine
         if mine is None:
@@ -49,7 +49,7 @@ def _forced(pair: Pair, compared: Compared) -> Iterator[Found]:
 
 
 def _edited(mine: Source | None, other: Source | None, face: Facing) -> Iterator[Found]:
-    """A segment says something else: it was edited, or two sessions are given other variants."""
+    """Yield why a segment's text differs: an edit, or another variant for another session."""
     if not isinstance(mine, FromSegment) or not isinstance(other, FromSegment):
         return
     if mine.version == other.version:
@@ -60,12 +60,13 @@ def _edited(mine: Source | None, other: Source | None, face: Facing) -> Iterator
     if found := turned(mine.segment, face.side, face.opposite):
         yield "library", found
     elif not drawn and mine.version > other.version:
-        # By their clocks both lay behind the edit, and one was given what it knew of the library
+        # By their clocks both calls came after the edit; one of them used an older copy of the
+        # library.
         yield from named("library", edition(mine, face.side))
 
 
 def _drawn_otherwise(mine: FromSegment, other: FromSegment, face: Facing) -> bool:
-    """Tell whether two sessions would have been given other variants at the same time."""
+    """Return whether two sessions would have been given different variants at the same time."""
     early, late = in_time(face.side, face.opposite)
     names = [drawn_by(each) for each in (early, late)]
     if names[0] == names[1] or not face.side.edits:
@@ -76,10 +77,10 @@ def _drawn_otherwise(mine: FromSegment, other: FromSegment, face: Facing) -> boo
 
 
 def _pushed(turn: int, limit: str, face: Facing, compared: Compared) -> Iterator[Found]:
-    """Name what put a turn over a limit: those behind it, another limit, or both of them."""
+    """Yield what put a turn over a limit: later turns, a different limit, or both."""
     if _pins(face.side) == _pins(face.opposite):
         by = pushing(turn, limit, face.side)
-        # What the other call knew did not push it out there: then it is all that stand here alone
+        # If the other call knew that event, name all later turns that only this side includes.
         over = _later(turn, face) if by is None or face.opposite.knew(by) else (by,)
         yield from named("limit", over)
         return
@@ -95,7 +96,7 @@ def _pushed(turn: int, limit: str, face: Facing, compared: Compared) -> Iterator
 
 
 def _later(turn: int, face: Facing) -> Iterator[Recorded]:
-    """Give the events by which later turns stand on this side that do not on the other."""
+    """Yield the events by which this side includes later turns that the other does not."""
     for fate in face.side.fates.after(turn):
         theirs = face.opposite.fates.get(fate.turn)
         if not fate.usable or (theirs and theirs.usable):
@@ -106,8 +107,8 @@ def _later(turn: int, face: Facing) -> Iterator[Recorded]:
 
 
 def _room(of: Bounds, face: Facing, compared: Compared) -> tuple[Found, ...]:
-    """Give what made a prompt too long on this side that was not so on the other."""
-    # Hundreds of turns may have found no room, all for the same reason
+    """Return what made a prompt too long on this side only."""
+    # Hundreds of turns may be trimmed for the same reason, so the answer is cached.
     asked = (compared.word(face.side), of)
     if asked not in compared.rooms:
         compared.rooms[asked] = tuple(_taking(of, face, compared))
@@ -129,7 +130,7 @@ def _taking(of: Bounds, face: Facing, compared: Compared) -> Iterator[Found]:
 
 
 def _longer(mine: Entry | None, theirs: Entry | None) -> bool:
-    """Tell whether something would take more on one side, had nothing been cut."""
+    """Return whether an entry would be longer on one side if nothing had been cut."""
     if mine is None or not mine.wanted:
         return False
     if theirs is None or not theirs.wanted:
@@ -138,7 +139,7 @@ def _longer(mine: Entry | None, theirs: Entry | None) -> bool:
 
 
 def _budget(face: Facing) -> Iterator[Found]:
-    """Name what sets a budget: the kind of the call, its blueprint, or what its turn brought."""
+    """Yield what sets the budget: the kind of call, the blueprint, or the turn's inputs."""
     sides = (face.side, face.opposite)
     if face.side.manifest.kind != face.opposite.manifest.kind:
         yield from named("kind", _apart(sides, _entered))
@@ -149,12 +150,13 @@ def _budget(face: Facing) -> Iterator[Found]:
 
 
 def _figures(side: Side) -> dict[str, JsonValue]:
-    """Give what a turn brought along that may be a limit."""
+    """Return the integer inputs of a turn; any of them may be a limit."""
     return {name: value for name, value in side.brought.inputs.items() if type(value) is int}
 
 
 def _made_from(pair: Pair, compared: Compared) -> Iterator[Found]:
-    """Name what differs between two calls where nothing that came between explains a pair."""
+    """Yield what differs in the definition of two calls, if no event between them explains a pair.
+    """
     left, right = sides = (compared.left, compared.right)
     if left.state.profile != right.state.profile:
         yield from named("profile", _apart(sides, _running))
@@ -177,7 +179,7 @@ def _made_from(pair: Pair, compared: Compared) -> Iterator[Found]:
 
 
 def _apart(sides: tuple[Side, Side], of: Callable[[Side], Sequence[Recorded]]) -> list[Recorded]:
-    """Leave out what both calls knew, unless that is all there is."""
+    """Return the events that only one call knew, or all of them if there are none."""
     pairs = [
         (each, other) for side, other in zip(sides, sides[::-1], strict=True) for each in of(side)
     ]

@@ -1,11 +1,3 @@
-"""The chain: every event of a session continues the stored bytes of the one before it.
-
-It is checked over stored bytes in stream order, one small end a session, so that a log of any
-length takes little memory. A break is named by the first event that can be at fault; what comes
-after it is checked against what really stands before it, so one break is found once. Bytes that do
-not tell their place stand for the event that should be there, as long as that does not come.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,13 +14,13 @@ from turnlog.projections.audit.findings import Finding
 from turnlog.projections.audit.unread import Unread, why_unread
 
 Key = tuple[str, str]
-"""A tenant, and a session of its or a family of its library."""
+"""A tenant, and one of its sessions or a family of its library."""
 _IN_STREAM: Final = attrgetter("stream_sequence")
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A session's head as somebody wrote it down at an earlier time."""
+    """The head of a session as a checkpoint or a caller noted it earlier."""
 
     sequence: int
     hash: Digest
@@ -36,34 +28,34 @@ class Noted:
 
 @dataclass(slots=True)
 class End:
-    """Where a session ends, as far as it was looked at."""
+    """The end of a session's chain, as far as it has been read."""
 
     first: int
-    """Where its first event lies in the stream."""
+    """Stream sequence of the first event."""
     last: int
-    """Where its last one lies, whether that can be read or not."""
+    """Stream sequence of the last event, decodable or not."""
     sequence: int = 0
-    """Its last event that tells its place; 0 before the first."""
+    """Sequence of the last event with a readable header; 0 before the first."""
     place: int = 0
-    """Where that one lies."""
+    """Stream sequence of that event."""
     hash: Digest = ""
     events: int = 0
     size: int = 0
-    """Stored bytes so far."""
+    """Number of stored bytes so far."""
     noted: bool = False
-    """Whether what was noted of it has been seen."""
+    """Whether the event of the witnessed head was read."""
     garbled: bool = False
-    """Whether bytes that do not tell their place stand for what was noted."""
+    """Whether undecodable bytes are in the place of the witnessed head."""
     pending: int = 0
-    """How many such bytes lie behind the last event that tells its place."""
+    """Number of undecodable events after the last one with a readable header."""
 
     @property
     def next(self) -> int:
-        """The event that should come now."""
+        """The sequence that is due next."""
         return self.sequence + self.pending + 1
 
     def took(self, place: int, size: int) -> None:
-        """Count stored bytes."""
+        """Count one stored event."""
         self.last = place
         self.events += 1
         self.size += size
@@ -71,13 +63,13 @@ class End:
 
 @dataclass(slots=True)
 class Chains:
-    """The chains of many sessions, looked at side by side."""
+    """Verifies the chains of many sessions side by side."""
 
     noted: Mapping[Key, Noted] = field(default_factory=dict[Key, Noted])
     ends: dict[Key, End] = field(default_factory=dict[Key, End])
 
     def taken(self, raw: Raw) -> tuple[Key, Finding] | None:
-        """Take the next event of the stream; give what is wrong with it."""
+        """Check the next event of the stream; return the finding and whose it is, or None."""
         key, link, place = key_of(raw.subject), link_of(raw.stored), raw.stream_sequence
         if link is None:
             return key, self._unread(key, raw)
@@ -96,7 +88,7 @@ class Chains:
         return Finding("integrity", "log", at, detail)
 
     def linked(self, key: Key, link: Link, place: int, digest: Digest, size: int) -> Finding | None:
-        """Take an event whose link was read."""
+        """Check an event whose chain header was read already."""
         end = self.ends.get(key)
         if end is None:
             end = self.ends[key] = End(place, place)
@@ -118,7 +110,8 @@ class Chains:
         return Finding("integrity", "noted", end.sequence, detail)
 
     def missing(self) -> Iterator[tuple[Key, Finding]]:
-        """Give what was noted and did not come, once everything has been taken."""
+        """Yield a finding for each witnessed head that was not read; call it after the last event.
+        """
         for key, noted in self.noted.items():
             end = self.ends.get(key)
             if end is None or not (end.noted or end.garbled):
@@ -136,7 +129,7 @@ def _broken(key: Key, end: End, link: Link, place: int) -> Finding | None:
     if at <= before:
         return Finding("integrity", "sequence", at, f"it stands behind event {before}")
     if at > before + 1:
-        return None  # It continues what cannot be read, of which that was told
+        return None  # It continues an undecodable event, which has a finding of its own.
     if not before:
         odd = link.prevhash is not None
         detail = "it continues an event although it is the first"
@@ -150,7 +143,7 @@ def _broken(key: Key, end: End, link: Link, place: int) -> Finding | None:
 
 
 def key_of(subject: str) -> Key:
-    """Read whose an event is from the subject it lies under."""
+    """Return the tenant and session from the subject of an event."""
     _, tenant, session, *_ = (*subject.split(".", 3), "", "", "")
     return tenant, session
 
@@ -158,7 +151,7 @@ def key_of(subject: str) -> Key:
 def broken(
     events: Sequence[Recorded], unread: Sequence[Unread], noted: Noted | None
 ) -> Iterator[Finding]:
-    """Check the events of one session, given in stored order, and a head noted of it."""
+    """Verify the chain of one session, given in stored order, against a head noted earlier."""
     stored: Iterable[Recorded | Raw] = events
     key: Key = (events[0].tenant, events[0].session) if events else ("", "")
     if unread:

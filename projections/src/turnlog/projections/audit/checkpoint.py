@@ -1,8 +1,8 @@
-"""Checkpoints: where every session of a tenant ended at some moment, to be signed and kept aside.
+"""Signed checkpoints: the head of every session of a tenant at one point in time.
 
-Held against the log later, it shows what no chain can: that an end was cut off, that a log was
-rolled back, or that a history was written anew. It proves nothing about what came after it, and
-nothing about what was already untrue when it was taken.
+A checkpoint is signed and kept outside the log. Compared with the log later, it shows what no chain
+can show: a log that was cut, rolled back or rewritten. It proves nothing about later events, nor
+about records that were already false when it was taken.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ Hash = Annotated[Digest, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
 class HeadNoted(BaseModel):
-    """Where one session, or one family of the library, ended."""
+    """The head of one session or one family of the library."""
 
     model_config = _FORM
 
     sequence: Annotated[int, Field(ge=1)]
-    """Its last event, and how many it had."""
+    """Sequence of the last event, which is also the number of events."""
     hash: Hash
     """Digest of that event's stored bytes."""
 
 
 class Checkpoint(BaseModel):
-    """What is signed."""
+    """The signed content of a checkpoint."""
 
     model_config = _FORM
 
     format: Literal["turnlog-checkpoint/1"] = "turnlog-checkpoint/1"
-    """Tells the form apart."""
+    """Version of the format."""
     at: str
     """When it was taken, RFC 3339."""
     tenant: str
-    """Whose sessions."""
+    """The owner of the sessions."""
     stream: str
-    """The stream they lie in."""
+    """The stream that stores them."""
     created: str
-    """When that stream was made, by its server."""
+    """When the server created that stream."""
     end: int
-    """The last place of the stream that was read."""
+    """The last stream sequence that was read."""
     sessions: dict[str, HeadNoted]
-    """By session."""
+    """The head of each session, by id."""
     library: dict[str, HeadNoted]
-    """By family."""
+    """The head of each family, by name."""
 
     @property
     def signed_bytes(self) -> bytes:
-        """Give what is signed: JSON, keys sorted, no blanks, UTF-8."""
+        """The bytes that are signed: JSON in UTF-8, sorted keys, no whitespace."""
         return canonical(self.model_dump(mode="json")).encode()
 
     def noted(self) -> dict[Key, Noted]:
-        """Give the heads of the sessions, to hold chains against."""
+        """Return the heads of the sessions, for comparison with their chains."""
         return _noted(self.tenant, self.sessions)
 
     def noted_library(self) -> dict[Key, Noted]:
-        """Give the heads of the library's families."""
+        """Return the heads of the library's families."""
         return _noted(self.tenant, self.library)
 
 
@@ -73,7 +73,7 @@ class Signature(BaseModel):
     model_config = _FORM
 
     algorithm: Literal["ed25519"] = "ed25519"
-    """How it was made."""
+    """The signature algorithm."""
     key: str
     """The public key, its 32 bytes in base64."""
     signature: str
@@ -81,18 +81,18 @@ class Signature(BaseModel):
 
 
 class SignedCheckpoint(BaseModel):
-    """A checkpoint as it is kept in a file."""
+    """A checkpoint with its signatures, as stored in a file."""
 
     model_config = _FORM
 
     checkpoint: Checkpoint
-    """What was signed."""
+    """The signed content."""
     signatures: Annotated[tuple[Signature, ...], Field(min_length=1)]
-    """By whom."""
+    """At least one signature."""
 
 
 def heads(ends: Mapping[Key, End]) -> dict[str, HeadNoted]:
-    """Note where chains end."""
+    """Build checkpoint heads from the ends of chains."""
     return {
         session: HeadNoted(sequence=end.sequence, hash=end.hash)
         for (_, session), end in sorted(ends.items())

@@ -1,8 +1,9 @@
-"""Comparing two prompts: what was added, removed, changed, shrunk or moved, and how far they agree.
+"""Compares two prompts: what was added, removed, changed, shrunk or moved, and the common prefix.
 
-Entries are paired by what they are, never by where they stand. One that merely stands behind
-something new has not moved; one whose surroundings differ because its neighbour came or went has
-not changed.
+Entries are matched by their key and never by position. An entry behind a new one has not moved, and
+one whose delimiters differ because a neighbour came or went has not changed. For the common prefix,
+prompts are laid out as providers do, tools first, and compared message by message; it is computed
+from two manifests and independent of the prefix that a call recorded.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ What = Literal["added", "removed", "changed", "shrunk", "grown", "moved"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The same thing in two prompts; none where a manifest does not name it."""
+    """The same item in two prompts; None where a manifest does not name it."""
 
     before: Entry | None
     after: Entry | None
 
     @property
     def entry(self) -> Entry:
-        """Whichever there is, the later one first."""
+        """The later entry if there is one, otherwise the earlier."""
         found = self.after or self.before
         if found is None:
             raise TypeError("a pair of nothing")
@@ -34,13 +35,16 @@ class Pair:
 
     @property
     def either(self) -> Entry:
-        """The one that stands, the later one first."""
+        """The entry that is included in its prompt, the later one first."""
         standing = [each for each in (self.after, self.before) if each and each.stands]
         return standing[0] if standing else self.entry
 
 
 def paired(before: Entries, after: Entries) -> list[Pair]:
-    """Pair up entries in the order of the later prompt; what went stands behind what it was."""
+    """Return pairs of entries in the order of the later prompt.
+
+    A removed entry follows its predecessor.
+    """
     pairs = {key: Pair(before.get(key), entry) for key, entry in after.items()}
     gone: dict[Key | None, list[Pair]] = {}
     last: Key | None = None
@@ -56,7 +60,7 @@ def paired(before: Entries, after: Entries) -> list[Pair]:
 
 
 def differing(before: Entries, after: Entries) -> Iterator[tuple[What, Pair]]:
-    """Give the pairs that differ, and how."""
+    """Yield the pairs that differ, and how."""
     moved = _moved(before, after)
     then, here = _around(before), _around(after)
     for pair in paired(before, after):
@@ -65,7 +69,7 @@ def differing(before: Entries, after: Entries) -> Iterator[tuple[What, Pair]]:
 
 
 def standing(found: Entries) -> list[Entry]:
-    """Give what stands in the order that providers lay it out, tools first."""
+    """Return the included entries in the order of providers, tools first."""
     stands = (entry for entry in found.values() if entry.stands)
     return sorted(stands, key=lambda entry: entry.part.role != "tools")
 
@@ -89,7 +93,7 @@ def _text(was: Entry, now: Entry) -> What:
 
 
 def _moved(before: Entries, after: Entries) -> frozenset[Key]:
-    """Give the fewest entries whose going elsewhere explains the order of all."""
+    """Return the smallest set of entries whose move explains the order of all."""
     stood = [entry.key for entry in standing(before)]
     order = {key: place for place, key in enumerate(stood)}
     keys = [entry.key for entry in standing(after) if entry.key in order]
@@ -98,7 +102,7 @@ def _moved(before: Entries, after: Entries) -> frozenset[Key]:
 
 
 def _longest(numbers: Sequence[int]) -> frozenset[int]:
-    """Give the members of a longest increasing run of numbers."""
+    """Return the members of a longest increasing subsequence."""
     ends: list[int] = []
     before: dict[int, int | None] = {}
     for number in numbers:
@@ -115,7 +119,7 @@ def _longest(numbers: Sequence[int]) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """What stands beside an entry in its message; none at the ends of it."""
+    """The keys beside an entry in its message; None at the ends of the message."""
 
     before: Key | None
     after: Key | None
@@ -131,7 +135,7 @@ def _around(found: Entries) -> dict[Key, Neighbours]:
 
 
 def _beside(other: Entry | None, here: Entry) -> Key | None:
-    """Give a neighbour that stands in the same message; every turn has messages of its own."""
+    """Return a neighbour in the same message; each turn has messages of its own."""
     if other is None or here.turn is not None or other.turn is not None:
         return None
     return other.key if other.part.message == here.part.message else None
@@ -143,7 +147,7 @@ def _set_apart(
     after: Mapping[Key, Neighbours],
     moved: frozenset[Key],
 ) -> What | None:
-    """Tell whether an entry is set apart in another way, and its neighbours do not explain it."""
+    """Return how the surroundings of an entry differ, if its neighbours do not explain it."""
     was, now = pair.before, pair.after
     if was is None or now is None or not (was.stands and now.stands):
         return None

@@ -1,6 +1,6 @@
-"""Conduct: what an unbroken chain may hold all the same, and no session of ours ever does.
+"""Protocol invariants that a valid hash chain does not guarantee.
 
-A turn settled twice, a tool that never came back to a turn that is over, or came back twice.
+A turn is settled once. A tool request returns once, by the end of its turn.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from turnlog.projections.audit.picking import of_kinds
 
 _SETTLING: Final = (TurnCompleted, TurnFailed, TurnCancelled)
 _TOOLS: Final = (ToolCalled, ToolStarted, ToolReturned, ReplyRedacted)
-"""What tells of tools; a redaction settles a turn that is open."""
+"""The event types of tool use, and `ReplyRedacted`, which settles an open turn."""
 
 
 def answers(events: Iterable[Recorded]) -> Iterator[Finding]:
-    """Find turns that were settled more than once."""
+    """Yield a finding for each turn that was settled more than once."""
     settled: dict[int, int] = {}
     for recorded in of_kinds(events, *_SETTLING):
         match recorded.event:
@@ -35,7 +35,7 @@ def answers(events: Iterable[Recorded]) -> Iterator[Finding]:
 
 
 def tools(events: Iterable[Recorded]) -> Iterator[Finding]:
-    """Find tools that are not asked for once and back once by the end of their turn."""
+    """Yield a finding for each tool request that does not return exactly once within its turn."""
     under_way: dict[tuple[str, str], tuple[int, Recorded]] = {}
     over: set[int] = set()
     for recorded in of_kinds(events, *_SETTLING, *_TOOLS):

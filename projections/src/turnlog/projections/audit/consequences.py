@@ -1,9 +1,3 @@
-"""Consequences: what a turn led to, beside its reply.
-
-A tool it asked for, a phase it ended, a turn that then started by itself, a note that a later
-call was given. Each is told with the event it is known from.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -24,16 +18,16 @@ from turnlog.projections.session.under_way import NOTE_RULE
 
 @dataclass(frozen=True, slots=True)
 class Consequence:
-    """Something a turn led to."""
+    """Something that a turn led to."""
 
     by: Cause
     """The event it is known from."""
     what: str
-    """The same for people."""
+    """A description for people."""
 
 
 def consequences(record: Known, turn: int) -> Iterator[Consequence]:
-    """Give what a turn led to, in order; all from its beginning to its end is to be at hand."""
+    """Yield what a turn led to, in order; all events of the turn must be loaded."""
     for recorded in record.events:
         if what := _direct(recorded, turn):
             yield Consequence(cause(recorded), what)
@@ -61,14 +55,14 @@ def _direct(recorded: Recorded, turn: int) -> str:
 
 
 def _started(phase: str, after: Recorded | None) -> Iterator[Consequence]:
-    """Tell of a turn that started by itself when a phase was entered."""
+    """Yield the turn that started by itself when a phase was entered."""
     if after and isinstance(after.event, TurnSubmitted) and after.event.text is None:
         what = f"turn {after.event.turn} started by itself in phase {phase}"
         yield Consequence(cause(after), what)
 
 
 def _noted(record: Known, turn: int) -> Consequence | None:
-    """Find the call that was told of a reply withheld: the first that carried a note of it."""
+    """Return the first call that carried a note about the turn's withheld reply."""
     withheld = [each for each in record.events if _withheld(each, turn)][-1:]
     told = (told_of(each, record) for each in withheld if was_latest(each, record))
     return next((_carrying(each) for each in told if each), None)

@@ -1,10 +1,3 @@
-"""The difference between two calls, of one session or of two: what, by which rule, and why.
-
-It is computed from manifests and events alone, and holds no text: what stands in either prompt is
-read there. Both calls may be named in any order; what is said always leads from the first to the
-second.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -36,38 +29,38 @@ class CallFacts:
     model: str
     parameters: dict[str, JsonValue]
     at: str
-    """Clock reading it was assembled with."""
+    """The time it was assembled with, RFC 3339."""
     fixed: Cause
     """The event that fixed its prompt."""
     digest: Digest
-    """Of the canonical request."""
+    """Digest of the canonical request."""
     tokens: int
-    """Of its prompt, by the counter."""
+    """Tokens of the prompt, by its counter."""
     budget: int | None
     counter: Counter
     micro_dollars: int | None
-    """What all its attempts cost; none where that is not known."""
+    """Cost of all its attempts in millionths of a dollar; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is not as it was, or some turns one behind the other."""
+    """One difference, or one difference of several consecutive turns."""
 
     what: What
     layer: str
     component: str
     item: str | None
     first: int | None
-    """The first turn of a run of history that came, went or changed; none for other parts."""
+    """The first turn of a history run that changed; None for other parts."""
     last: int | None
     before: Part | None
-    """The part as the first call has it; none where it does not name it, and for turns."""
+    """The part in the first call; None if its manifest does not name it, and for turns."""
     after: Part | None
-    """The part as the second call has it."""
+    """The part in the second call; None if its manifest does not name it, and for turns."""
     tokens: int | None
-    """Tokens more, or fewer; none for turns, which are counted with their run."""
+    """Difference in tokens; None for turns, which are counted with their run."""
     characters: int
-    """Characters more, or fewer."""
+    """Difference in characters."""
     rule: str | None
     """The condition, limit or step that decided."""
     because: tuple[Because, ...]
@@ -84,14 +77,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What the two prompts begin with alike, and what ended that."""
+    """What the two prompts have in common at their beginning, and what ends it."""
 
     messages: int
     tokens: int
     ended_by: str | None
-    """The layer that differs first; none where all of the first stands in the second again."""
+    """The first layer that differs; None if the second prompt contains all of the first."""
     change: int | None
-    """Which of the changes that is, counted from 0."""
+    """Index of that change in `changes`, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +96,9 @@ class Diff:
     same: bool
     """Whether both sent the same request."""
     tokens: int
-    """Tokens more, or fewer, each side by its own counter."""
+    """Difference in tokens, each call by its own counter."""
     micro_dollars: int | None
-    """Millionths of a dollar more, or less; none where either is not known."""
+    """Difference in millionths of a dollar; None if either cost is unknown."""
     components: tuple[Share, ...]
     changes: tuple[Change, ...]
     """In the order of the second prompt."""
@@ -193,7 +186,7 @@ def _tokens(entry: Entry | None) -> int:
 
 
 def _rule(pair: Pair) -> str | None:
-    """Name the rule of the side that lacks it, or that has less of it; else whatever holds."""
+    """Return the rule of the side that left the entry out or shortened it, or else any rule."""
     sides = [each for each in (pair.after, pair.before) if each]
     out = [each.part.rule for each in sides if not each.stands]
     cut = [each.part.rule for each in sides if each.step]
@@ -201,7 +194,7 @@ def _rule(pair: Pair) -> str | None:
 
 
 def joined(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """Put turns together that came, went or changed one behind the other, and for one reason."""
+    """Join consecutive turns that changed in the same way and for the same reasons."""
     found: list[Change] = []
     for change in changes:
         before = found[-1] if found else None

@@ -1,8 +1,7 @@
-"""Drawing: what a session's calls were given of a segment at any time, and what changed that.
+"""Segment variants: which version of a segment a session is given, and which edits changed that.
 
-The events of the library are followed again, for one segment. Which of its variants a session is
-given follows from the session's name alone, so what another session would have been given at the
-same time can be told too.
+The library's events are replayed for one segment. The variant follows from the session's name
+alone, so it can also be computed what another session would have been given at the same time.
 """
 
 from __future__ import annotations
@@ -27,30 +26,31 @@ from turnlog.projections.library.shelf import Segment, Version, begun, saying, s
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An event of the library, and what a session had of a segment from then on."""
+    """An event of the library, and the version of a segment that a session is given from then on.
+    """
 
     recorded: Recorded
     given: int | None
-    """The version its calls were given; none where they were given nothing."""
+    """The version that calls are given; None if they are given none."""
     said: int | None
-    """The same, or what the variant given last has come to say since it was switched off."""
+    """The same, or the latest version of the variant given last if that was deactivated."""
 
 
 def drawn_by(side: Side) -> str:
-    """Give the name by which variants are drawn for a session."""
+    """Return the name from which a session's variants are drawn."""
     return side.state.drawn or side.state.session
 
 
 def version_at(number: int, name: str, at: str, side: Side) -> int | None:
-    """Give the version of a segment that calls of a name were given at a time."""
+    """Return the version of a segment that a session of this name was given at a time."""
     return _given_at(at, _steps(number, name, side))
 
 
 def turned(number: int, one: Side, other: Side) -> Recorded | None:
-    """Give the last event between two calls by which the later was given something else of it.
+    """Return the last event between two calls by which the later one was given something else.
 
-    Where both were given some of it, that is the one by which it came to say something else; where
-    one was given nothing, the one by which that came about.
+    If both were given the segment, it is the edit of its text; if one was given nothing, it is the
+    event that added or removed it.
     """
     early, late = in_time(one, other)
     steps = tuple(_steps(number, drawn_by(late), late))
@@ -66,7 +66,7 @@ def turned(number: int, one: Side, other: Side) -> Recorded | None:
 
 
 def in_time(one: Side, other: Side) -> tuple[Side, Side]:
-    """Give two calls in the order in which they were assembled."""
+    """Return two calls in the order in which they were assembled."""
     return (one, other) if one.manifest.at <= other.manifest.at else (other, one)
 
 

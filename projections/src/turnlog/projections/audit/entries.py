@@ -1,7 +1,7 @@
-"""Entries: a manifest taken apart into what can be found again in another one.
+"""Manifest entries: a manifest split into items that can be matched with those of another manifest.
 
-A layer is an entry, a segment of a layer is one, and so is every turn of a run of history. An
-entry says what stands of it and what stands around it by digests and lengths; no text is read.
+A layer is an entry, and so are a segment of a layer and each turn of a history run. An entry
+identifies its text and its delimiters by digests and lengths; no text is read.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from turnlog.projections.window.overflow import WHOLE, bounds_of
 
 Key = tuple[str, ...]
 Unit = tuple[object, ...]
-"""One text of a prompt: its role, what it says, what stands around it."""
+"""One message of a prompt: its role, the identity of its text, its delimiters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that stands in a prompt, or was left out of it."""
+    """One item that is included in a prompt or was left out of it."""
 
     key: Key
     part: Part
-    """The part it is, or the run of history it is in."""
+    """The part itself, or the history run that the turn is in."""
     texts: tuple[Unit, ...]
-    """What it says, message by message; nothing where it is left out."""
+    """Its messages; empty if it is left out."""
     characters: int
-    """Length as it stands, with what is around it."""
+    """Length as included, with delimiters."""
     whole: int | None
-    """Length before anything was cut; none where that is not known."""
+    """Length before anything was cut; None if unknown."""
     turn: int | None = None
     step: StepTaken | None = None
-    """The step of a ladder that shortened it, took it out or put it there."""
+    """The ladder step that shortened it, left it out or added it."""
 
     @property
     def stands(self) -> bool:
@@ -53,14 +53,14 @@ class Entry:
 
     @property
     def wanted(self) -> bool:
-        """Whether it would have stood, had there been room."""
+        """Whether it would be in the prompt if there were no budget."""
         return (self.stands and self.part.rule != "replace") or (
             self.step is not None and not self.stands
         )
 
     @property
     def origin(self) -> object:
-        """Where its text comes from, whatever was cut of it."""
+        """Identity of the text before any cut."""
         source = self.part.source
         return source.digest if isinstance(source, FromBlob | FromSegment) else source
 
@@ -69,9 +69,9 @@ Entries = Mapping[Key, Entry]
 
 
 def entries(side: Side, other: Side) -> Entries:
-    """Give the entries of a call in the order of its parts; a repeated one has a number.
+    """Return the entries of a call in the order of its parts; repeated keys are numbered.
 
-    Turns that neither call comes near are none: they may be thousands.
+    History that neither call comes near is left out: it may be thousands of turns.
     """
     seen: Counter[Key] = Counter()
     found: dict[Key, Entry] = {}
@@ -85,7 +85,7 @@ def entries(side: Side, other: Side) -> Entries:
 
 
 def _near(side: Side) -> frozenset[int]:
-    """Give the turns that a call has, or left out one by one."""
+    """Return the turns that a call includes or left out individually."""
     runs = (each for each in side.manifest.parts if not left_out_as_one(each))
     sources = (each.source for each in runs if isinstance(each.source, FromTurns))
     return frozenset(turn for run in sources for turn in range(run.first, run.last + 1))
@@ -104,11 +104,11 @@ def _entries(side: Side, near: frozenset[int]) -> Iterator[Entry]:
 
 def _turn(part: Part, run: FromTurns, turn: int, side: Side) -> Entry:
     step = _step(part, run.view, side)
-    # What was left out for good has no length that mattered
+    # The length of a turn matters only if it is included or was left out by a ladder step.
     fate = side.fates.get(turn) if part.kept or step else None
     messages = _messages(fate) if fate and part.kept else ()
     if run.condensed and part.kept:
-        # Which of its words are a turn's own is not told where several are told as one
+        # A condensed run is one text; the words of a single turn cannot be told apart in it.
         messages = ((part.role, part.digest),)
     length = sum(said.characters for said in fate.said) if fate else 0
     stood = length if messages else 0
@@ -129,7 +129,7 @@ def _layer(part: Part, side: Side) -> Entry:
 
 
 def part_key(part: Part) -> Key:
-    """Say what a part is that is no run of history; several may be the same."""
+    """Return what identifies a part that is no history run; several parts may share a key."""
     if part.role == "tools":
         return ("tool", part.layer)
     if isinstance(part.source, FromSegment):
@@ -138,7 +138,7 @@ def part_key(part: Part) -> Key:
 
 
 def _said(part: Part) -> Unit:
-    """Tell a text from others: by its digest, and by what is left of it where some is not."""
+    """Return what identifies a text: its digest and, if the text was cut, what remains of it."""
     match part.source:
         case FromBlob(digest=digest) | FromSegment(digest=digest):
             said = digest
@@ -151,7 +151,7 @@ def _said(part: Part) -> Unit:
 
 
 def _step(part: Part, target: str, side: Side) -> StepTaken | None:
-    """Find the step that a part's rule names; one on the whole prompt before others."""
+    """Return the ladder step that a part's rule names; a step on the whole prompt comes first."""
     word = (part.rule or "").partition(" ")[0]
     taken = [each for each in side.manifest.steps if (each.step, each.on) == (word, target)]
     return min(taken, key=lambda each: bounds_of(each) != WHOLE, default=None)

@@ -1,10 +1,3 @@
-"""Facing: the grounds that one call has for something in its prompt, held against another call.
-
-What a text follows from is known by its source: a turn by what befell it, a file by what pinned
-it, a value of the blueprint by where its path leads. A ground that both calls knew explains no
-difference; one that only this call knew does.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +45,7 @@ from turnlog.projections.window.segments import HIDDEN
 
 @dataclass(frozen=True, slots=True)
 class Facing:
-    """One side of a pair, and what faces it."""
+    """One side of a pair, with its call and the other side."""
 
     mine: Entry | None
     other: Entry | None
@@ -62,7 +55,7 @@ class Facing:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two calls, with everything that is paired up between them."""
+    """Two calls, with all pairs of their entries."""
 
     left: Side
     right: Side
@@ -70,25 +63,25 @@ class Compared:
     rooms: dict[tuple[str, Bounds], tuple[Found, ...]] = field(
         default_factory=dict[tuple[str, Bounds], tuple[Found, ...]]
     )
-    """What took the room, by `left` or `right` and what was limited, once that was asked."""
+    """Cache: what took the room, by `left` or `right` and the bounds of the limit."""
 
     def faces(self, pair: Pair) -> tuple[Facing, Facing]:
-        """Give both sides of a pair, the later one first."""
+        """Return both sides of a pair, the later one first."""
         now = Facing(pair.after, pair.before, self.right, self.left)
         return now, Facing(pair.before, pair.after, self.left, self.right)
 
     def word(self, side: Side) -> str:
-        """Say which of both a side is."""
+        """Return `left` or `right`."""
         return "right" if side is self.right else "left"
 
     def turns(self, side: Side) -> int:
-        """Count the turns that a call had within the limits of its history."""
+        """Return how many turns a call had within the limits of its history."""
         entries = (pair.after if side is self.right else pair.before for pair in self.pairs)
         return sum(bool(e and e.turn is not None and (e.stands or e.step)) for e in entries)
 
 
 def news(pair: Pair, compared: Compared) -> list[Found]:
-    """Give the grounds of either side that the other did not know."""
+    """Return the events of either side that the other call did not know, with their reasons."""
     return [
         (what, by)
         for face in compared.faces(pair)
@@ -127,7 +120,7 @@ def _turn(turn: int, face: Facing) -> Iterator[Found]:
         if face.other and face.other.stands:
             yield from told(shortening(mine.part, face.other.part, face.side))
     elif decided(mine):
-        # It had its claim to the room, even where nothing of it stands
+        # The turn counted towards the limit, even if none of it was included.
         yield from told((fate.since,) if fate.since and face.other is None else ())
     else:
         out = taken_out(fate, run, mine.part.rule or "", face.side)
@@ -135,13 +128,13 @@ def _turn(turn: int, face: Facing) -> Iterator[Found]:
 
 
 def _veiled(run: FromTurns, rule: str, side: Side) -> Iterator[Recorded]:
-    """Give what left out a whole run; what no window reaches any more was pushed out instead."""
+    """Yield what left out a whole run, unless a limit did."""
     if rule not in LIMITS:
         yield taking_all(run, rule, side)
 
 
 def decided(entry: Entry | None) -> bool:
-    """Tell whether a limit, a clock or a ladder left something out, whatever befell it itself."""
+    """Return whether a limit, expiry or a ladder step left an entry out."""
     if entry is None or entry.stands:
         return False
     return entry.step is not None or entry.part.rule in {*LIMITS, "expired"}
@@ -166,7 +159,7 @@ def _withheld(fate: Fate, theirs: Fate | None) -> Iterator[Found]:
 
 
 def _said_otherwise(fate: Fate, theirs: Fate) -> Iterator[Found]:
-    """Two turns of a number say other things: a reply was withheld, or they are not the same."""
+    """Yield why two turns of the same number differ: a redaction, or different turns."""
     if _digest(fate.text) != _digest(theirs.text):
         yield "said", fate.begun
     if _digest(fate.reply) == _digest(theirs.reply):
@@ -182,7 +175,7 @@ def _digest(said: Said | None) -> str | None:
 
 
 def _offering(face: Facing) -> Iterator[Found]:
-    """A tool is offered for a step, or by the phase once it has had its exchanges."""
+    """Yield why a tool is offered: the step of a turn, or the phase and its completed exchanges."""
     entry = face.mine or face.other
     if entry and isinstance(entry.part.source, FromBlob):
         yield from told(moving_on(face.side))
@@ -221,7 +214,7 @@ def _segment(face: Facing) -> Iterator[Found]:
 
 
 def _given(segment: FromSegment, entry: Entry | None, face: Facing) -> Iterator[Found]:
-    """A segment is given to one call and not to the other: it was not asked for, or not there."""
+    """Yield why a segment is given to one call only: the selection differs, or the library does."""
     sides = (face.side, face.opposite)
     refs = {entry.part.item if entry else None, segment.ref} - {None}
     asked = [any(mentions(each.brought.inputs, ref) for ref in refs) for each in sides]
@@ -239,7 +232,7 @@ def _given(segment: FromSegment, entry: Entry | None, face: Facing) -> Iterator[
 
 
 def mentions(given: JsonValue, ref: str | None) -> bool:
-    """Tell whether a value holds a reference, however deep."""
+    """Return whether a value contains a reference, at any depth."""
     match given:
         case dict():
             return any(mentions(each, ref) for each in given.values())
@@ -262,7 +255,7 @@ def _layer(mine: Entry, other: Entry, face: Facing) -> Iterator[Found]:
 
 
 def _as(mine: Entry, condition: Entry) -> Part:
-    """Give a part under the condition that one of the two names."""
+    """Return a part with the condition of the other entry."""
     return mine.part.model_copy(update={"rule": condition.part.rule})
 
 

@@ -1,8 +1,8 @@
-"""Fates: what befell each turn of a session, and by which event.
+"""Turn timelines: the events that made each turn of a session what it is.
 
-A history says how a turn stands; this says what brought it there, so that whoever misses a turn
-in a prompt, or finds another text in it, is led to the event. Nothing but events is read, and no
-more of a long session than the turns that are asked for take.
+A history shows the status of a turn; a timeline names the event behind it, so that an explanation
+of a missing or changed turn can point to that event. Only events are read, and of a long session
+only those that the requested turns need.
 """
 
 from __future__ import annotations
@@ -34,27 +34,29 @@ class Fate:
 
     turn: int
     begun: Recorded
-    """What submitted it, or queued it."""
+    """The event that submitted or queued the turn."""
     text: Said | None
     released: Recorded | None = None
-    """What opened it, where it had waited."""
+    """The event that opened the turn, if it was queued."""
     settled: Recorded | None = None
-    """What ended it: a reply, a failure, a cancel, or a reply withheld before anybody saw it."""
+    """The event that settled the turn: a reply, a failure, a cancel, or a redaction before any
+    reply.
+    """
     status: Settled | None = None
     reply: Said | None = None
-    """What stands for its reply."""
+    """Reference to the reply, or to its replacement."""
     redacted: Recorded | None = None
     marked: Recorded | None = None
-    """What excluded it last, or restored it."""
+    """The latest event that excluded or restored the turn."""
 
     @property
     def excluded(self) -> bool:
-        """Whether it is left out of windows."""
+        """Whether the turn is excluded from windows."""
         return bool(self.marked and isinstance(self.marked.event, TurnExcluded))
 
     @property
     def ref(self) -> TurnRef | None:
-        """The turn as a window takes it; none while it is open."""
+        """The turn as a window takes it; None while it is open."""
         if self.status is None:
             return None
         redacted = self.redacted is not None
@@ -62,37 +64,41 @@ class Fate:
 
     @property
     def said(self) -> tuple[Said, ...]:
-        """Where its messages stand, as a window shows them."""
+        """References to the turn's messages, as a window shows them."""
         return messages_in(self.ref) if self.ref else ()
 
     @property
     def usable(self) -> bool:
-        """Whether a window could show it, as far as it alone matters."""
+        """Whether a window could include the turn, judged by the turn alone."""
         return self.status == "completed" and not self.excluded and bool(self.said)
 
     @property
     def since(self) -> Recorded | None:
-        """What made it stand in windows, where it does: its settling, or its restoration."""
+        """The event since which windows include the turn: its settlement or restoration."""
         return self.marked or self.settled
 
     @property
     def opening(self) -> tuple[Recorded, ...]:
-        """What made it the turn to be answered."""
+        """The events that made it the turn to answer."""
         return (self.begun, self.released) if self.released else (self.begun,)
 
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What befell turns; whatever befell one lies behind what began it, in the order of turns."""
+    """The timelines of a session's turns.
+
+    All events of a turn come after the one that started it, and turns start in order. A turn whose
+    events are not loaded raises `MissingEvents`.
+    """
 
     known: Known
     begun: Mapping[int, Fate]
-    """Those whose beginning is at hand."""
+    """Timelines of the turns whose first event is loaded, by number."""
     submitted: int
-    """Turns that there are."""
+    """Number of turns in the session."""
 
     def get(self, turn: int) -> Fate | None:
-        """Give one; none where there is no such turn."""
+        """Return the timeline of a turn, or None if there is no such turn."""
         found = self.begun.get(turn)
         if found is None:
             if 1 <= turn <= self.submitted and not self.known.whole:
@@ -102,19 +108,19 @@ class Fates:
         return found
 
     def after(self, turn: int) -> Iterator[Fate]:
-        """Give those of all later turns, in order, as far as they are asked for."""
+        """Yield the timelines of all later turns, in order; each is loaded when it is reached."""
         later = range(turn + 1, self.submitted + 1)
         return (fate for each in later if (fate := self.get(each)))
 
     def _followed(self, fate: Fate) -> None:
-        """Ask for more where it is not all at hand, from what began a turn to what settled it."""
+        """Raise `MissingEvents` unless the events up to the turn's settlement are loaded."""
         stretch = self.known.stretch(fate.begun.sequence)
         settled = fate.settled and stretch and fate.settled.sequence in stretch
         if stretch and stretch.stop <= self.known.end and not settled:
             raise self.known.behind(stretch)
 
     def _towards(self, turn: int) -> Further:
-        """Ask for what lies between a turn and the nearest one that is at hand."""
+        """Build the request for the events between a turn and the nearest loaded one."""
         known = self.known
         nearest = min(self.begun, key=lambda each: abs(each - turn), default=None)
         begun = self.begun[nearest].begun.sequence if nearest else known.end
@@ -124,7 +130,7 @@ class Fates:
 
 
 def fates(known: Known, submitted: int) -> Fates:
-    """Give what befell every turn, up to the last of these events."""
+    """Build the timelines of every turn, up to the last event of the log."""
     begun: dict[int, Fate] = {}
     for recorded in known.events:
         _befallen(begun, recorded)
@@ -132,7 +138,10 @@ def fates(known: Known, submitted: int) -> Fates:
 
 
 def was_latest(withheld: Recorded, known: Known) -> bool:
-    """Tell whether a reply was the latest one when it was withheld, so that a call was to know."""
+    """Return whether a reply was the latest one when it was redacted.
+
+    The next call carries a note only then.
+    """
     turn = withheld.event.turn if isinstance(withheld.event, ReplyRedacted) else 0
     for recorded in known.back(withheld.sequence - 1):
         match recorded.event:

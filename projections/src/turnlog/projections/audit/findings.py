@@ -1,7 +1,8 @@
-"""Findings: what is wrong with a record, each said against one of its promises.
+"""What verification returns: findings, totals, and a report with four verdicts.
 
-That bytes are as they were written, that none is missing, that every prompt can be had again, and
-that the read models say what the log says are four things: one may fail while the others hold.
+A record makes four promises: its bytes are unaltered (integrity), none is missing (completeness),
+every prompt can be reproduced, and the read models agree with the log (totals). They are judged
+separately, since one may fail while the others hold.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["integrity", "completeness", "reproduction", "totals"]
-"""Which promise."""
+"""The promise that a finding is against."""
 Check = Literal[
     "log",
     "sequence",
@@ -24,20 +25,20 @@ Check = Literal[
     "assembly",
     "totals",
 ]
-"""What was looked at."""
+"""The check that made the finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong."""
+    """Something that is wrong with a record."""
 
     verdict: Verdict
     check: Check
     sequence: int | None
-    """The event it was found at; none where that cannot be told."""
+    """Sequence of the event at fault; None where it cannot be determined."""
     detail: str
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Put findings in the order of their events, the first bad one first."""
+    """Return the findings ordered by the sequence of their events."""
     return tuple(sorted(findings, key=lambda finding: finding.sequence or 0))

@@ -1,9 +1,3 @@
-"""Grounds: the events that a text in a prompt, and its standing there, follow from.
-
-They are found by what the manifest says of a part: its source, the values that were filled into
-it, the condition it stands under. A ground is an event of the session, or of the library.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -48,11 +42,11 @@ from turnlog.projections.window.visibility import OUT_OF_SIGHT
 AS_ONE: Final = frozenset({OUT_OF_REACH, OUT_OF_SIGHT, PURGED, SUMMARISED})
 """Rules that leave out all turns of a run by one event, however many they are."""
 FIRST = "when first_turn"
-"""How a manifest says that a part stands in a call because nothing was answered before."""
+"""The manifest's rule for a part that is included because the session has no answered turn yet."""
 
 
 def behind(part: Part, side: Side) -> Iterator[Recorded]:
-    """Give the events that hold a part's text, or pinned it."""
+    """Yield the events that contain a part's text, or pinned it."""
     match part.source:
         case None:
             pass
@@ -75,7 +69,7 @@ def behind(part: Part, side: Side) -> Iterator[Recorded]:
 
 
 def asking(returned: Recorded, known: Known) -> Iterator[Recorded]:
-    """Give the event that asked for what a tool gave."""
+    """Yield the event that requested the tool whose result is given."""
     given = returned.event
     if isinstance(given, ToolReturned):
         earlier = known.back(returned.sequence - 1)
@@ -91,14 +85,14 @@ def _asks_for(given: ToolReturned, recorded: Recorded) -> bool:
 
 
 def said_in(fate: Fate | None, side: Side) -> Iterator[Recorded]:
-    """Give the events that hold what a turn says in a window."""
+    """Yield the events that contain the messages of a turn."""
     for said in fate.said if fate else ():
         found = side.known.at(said.sequence)
         yield from (found,) if found else ()
 
 
 def left_out_as_one(part: Part) -> bool:
-    """Tell whether a run of any length was left out by one event, whatever befell its turns."""
+    """Return whether a run was left out by one event, whatever the state of its turns."""
     return not part.kept and part.rule in AS_ONE
 
 
@@ -113,7 +107,7 @@ def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
 
 
 def pinning(side: Side) -> Iterator[Recorded]:
-    """Give what pinned the prompt files a call was given, found or not."""
+    """Yield the event that pinned the prompt files for the call's provider."""
     provider = provider_of(side.call.model)
     for recorded in reversed(side.known.events):
         match recorded.event:
@@ -125,7 +119,8 @@ def pinning(side: Side) -> Iterator[Recorded]:
 
 
 def attributing(name: str, side: Side) -> Iterator[Recorded]:
-    """Give what gave an attribute its value: the opening, or the move that changed it."""
+    """Yield the event that gave an attribute its value: the opening, or the move that changed it.
+    """
     found: Recorded | None = None
     value: JsonValue = None
     for recorded in side.known.events:
@@ -139,7 +134,7 @@ def attributing(name: str, side: Side) -> Iterator[Recorded]:
 
 
 def edition(segment: FromSegment, side: Side) -> Iterator[Recorded]:
-    """Give the event of the library that brought the version of a segment."""
+    """Yield the library event that introduced this version of a segment."""
     for edit in side.edits:
         match edit.event:
             case SegmentsAdded(segments=added) if segment.version == 1:
@@ -154,7 +149,7 @@ def edition(segment: FromSegment, side: Side) -> Iterator[Recorded]:
 
 
 def leading(path: str, side: Side) -> Iterator[Recorded]:
-    """Give the events that a path of the blueprint leads to: an opening, an entry, choices."""
+    """Yield the events that set the value at a blueprint path."""
     match path.split("."):
         case ["session", "phase"]:
             yield from (side.entered,) if side.entered else ()
@@ -170,7 +165,7 @@ def leading(path: str, side: Side) -> Iterator[Recorded]:
 
 
 def value(path: str, side: Side) -> JsonValue:
-    """Give what a path leads to, as far as it can be told without the blueprint."""
+    """Return the value at a blueprint path, as far as it is known without the blueprint."""
     state = side.state
     match path.split(".", 1):
         case ["session", "phase"]:
@@ -188,7 +183,7 @@ def value(path: str, side: Side) -> JsonValue:
 
 
 def resolutions(side: Side) -> Iterator[Recorded]:
-    """Give what a resolver said of the turn that was asked."""
+    """Yield the resolver's results for the turn of the call."""
     for recorded in side.known.onward(side.asked.begun.sequence):
         match recorded.event:
             case TurnResolved(turn=turn) if turn == side.call.turn:
@@ -198,7 +193,7 @@ def resolutions(side: Side) -> Iterator[Recorded]:
 
 
 def moving_on(side: Side) -> Iterator[Recorded]:
-    """Give the answer that brought a turn of several calls as far as it is, where there is one."""
+    """Yield the latest answer within the call's turn before the call, if there is one."""
     answered: Recorded | None = None
     for recorded in side.known.onward(side.asked.begun.sequence):
         match recorded.event:
@@ -210,7 +205,7 @@ def moving_on(side: Side) -> Iterator[Recorded]:
 
 
 def meeting(part: Part, side: Side) -> Iterator[Recorded]:
-    """Give the events by which a part's condition is met, or is not."""
+    """Yield the events by which a part's condition is met or not met."""
     match (part.rule or "").split():
         case ["when", "reply_redacted"]:
             yield from _noted(side, told=not part.kept)
@@ -231,7 +226,7 @@ def meeting(part: Part, side: Side) -> Iterator[Recorded]:
 
 
 def _failing(side: Side) -> Iterator[Recorded]:
-    """Give the tools that failed of the latest answer."""
+    """Yield the failed or refused tools of the turn's latest answer."""
     failed: list[Recorded] = []
     for recorded in side.known.onward(side.asked.begun.sequence):
         match recorded.event:
@@ -245,7 +240,7 @@ def _failing(side: Side) -> Iterator[Recorded]:
 
 
 def _noted(side: Side, *, told: bool) -> Iterator[Recorded]:
-    """Give the reply withheld that a note is of; where it was told, the call that carried it."""
+    """Yield the redaction that a note is about, or the calls that carried the note already."""
     withheld = next(noting(side.known), None)
     if withheld and not told:
         yield withheld
@@ -254,7 +249,7 @@ def _noted(side: Side, *, told: bool) -> Iterator[Recorded]:
 
 
 def _begun(side: Side) -> Iterator[Recorded]:
-    """Give what says whether this is the first turn: the turn itself, or the first answered."""
+    """Yield what decides whether this is the first turn: its own input, or the first answer."""
     if isinstance(side.brought.inputs.get("first_turn"), bool):
         yield side.asked.begun
     elif side.state.completed:

@@ -1,7 +1,9 @@
-"""Heard: what was said in a session, read from its events when a prompt comes to it.
+"""Rebuilds the inputs of `assemble` for every recorded call of a session.
 
-Whoever holds a whole session need not be told beforehand which texts a prompt takes. Each is read
-once, since the next prompt says most of them again.
+`SessionReplay` folds a session from its first event. Just before each event that fixed a prompt,
+the state is the one that the prompt was assembled from; later redactions, exclusions and erasures
+have no effect on it. The module is independent of the services' loader of prompt inputs on purpose:
+it is the second way to a prompt. It compares no digests; the caller who assembles the prompt does.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from turnlog.projections.session.state import Said
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heard(Mapping[Said, str]):
-    """Texts by where they stand; raises `Corrupt` for one that is not there any more."""
+    """The texts of a session by the event field they are stored in, each read once.
+
+    Raises `Corrupt` for a text that is no longer there.
+    """
 
     known: Sequence[Recorded]
     """The events of the session so far, in order and without a gap."""
@@ -36,7 +41,7 @@ class Heard(Mapping[Said, str]):
         return len(self._held)
 
     def event(self, sequence: int) -> Recorded:
-        """Give an event; raises `Corrupt` where there is none."""
+        """Return an event by its sequence; raise `Corrupt` if there is none."""
         place = sequence - self.known[0].sequence
         if not 0 <= place < len(self.known) or self.known[place].sequence != sequence:
             raise Corrupt(f"event {sequence}", "it is not among the events of the session")

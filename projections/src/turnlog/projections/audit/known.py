@@ -1,9 +1,9 @@
-"""Known: the events of a session that an explanation goes by, all of them or those that it takes.
+"""The events of a session that an explanation works on, all of them or the part that is loaded.
 
-Stretches of them are at hand without a gap, and wherever they lie those of a few rare kinds: what a
-session is made from, its phases, pinned files, replies withheld. What would have to be looked for
-elsewhere is never answered from what is at hand: it raises `Further` with where to read on, or
-`Unfolded`, so that an answer is the same however little of a long session was read for it.
+Some ranges of events are loaded without a gap, and events of a few rare kinds are always loaded:
+the session's definition, phases, pinned files, redactions. A question that needs other events
+raises `MissingEvents` with the range to read, or `MissingState`. An answer is therefore the same
+however little of a long session was read for it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 
 LASTING: Final = ("session", "prompt", "phase", "redaction", "memory", "turn.marked")
-"""Leaves of the subjects whose events are at hand, wherever they lie."""
+"""Leaves of the subjects whose events are always loaded."""
 PAGE: Final = 64
-"""Events that a stretch grows by at the least; a longer one grows by as many as it has."""
+"""Minimum number of events by which a range grows; a longer range doubles."""
 
 
 class Further(Exception):
-    """An answer takes events of a session that are not at hand: those of a range, or some of it."""
+    """Raised when an answer needs events that are not loaded."""
 
     def __init__(self, session: str, wanted: range) -> None:
         super().__init__(session, wanted)
@@ -34,7 +34,7 @@ class Further(Exception):
 
 
 class Unfolded(Exception):
-    """An answer takes what a session was right after a sequence."""
+    """Raised when an answer needs the session state right after a sequence."""
 
     def __init__(self, session: str, sequence: int) -> None:
         super().__init__(session, sequence)
@@ -44,30 +44,30 @@ class Unfolded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Events of one session up to `end`, in order."""
+    """The loaded events of one session up to `end`, in order."""
 
     session: str
     events: Sequence[Recorded]
     stretches: tuple[range, ...]
-    """Sequences that are at hand without a gap, in order; no two of them touch."""
+    """Ranges of sequences that are loaded without a gap, in order; no two of them touch."""
     end: int
-    """The last sequence that the session has come to."""
+    """The last sequence of the session."""
     states: Mapping[int, SessionState] = field(default_factory=dict[int, SessionState])
-    """What it was right after some sequences."""
+    """The session state right after some sequences."""
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is missing."""
+        """Whether all events of the session are loaded."""
         return len(self.events) == self.end - self.events[0].sequence + 1
 
     def upto(self, sequence: int) -> Known:
-        """Give what of it the session had come to at a sequence."""
+        """Return the log as it was at a sequence."""
         events = self.events[: bisect_left(self.events, sequence + 1, key=_sequence)]
         cut = (range(each.start, min(each.stop, sequence + 1)) for each in self.stretches)
         return Known(self.session, events, tuple(filter(None, cut)), sequence, self.states)
 
     def state(self) -> SessionState:
-        """Give what the session was at the end."""
+        """Return the session state at the end; raise `MissingState` if it cannot be folded."""
         if (found := self.states.get(self.end)) is not None:
             return found
         if not self.whole:
@@ -77,7 +77,10 @@ class Known:
         return state
 
     def at(self, sequence: int) -> Recorded | None:
-        """Give the event of a sequence; none where the session has not come to it."""
+        """Return the event of a sequence, or None if the session has no such sequence.
+
+        Raises `MissingEvents` if the session has the event and it is not loaded.
+        """
         place = bisect_left(self.events, sequence, key=_sequence)
         if place < len(self.events) and self.events[place].sequence == sequence:
             return self.events[place]
@@ -86,7 +89,7 @@ class Known:
         raise Further(self.session, range(sequence, sequence + 1))
 
     def onward(self, sequence: int) -> Iterator[Recorded]:
-        """Give the events from a sequence to the end, as far as they are asked for."""
+        """Yield the events from a sequence to the end; raise `MissingEvents` at a gap."""
         while sequence <= self.end:
             stretch = self._around(sequence)
             yield from self._within(range(sequence, stretch.stop))
@@ -95,7 +98,7 @@ class Known:
             sequence = stretch.stop
 
     def back(self, sequence: int) -> Iterator[Recorded]:
-        """Give the events from a sequence back to the first, as far as they are asked for."""
+        """Yield the events from a sequence back to the first; raise `MissingEvents` at a gap."""
         while sequence >= self.events[0].sequence:
             stretch = self._around(sequence)
             yield from reversed(self._within(range(stretch.start, sequence + 1)))
@@ -116,27 +119,27 @@ class Known:
         raise Further(self.session, range(sequence, sequence + 1))
 
     def stretch(self, sequence: int) -> range | None:
-        """Give the stretch that a sequence is in."""
+        """Return the loaded range that contains a sequence, or None."""
         return next((each for each in self.stretches if sequence in each), None)
 
     def behind(self, stretch: range) -> Further:
-        """Ask for what comes behind a stretch."""
+        """Build the request for the events after a loaded range."""
         more = stretch.stop + max(PAGE, len(stretch))
         later = (each.start for each in self.stretches if each.start > stretch.stop)
         return Further(self.session, range(stretch.stop, min(more, self.end + 1, *later)))
 
     def ahead(self, stretch: range) -> Further:
-        """Ask for what lies in front of a stretch."""
+        """Build the request for the events before a loaded range."""
         more = stretch.start - max(PAGE, len(stretch))
         earlier = (each.stop for each in self.stretches if each.stop < stretch.start)
         return Further(self.session, range(max(more, 1, *earlier), stretch.start))
 
     def was(self, state: SessionState) -> Known:
-        """Add what the session was at a sequence."""
+        """Return the log with the session state at one more sequence."""
         return replace(self, states={**self.states, state.head.sequence: state})
 
     def joined(self, more: Sequence[Recorded]) -> Known:
-        """Add a stretch of events."""
+        """Return the log with one more range of events."""
         events = {each.sequence: each for each in (*self.events, *more)}
         added = range(more[0].sequence, more[-1].sequence + 1)
         return replace(
@@ -147,7 +150,7 @@ class Known:
 
 
 def whole(events: Sequence[Recorded]) -> Known:
-    """Know all events of a session."""
+    """Build a log from all events of a session."""
     first, last = events[0], events[-1]
     return Known(first.session, events, (range(first.sequence, last.sequence + 1),), last.sequence)
 

@@ -1,7 +1,8 @@
-"""Making: the calls that a turn was answered by, and what came of the answer of each.
+"""The effects of a turn: its calls with their results, and what followed beside the reply.
 
-The last one gives the reply, and the others are hidden from whoever reads it: a plan, tactics, a
-summary. Each has a prompt of its own, which is explained by the call's name.
+The last call gives the reply; the others produce plans, tool requests or summaries that the reader
+does not see. Further effects are an ended phase, a turn that started by itself, and a note about a
+withheld reply in a later call. Each names the event it is known from.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ class CallMade:
     fixed: Cause
     """The event that fixed its prompt."""
     tokens: int
-    """Of its prompt."""
+    """Tokens of its prompt."""
     gave: tuple[str, ...]
-    """What came of its answer: a plan, tools asked for, the reply; nothing where it had none."""
+    """What its answer produced: a plan, tools, a summary, the reply; empty if it had no answer."""
 
 
 def making(record: Known, turn: int) -> tuple[CallMade, ...]:
-    """Give the calls of a turn in order; all of the turn is to be at hand."""
+    """Return the calls of a turn in order; all events of the turn must be loaded."""
     return tuple(
         _made(recorded, call, record)
         for recorded, call in calls_in(record.events)

@@ -1,6 +1,6 @@
-"""Notes: what calls are told of a reply that was withheld, once, if it was the latest one.
+"""Redaction notes: which calls were told, once, that the latest reply had been withheld.
 
-The first turn whose calls carry a note has it to itself, and a later note takes its place.
+Only the calls of one turn carry a note: the first turn that does. A later note replaces it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from turnlog.projections.session.under_way import NOTE_RULE
 
 
 def noting(known: Known, after: int = 0) -> Iterator[Recorded]:
-    """Give the replies withheld behind a sequence that calls were to be told of, the latest first.
+    """Yield the redactions after a sequence that call for a note, the latest first.
 
-    Of a turn that was withheld more than once, the last time counts.
+    Of a turn that was redacted more than once, the last redaction counts.
     """
     said = set[int]()
     for recorded in reversed(known.events):
@@ -32,7 +32,7 @@ def noting(known: Known, after: int = 0) -> Iterator[Recorded]:
 
 
 def carrying(withheld: Recorded, known: Known) -> Iterator[Recorded]:
-    """Give the calls that carried the note of it, all of one turn."""
+    """Yield the calls that carried the note of a redaction, all of them of one turn."""
     told: int | None = None
     for recorded in known.onward(withheld.sequence):
         match recorded.event:
@@ -47,7 +47,10 @@ def carrying(withheld: Recorded, known: Known) -> Iterator[Recorded]:
 
 
 def told_of(withheld: Recorded, record: Known) -> Recorded | None:
-    """Give the first call that was told of it; none where another one was to be told by then."""
+    """Return the first call that carried the note of a redaction, or None.
+
+    None also means that a later redaction had replaced the note by then.
+    """
     latest = record.states.get(record.end)
     note = latest.note if latest else None
     waits = note is not None and note.told is None and _of(note.turn, withheld)

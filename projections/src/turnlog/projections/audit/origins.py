@@ -1,7 +1,7 @@
-"""Origins: the events that a part of a prompt, and the condition it stands under, come from.
+"""Part provenance: the events that a part of a prompt, and its condition, come from.
 
-The manifest says where a text lies; this says who put it there, and when, and what took it away.
-Nothing is read but events: the session's up to the call, and the library's.
+The manifest says where a text is stored; provenance adds who put it there and when, and what
+removed it. Only events are read: those of the session up to the call, and those of the library.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from turnlog.projections.audit.tombstones import tombstones
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """An event, as people refer to it."""
+    """A reference to an event, as people read it."""
 
     session: str
-    """Whose event it is; `segments` for one of the library."""
+    """The event's session; `segments` for an event of the library."""
     sequence: int
     event: str
-    """Its name: `turn-submitted`."""
+    """Name of the event: `turn-submitted`."""
     time: str
     """When it was decided, RFC 3339."""
     actor: str
-    """On whose behalf."""
+    """On whose behalf it was recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A value that was put into a text of the blueprint."""
+    """A value that was filled into a text of the blueprint."""
 
     path: str
     """`cartridge.safety.intensity_ceiling`, `session.phase`."""
     by: tuple[Cause, ...]
-    """The events that made it what it was; none where it was empty."""
+    """The events that set the value; empty if the value was empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Turns that a run does not show, or shows with another reply."""
+    """Turns that a run leaves out, or includes with another reply."""
 
     first: int
     last: int
     rule: str
     """`excluded`, `redacted`, `max_turns`, `drop_oldest_pairs` ..."""
     by: Cause
-    """The event that did it; the call's own where the prompt's making did."""
+    """The event that did it; the call's own if the assembly did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,19 @@ class PartOrigin:
 
     part: Part
     by: tuple[Cause, ...]
-    """Those that hold or pinned its text."""
+    """The events that contain the text or pinned it."""
     filled: tuple[Filled, ...]
-    """What was put into it, where the blueprint wrote it."""
+    """The values filled into the text, for a text of the blueprint."""
     because: tuple[Cause, ...]
-    """What met its condition or did not, where an event did; for a step, the call's own."""
+    """The events that decided the part's condition; for a ladder step, the call's own."""
     removed: tuple[Removed, ...]
-    """Of a run of history: what became of its turns, where something did."""
+    """For a run of history: its turns that were left out or redacted."""
     tool: str | None = None
-    """Of what a tool gave: `shop_look, t1 of call 3.2`."""
+    """For a tool result: `shop_look, t1 of call 3.2`."""
 
 
 def cause(recorded: Recorded) -> Cause:
-    """Name an event."""
+    """Build the reference to an event."""
     envelope = recorded.envelope
     return Cause(
         recorded.session,
@@ -84,7 +84,7 @@ def cause(recorded: Recorded) -> Cause:
 
 
 def origin(part: Part, side: Side) -> PartOrigin:
-    """Trace one part of a call."""
+    """Return the provenance of one part of a call."""
     of = part.source.of if isinstance(part.source, FromBlueprint) else ()
     stones = tombstones(part, side)
     return PartOrigin(
@@ -98,7 +98,6 @@ def origin(part: Part, side: Side) -> PartOrigin:
 
 
 def _tool(part: Part, side: Side) -> str | None:
-    """Name the tool that gave a text, and which asking for it that was."""
     source = part.source
     found = side.known.at(source.sequence) if isinstance(source, FromEvent) else None
     match found.event if found else None:
@@ -109,7 +108,7 @@ def _tool(part: Part, side: Side) -> str | None:
 
 
 def _cut(part: Part, side: Side) -> tuple[Cause, ...]:
-    """Name the call itself where a step of its ladder shortened a part or took it out."""
+    """Return the call itself if a step of its ladder shortened a part or left it out."""
     steps = {step.step for step in side.manifest.steps}
     word = (part.rule or "").partition(" ")[0]
     return (cause(side.recorded),) if word in steps else ()

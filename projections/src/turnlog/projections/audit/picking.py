@@ -1,9 +1,3 @@
-"""Picking: the events of some kinds out of those of a session.
-
-A session is gone through for one thing after the other, and most of its events matter to none of
-them. Each is told by its very class: to ask it class by class takes longer than what is done then.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -13,6 +7,10 @@ from turnlog.events.kinds import KnownEvent
 
 
 def of_kinds(events: Iterable[Recorded], *kinds: type[KnownEvent]) -> list[Recorded]:
-    """Give the events of these kinds, in order."""
+    """Return the events of these types, in order.
+
+    The exact class is compared: most events match no type, and `isinstance` for each would take
+    longer than the work that follows.
+    """
     wanted = frozenset(kinds)
     return [recorded for recorded in events if type(recorded.event) in wanted]

@@ -1,7 +1,10 @@
-"""The prompts of a session: each is had again in both ways, and compared with its record.
+"""Verifies one session, and adds up the results of many.
 
-Events are gone through once. Only what lies behind a hole is not had again, since nobody knows what
-stood in it: those calls are counted, and the hole is named.
+A session is verified in one pass: chain, protocol invariants, blobs, totals, and the reproduction
+of every prompt in both ways. The chain shows alteration, the sequence shows gaps, and a head noted
+earlier shows a record that was cut or rewritten. Prompts behind a gap are not reproduced, since the
+missing events are unknown; they are counted, and the gap is named. Verification repairs nothing and
+does not stop at the first finding.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ from turnlog.projections.window.pinned import Installed, Pins
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What verifying takes besides the record."""
+    """What verification needs besides the record."""
 
     installed: Installed
     materials: dict[Pins, Material] = field(default_factory=dict[Pins, Material])
-    """Material read so far; sessions that are verified together share it."""
+    """Material read so far, shared by the sessions that are verified together."""
 
 
 def prompts(
@@ -38,7 +41,7 @@ def prompts(
     blobs: Mapping[Digest, str],
     means: Means,
 ) -> tuple[Reproduced, tuple[Finding, ...]]:
-    """Have every prompt again that lies before a hole; `unread` are events that cannot be read."""
+    """Reproduce every prompt before the first gap; `undecodable` are sequences."""
     whole = _unbroken(events)
     telling = Retelling(blobs, means.installed, materials=means.materials)
     turns: Turns = {}
@@ -59,7 +62,6 @@ def prompts(
 
 
 def _unbroken(events: Sequence[Recorded]) -> int:
-    """Say how many events stand in one row from the first."""
     for place, recorded in enumerate(events):
         first, here = events[0].envelope, recorded.envelope
         if (here.sequence, here.subject, here.tenant) != (place + 1, first.subject, first.tenant):
@@ -68,7 +70,7 @@ def _unbroken(events: Sequence[Recorded]) -> int:
 
 
 def _hole(events: Sequence[Recorded], whole: int, unread: Container[int | None]) -> str:
-    """Say what is wrong behind events that stand in one row."""
+    """Return what is wrong after the first `whole` events."""
     due = whole + 1
     if due in unread:
         return f"event {due} cannot be read"

@@ -1,4 +1,4 @@
-"""Reasons: the words for why two prompts differ, and the events that each lies in."""
+"""Diff reasons: the codes for why two prompts differ, with the events behind each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Reason = Literal[
     "blueprint", "budget", "room", "limit", "time", "kind", "profile", "model", "assembler",
     "summarised", "undone", "purged", "unknown",
 ]  # fmt: skip
-"""Why: what happened, or what two prompts were made from that differs."""
+"""What happened between two prompts, or what differs in what they were made from."""
 
 _BY_EVENT: Final[dict[str, Reason]] = {
     "turn-submitted": "said",
@@ -54,20 +54,20 @@ Found = tuple[Reason, Recorded | None]
 
 @dataclass(frozen=True, slots=True)
 class Because:
-    """One reason, and the events it lies in."""
+    """One reason, and the events behind it."""
 
     what: Reason
     by: tuple[Cause, ...]
-    """None where no event says so: a clock, an installation."""
+    """Empty if the reason is no event: a clock, an installation."""
 
 
 def grouped(found: Iterable[Found]) -> tuple[Because, ...]:
-    """Put the events of a reason together, each once and in their order."""
+    """Group events by reason, each event once and in order."""
     by: dict[Reason, dict[tuple[str, int, str], Recorded]] = {}
     for what, recorded in found:
         held = by.setdefault(what, {})
         if recorded:
-            # A session may have the name of a family of the library
+            # A session may have the same name as a family of the library.
             held[recorded.session, recorded.sequence, recorded.envelope.type] = recorded
     return tuple(
         Because(what, tuple(cause(held[at]) for at in sorted(held))) for what, held in by.items()
@@ -75,12 +75,12 @@ def grouped(found: Iterable[Found]) -> tuple[Because, ...]:
 
 
 def told(events: Iterable[Recorded]) -> Iterator[Found]:
-    """Give each event with the word for it."""
+    """Yield each event with the reason code for its type."""
     for recorded in events:
         yield _BY_EVENT.get(name_of(recorded.envelope.type), "unknown"), recorded
 
 
 def named(what: Reason, events: Iterable[Recorded | None]) -> Iterator[Found]:
-    """Give each event with one word for all of them."""
+    """Yield each event with the given reason."""
     for recorded in events:
         yield what, recorded

@@ -1,4 +1,9 @@
-"""Recaps: the events behind a summary that stands in a prompt, or that stands in it no more."""
+"""Diff attribution: the events that one call knew about a prompt part and the other did not.
+
+The events behind a text follow from its source: a turn's timeline, the snapshot that pinned a file,
+the event that set a blueprint value, the summary that stands in for older turns. An event that both
+calls knew explains no difference; one that only one of them knew does.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +20,12 @@ from turnlog.projections.window.history import SUMMARISED
 
 
 def is_recap(entry: Entry) -> bool:
-    """Tell whether an entry is what was summed up of older turns."""
+    """Return whether an entry is a summary of older turns."""
     return entry.turn is None and entry.part.layer == HISTORY
 
 
 def behind_recap(mine: Entry | None, other: Entry | None, side: Side) -> Iterator[Recorded]:
-    """Give what put a summary where it stands, and what took away the one that stood elsewhere."""
+    """Yield the event that made an included summary, and what ended the other call's summary."""
     if mine and mine.stands and isinstance(mine.part.source, FromEvent):
         made = side.known.at(mine.part.source.sequence)
         yield from (made,) if made else ()
@@ -29,7 +34,7 @@ def behind_recap(mine: Entry | None, other: Entry | None, side: Side) -> Iterato
 
 
 def told_again(other: Entry, theirs: Side, side: Side) -> Iterator[Recorded]:
-    """Give what ended the summary that stood in place of a turn on the other side."""
+    """Yield what ended the summary that replaced a turn in the other call."""
     run = other.part.source
     if isinstance(run, FromTurns) and other.part.rule == SUMMARISED:
         yield from _ended(taking_all(run, SUMMARISED, theirs).sequence, side)

@@ -1,8 +1,10 @@
-"""Referring: which events a manifest refers to, and where they lie, so that no others are read.
+"""Reproduction of a recorded prompt in two independent ways.
 
-A manifest names sequences and turns; the state before the call knows where the recent ones lie in
-the stream. It is an index and nothing else: what is read there has to match the digests of the
-manifest, whoever said where it is.
+One way follows the references of the manifest; the other runs `assemble` on the recorded state.
+Both must produce the recorded request, and the second must also produce the same manifest, since a
+manifest can be forged so that it reads back consistently. Where the assembler, the token counter or
+the installation has changed since, a difference proves nothing; the outcome is then
+`unreproducible` and not `failed`.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ from turnlog.projections.session.state import Brought, Said, SessionState
 
 @dataclass(frozen=True, slots=True)
 class Referred:
-    """What has to be read."""
+    """The events that a manifest refers to."""
 
     places: frozenset[int]
-    """Events by where they lie in the stream."""
+    """Events by stream sequence."""
     sequences: tuple[int, ...]
-    """Others by their sequence only."""
+    """Further events, of which only the session sequence is known."""
 
 
 def referred_to(manifest: Manifest, state: SessionState) -> Referred | None:
-    """Say which events reading back takes; none where the state does not reach back far enough."""
+    """Return the events that reading back a manifest needs, or None if the state is too short.
+
+    The state before the call serves as an index only. What is read must match the digests of the
+    manifest.
+    """
     turns, sequences = _named(manifest)
     texts = {ref.turn: (ref.text, ref.reply, ref.work) for ref in state.turns}
     if any(turn not in texts or texts[turn][0] is None for turn in turns):
@@ -37,7 +43,6 @@ def referred_to(manifest: Manifest, state: SessionState) -> Referred | None:
 
 
 def _named(manifest: Manifest) -> tuple[set[int], set[int]]:
-    """Give the turns and the sequences that the standing parts name."""
     turns, sequences = set[int](), set[int]()
     for part in manifest.parts:
         match part.source if part.message is not None else None:

@@ -1,5 +1,3 @@
-"""Reports: what verifying a session came to, as four verdicts and the findings behind them."""
-
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -11,19 +9,27 @@ from turnlog.projections.audit.findings import Finding, Verdict
 from turnlog.projections.audit.totals import Totals, differing
 
 Integrity = Literal["intact", "broken"]
-"""Whether what is there is as it was written."""
+"""Whether the stored bytes are as they were written."""
 Completeness = Literal["witnessed", "unwitnessed", "incomplete"]
-"""Whether somebody noted an end that is still there; a cut end shows to nobody else."""
+"""Whether events are missing.
+
+`witnessed` means that a head noted earlier is still there. Without such a head, a record that was
+cut at its end looks complete: `unwitnessed`.
+"""
 Reproduction = Literal["reproduced", "failed", "unreproducible", "unchecked"]
-"""Whether every prompt could be had again, both ways; `unreproducible` is for this version to
-say of itself, `unchecked` of what lies behind a hole."""
+"""Whether every prompt was reproduced in both ways.
+
+`unreproducible` is a limit of this version or installation; `unchecked` says that calls lie behind
+a gap.
+"""
 Agreement = Literal["equal", "differ", "elsewhere"]
-"""What the read models say beside the log; `elsewhere` is at another sequence."""
+"""Whether the read models agree with the log; `elsewhere` means that they are at another sequence.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reproduced:
-    """How many prompts were had again, and how."""
+    """How many prompts were reproduced, by which way, and how many were not."""
 
     calls: int = 0
     reference: int = 0
@@ -31,18 +37,18 @@ class Reproduced:
     assembly: int = 0
     """By assembling them again."""
     unreproducible: int = 0
-    """That this version or this installation cannot assemble again."""
+    """Calls that this version or installation cannot assemble again."""
     why: str = ""
-    """What has moved on, for the first of those."""
+    """What has changed since the first of those calls was recorded."""
     unchecked: int = 0
-    """That lie behind a hole."""
+    """Calls that lie behind a gap."""
     behind: str = ""
-    """Which they are and what the hole is, for the first of them."""
+    """Which calls lie behind the first gap, and what the gap is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What became of each promise."""
+    """The verdict on each promise."""
 
     integrity: Integrity
     completeness: Completeness
@@ -53,7 +59,10 @@ class Verdicts:
 def verdicts(
     against: Collection[Verdict], prompts: Reproduced, *, witnessed: bool, compared: bool
 ) -> Verdicts:
-    """Judge by what was found `against` which promises, and by what was looked at."""
+    """Build the verdicts from the promises `against` which something was found.
+
+    `witnessed` and `compared` say whether a noted head and the read models were available.
+    """
     whole: Completeness = "witnessed" if witnessed else "unwitnessed"
     alike: Agreement = "equal" if compared else "elsewhere"
     return Verdicts(
@@ -72,32 +81,32 @@ def _told(prompts: Reproduced) -> Reproduction:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What verifying came to."""
+    """The result of verifying one session."""
 
     head: Head | None
     events: int
     prompts: Reproduced
     totals: Totals
     findings: tuple[Finding, ...]
-    """In the order of the events they were found at."""
+    """Ordered by the events they were found at."""
     witnessed: bool = False
-    """Whether it was held against a head noted earlier."""
+    """Whether the session was compared with a head noted earlier."""
     compared: bool = False
-    """Whether it was held against read models that stand where it ends."""
+    """Whether it was compared with read models at the same sequence."""
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
     @property
     def verdicts(self) -> Verdicts:
-        """Say what that makes of each promise."""
+        """The verdict on each promise."""
         against: set[Verdict] = {finding.verdict for finding in self.findings}
         return verdicts(against, self.prompts, witnessed=self.witnessed, compared=self.compared)
 
     def beside(self, rows: Totals | None) -> Report:
-        """Hold it against the read models; those that stand elsewhere say nothing."""
+        """Compare the totals with the read models; rows at another sequence are ignored."""
         if rows is None or rows.sequence != self.totals.sequence:
             return self
         found = (*self.findings, *differing(self.totals, rows))

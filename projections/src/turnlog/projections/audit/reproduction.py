@@ -1,11 +1,3 @@
-"""Reproduction: a recorded prompt is had again in two ways that know nothing of each other.
-
-One follows the references of the manifest, the other runs `assemble` on the state of that moment.
-Both must come to the recorded request, and the second to the very manifest too, since a manifest
-can be rewritten so that it reads back well. Where the assembler, the counter or what is installed
-has moved on, a difference proves nothing, and is told apart from a failure.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -30,18 +22,18 @@ from turnlog.projections.window.readback import read_parts, tools_of
 from turnlog.projections.window.request import Request
 
 _MOST: Final = 80
-"""Characters shown of a value that differs."""
+"""Maximum length at which a differing value is shown."""
 Outcome = Literal["reproduced", "failed", "unreproducible"]
-"""The last is no failure: this version, or this installation, cannot tell."""
+"""`unreproducible` is no failure: this version or installation cannot decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What one way to a prompt came to."""
+    """The result of one way of reproducing a prompt."""
 
     outcome: Outcome
     request: Request | None = None
-    """What it gave; none where it gave nothing."""
+    """The reproduced request; None if there is none."""
     where: str = ""
     """What differs first: `part rules`, `request`."""
     detail: str = ""
@@ -55,9 +47,9 @@ def by_reference(
     blobs: Mapping[Digest, str],
     other: Request | None = None,
 ) -> Way:
-    """Read a prompt back; `known` and `turns` are what the session held when it was fixed.
+    """Reproduce a prompt from its manifest and the events and turns from before the call.
 
-    `other` is what the other way came to: one and the same prompt is digested once.
+    `other` is the request of the other way; if both are equal, the digest is computed once.
     """
     try:
         messages = read_parts(call.manifest, known, turns, blobs)
@@ -73,9 +65,9 @@ def by_reference(
 def proven(
     call: ContextAssembled, events: Sequence[Recorded], blobs: Mapping[Digest, str]
 ) -> Request:
-    """Read a call's request back; raises `Corrupt` where it is not the recorded one.
+    """Read back the request of a call; raise `Corrupt` if it is not the recorded one.
 
-    The events may go on behind the call, and may have gaps, as with `read_back`.
+    The events may continue after the call and may have gaps, as for `read_back`.
     """
     known = [event for event in events if event.sequence <= call.manifest.sequence]
     way = by_reference(call, known, {turn.turn: turn for turn in history(known)}, blobs)
@@ -85,7 +77,7 @@ def proven(
 
 
 def by_assembly(made: Made) -> Way:
-    """Assemble a prompt again, and compare all that was recorded of it."""
+    """Reproduce a prompt by assembling it again, and compare all that was recorded of it."""
     try:
         again = assemble(made.material, made.state, made.asked, made.texts)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
@@ -97,7 +89,7 @@ def by_assembly(made: Made) -> Way:
 
 
 def failed(error: Exception) -> Way:
-    """Say what stood in the way of having a prompt again."""
+    """Build the result for an error that prevented reproduction."""
     match error:
         case Corrupt(where=where, detail=detail):
             return Way("failed", None, where, detail)
@@ -106,7 +98,7 @@ def failed(error: Exception) -> Way:
 
 
 def _told_apart(way: Way, made: Made, again: Assembled | None) -> Way:
-    """Tell what is no failure: this installation lacks something, or this version moved on."""
+    """Return `unreproducible` instead of a failure if the installation or version explains it."""
     if absent := lacking(made.material, made.call.manifest.kind):
         return Way("unreproducible", None, "installation", f"{', '.join(absent)} is not installed")
     moved = _moved_on(made.call.manifest, again)
@@ -114,7 +106,6 @@ def _told_apart(way: Way, made: Made, again: Assembled | None) -> Way:
 
 
 def _moved_on(recorded: Manifest, again: Assembled | None) -> str:
-    """Say what has moved on since; nothing where nothing has."""
     if recorded.assembler != ASSEMBLER:
         return f"it was assembled by version {recorded.assembler}, and this is {ASSEMBLER}"
     if again and recorded.counter != again.manifest.counter:
@@ -124,7 +115,7 @@ def _moved_on(recorded: Manifest, again: Assembled | None) -> str:
 
 
 def difference(call: ContextAssembled, again: Assembled) -> tuple[str, str] | None:
-    """Give where a call assembled again differs first from its record, and how."""
+    """Return where a reassembled call first differs from its record, and how, or None."""
     recorded, found = call.manifest, again.manifest
     if recorded != found:
         for then, now in zip_longest(recorded.parts, found.parts):

@@ -1,10 +1,3 @@
-"""Retelling: everything that `assemble` was given for each call of a session, had again.
-
-A session is folded from its first event, and just before each call that fixed a prompt the fold
-stands where it stood then. What was redacted, excluded or erased afterwards plays no part. No
-digest is looked at here: whether the prompt is the recorded one is for whoever assembles it.
-"""
-
 from __future__ import annotations
 
 from bisect import bisect_left
@@ -36,19 +29,22 @@ from turnlog.projections.window.pinned import Installed, Pins, pinned, pins_of
 from turnlog.projections.window.segments import recalled
 
 MATERIALS: Final = 64
-"""Materials held at a time; sessions that lie side by side are made from few."""
+"""Maximum number of cached materials; sessions close together in the log share few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A call that was made; `assemble(material, state, asked, texts)` gives its prompt again."""
+    """A recorded call with everything that `assemble` was given for it.
+
+    `assemble(material, state, call_request, texts)` returns its prompt again.
+    """
 
     recorded: Recorded
-    """The event that fixed its prompt."""
+    """The event that fixed the prompt."""
     call: ContextAssembled
-    """The same, as what it says."""
+    """The payload of that event."""
     state: SessionState
-    """The session at the manifest's sequence."""
+    """The session state at the manifest's sequence."""
     material: Material
     asked: Call
     texts: Texts
@@ -58,16 +54,16 @@ NAMING: Final = (
     *(SessionOpened, BlueprintMoved, PromptsSnapshotted),
     *(ToolsSnapshotted, ToolReturned, ContextAssembled),
 )
-"""The kinds of event that name blobs, all of them."""
+"""All event types that name blobs."""
 
 
 def blobs_named(events: Iterable[Recorded]) -> tuple[Digest, ...]:
-    """Name every blob that retelling and reading back these events will ask for."""
+    """Return the digest of every blob that replaying and reading back these events needs."""
     return tuple(dict.fromkeys(chain.from_iterable(map(blobs_in, of_kinds(events, *NAMING)))))
 
 
 def blobs_in(recorded: Recorded) -> Iterable[Digest]:
-    """Name those of one event, some of them more than once."""
+    """Return the digests of the blobs that one event names, possibly with repeats."""
     match recorded.event:
         case SessionOpened() | BlueprintMoved() as made:
             return Pins(made.blueprint.digest, made.cartridge, made.memory).digests
@@ -95,7 +91,7 @@ def asked_again(
     inputs: Mapping[str, JsonValue],
     blobs: Mapping[Digest, str],
 ) -> Call:
-    """Ask for a call as it was asked for then, by its record."""
+    """Rebuild the request for a call from its record."""
     kind, model, at = call.manifest.kind, call.model, call.manifest.at
     bare = Call(kind, model, provider_of(model), at, inputs)
     wanted = segments_wanted(material, state, bare)
@@ -105,17 +101,19 @@ def asked_again(
 
 @dataclass(slots=True)
 class Retelling:
-    """One session, as far as it was told; the next event is added by `told`."""
+    """Replays one session event by event; `apply_event` adds the next event."""
 
     blobs: Mapping[Digest, str]
     installed: Installed
     state: SessionState | None = None
     known: list[Recorded] = field(default_factory=list[Recorded])
-    """The events told so far."""
+    """The events applied so far."""
     materials: dict[Pins, Material] = field(default_factory=dict[Pins, Material])
-    """What was read before, by what it is pinned by; sessions that are told together share it."""
+    """Material by its pins; sessions that are replayed together share the cache."""
     bare: bool = False
-    """Whether calls are told without texts, for whoever supposes a change and asks for others."""
+    """Whether call inputs come without texts, for callers that change the call and load texts
+    later.
+    """
     _whole: SessionState | None = None
     _heard: Heard = field(init=False)
 
@@ -123,14 +121,14 @@ class Retelling:
         self._heard = Heard(self.known)
 
     def told(self, recorded: Recorded) -> None:
-        """Take in an event."""
+        """Apply the next event to the state."""
         self.state = evolve(self.state, recorded)
         self.known.append(recorded)
 
     def made(self, recorded: Recorded) -> Made | None:
-        """Give the call where the event that comes next fixes a prompt.
+        """Return the inputs of the call if the next event fixes a prompt, otherwise None.
 
-        Raises `Corrupt` where something that was there then is there no more.
+        Raises `Corrupt` if something that the call used is no longer there.
         """
         match recorded.event:
             case ContextAssembled() as call:
@@ -159,7 +157,7 @@ class Retelling:
         return self.materials[pins]
 
     def reaching_back(self) -> SessionState:
-        """Give the state so far with every turn kept."""
+        """Return the state so far with every turn kept individually."""
         if self._whole is None:
             self._whole = fold_whole(self.known)
         else:
@@ -179,7 +177,7 @@ class Retelling:
         return said.inputs
 
     def texts(self, state: SessionState, asked: Call) -> Texts:
-        """Give what a call may refer to: the events told so far, and the blobs."""
+        """Return the texts a call may refer to: those of the events so far, and the blobs."""
         return Texts(self.blobs, self._heard, self._earlier(state.called.get(asked.kind)))
 
     def _earlier(self, place: int | None) -> Earlier | None:

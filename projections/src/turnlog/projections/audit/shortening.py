@@ -1,9 +1,3 @@
-"""Shortening: what made a view tell turns in short, or word for word again.
-
-By the word of a view it is other turns that do: the last one that asks the same, a later one that
-says the same. One of them that is gone, or says something else, undoes it.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +8,11 @@ from turnlog.projections.audit.sides import Side
 
 
 def shortening(mine: Part, other: Part, side: Side) -> Iterator[Recorded]:
-    """Give the events of a call's other turns that a run is told otherwise by than in another."""
+    """Yield the events of other turns that condensed a run, or that ended its condensing.
+
+    A view condenses a turn because of later turns: those that ask the same, or say the same. If one
+    of them is excluded or changed, the turn is included word for word again.
+    """
     fates = [fate for turn in _turns(mine) if (fate := side.fates.get(turn))]
     yield from (fate.since for fate in fates if fate.since)
     fates = [fate for turn in _turns(other) if (fate := side.fates.get(turn))]
@@ -22,7 +20,7 @@ def shortening(mine: Part, other: Part, side: Side) -> Iterator[Recorded]:
 
 
 def _turns(part: Part) -> Iterable[int]:
-    """Give the turns that a run is told in short by; none where it stands word for word."""
+    """Return the turns by which a run is condensed; empty if it is included word for word."""
     match part.source:
         case FromTurns(condensed="repeats-1", first=first, last=last):
             return range(first, last + 1)

@@ -1,8 +1,8 @@
-"""Sides: a call, with everything its session knew when its prompt was fixed.
+"""Call snapshots: a recorded call with everything its session knew when the prompt was fixed.
 
-Why a prompt is what it is follows from a side; why two prompts differ follows from two. Events of
-the library stand beside those of the session: they are no part of its record, and name the edit
-behind a segment's text where they are given.
+One snapshot explains why a prompt is what it is; two explain why two prompts differ. Events of the
+library are no part of the session's record. Where they are given, they name the edit behind a
+segment's text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RUNNING: Final = (ProfileSwitched, SessionOpened)
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An event of the library, and what it says."""
+    """An event of the library, and its decoded payload."""
 
     recorded: Recorded
     event: LibraryEvent | Unknown
@@ -38,57 +38,57 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A call and what was known when it was made."""
+    """A call, and what its session knew when the call was made."""
 
     recorded: Recorded
-    """The event that fixed its prompt."""
+    """The event that fixed the prompt."""
     call: ContextAssembled
     record: Known
-    """Events of the session, those behind the call as well."""
+    """Events of the session, including those after the call."""
     known: Known
-    """Those up to the state that was assembled."""
+    """The events up to the state that was assembled."""
     state: SessionState
     fates: Fates
     edits: Sequence[Edit]
-    """What became of the library, before the call and after it."""
+    """All edits of the library, before and after the call."""
 
     @property
     def manifest(self) -> Manifest:
-        """The record of its parts."""
+        """The manifest of the call."""
         return self.call.manifest
 
     @property
     def opened_at(self) -> int:
-        """The sequence its session begins with."""
+        """Sequence of the session's first event."""
         return self.known.events[0].sequence
 
     @property
     def opened(self) -> Recorded:
-        """What says what the session is made from: its opening, or the latest move."""
+        """The event that defines the session: its opening, or the latest blueprint move."""
         return self.made[-1]
 
     @property
     def made(self) -> Sequence[Recorded]:
-        """What said what it is made from: every move, or its opening where there was none."""
+        """The events that defined the session: all blueprint moves, or else the opening."""
         said = self.known.events
         moves = [each for each in said if isinstance(each.event, BlueprintMoved)]
         return moves or [next(each for each in said if isinstance(each.event, SessionOpened))]
 
     @property
     def running(self) -> Recorded:
-        """What said by which profile and model it runs: its opening, or the latest switch."""
+        """The event that set profile and model: the opening, or the latest switch."""
         said = (each for each in reversed(self.known.events) if isinstance(each.event, _RUNNING))
         return next(said)
 
     @property
     def entered(self) -> Recorded | None:
-        """What entered the phase it stood in."""
+        """The event that entered the phase of the call; None without phases."""
         said = reversed(self.known.events)
         return next((each for each in said if isinstance(each.event, PhaseEntered)), None)
 
     @property
     def asked(self) -> Fate:
-        """The turn it was made for."""
+        """The timeline of the turn that the call is for."""
         fate = self.fates.get(self.call.turn)
         if fate is None:
             raise Corrupt(f"turn {self.call.turn}", "nothing began it")
@@ -96,27 +96,27 @@ class Side:
 
     @property
     def brought(self) -> TurnSubmitted | TurnQueued:
-        """What that turn brought along."""
+        """The submission of that turn, with its inputs."""
         event = self.asked.begun.event
         if isinstance(event, TurnSubmitted | TurnQueued):
             return event
         raise Corrupt(f"turn {self.call.turn}", "nothing submitted it")
 
     def knew(self, recorded: Recorded) -> bool:
-        """Tell whether an event, of its session or of the library, lay before the call."""
+        """Return whether an event of the session or of the library came before the call."""
         if recorded.envelope.type in LIBRARY_KINDS:
             return recorded.envelope.time <= self.manifest.at
         if recorded.sequence > self.known.end:
             return False
         if recorded.session == self.known.session:
             return True
-        # A copy stands in a fork where its original stood
+        # A fork has a copy of the event at the sequence of the original.
         twin = self.known.at(recorded.sequence)
         return twin is not None and not _ids(twin).isdisjoint(_ids(recorded))
 
 
 def side_of(record: Known, call: str, library: Iterable[Recorded] = ()) -> Side:
-    """Give one call of a session by its events; refuses one that was never made."""
+    """Build the snapshot of one call; refuse a call that was never made."""
     recorded, fixed = _made(record, call)
     known = record.upto(fixed.manifest.sequence)
     state = known.state()
@@ -134,6 +134,6 @@ def _made(record: Known, call: str) -> tuple[Recorded, ContextAssembled]:
 
 
 def _ids(recorded: Recorded) -> frozenset[str]:
-    """Give what an event is known by: a fork's copy also by the id of the original."""
+    """Return the ids of an event: its own, and for a fork's copy that of the original."""
     envelope = recorded.envelope
     return frozenset(filter(None, (envelope.id, envelope.copyof)))

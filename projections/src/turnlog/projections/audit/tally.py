@@ -1,5 +1,3 @@
-"""The tally of a whole log: what verifying its sessions came to, added up as they come."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
@@ -15,15 +13,15 @@ Figures = TypeVar("Figures", Reproduced, Totals)
 
 @dataclass(slots=True)
 class Tally:
-    """What there was so far."""
+    """The results of verifying a whole log, added up session by session."""
 
     witnessed: bool
-    """Whether the log is held against heads noted earlier."""
+    """Whether the log is compared with heads noted earlier."""
     sessions: int = 0
     prompts: Reproduced = field(default_factory=Reproduced)
     totals: Totals = field(default_factory=lambda: Totals(0))
     elsewhere: bool = False
-    """Whether the read models of some session stand elsewhere."""
+    """Whether the read models of some session are at another sequence."""
     unsound: set[Key] = field(default_factory=set[Key])
     against: set[Verdict] = field(default_factory=set[Verdict])
     findings: int = 0
@@ -35,7 +33,7 @@ class Tally:
         self.against.add(finding.verdict)
 
     def take(self, report: Report) -> None:
-        """Add a session, whose findings are counted one by one."""
+        """Add the report of a session; its findings are counted by `add_finding`."""
         self.sessions += 1
         self.prompts = _added(self.prompts, report.prompts)
         self.totals = _added(self.totals, report.totals)
@@ -43,13 +41,13 @@ class Tally:
 
     @property
     def verdicts(self) -> Verdicts:
-        """Say what that makes of each promise."""
+        """The verdict on each promise."""
         compared = not self.elsewhere
         return verdicts(self.against, self.prompts, witnessed=self.witnessed, compared=compared)
 
 
 def _added(one: Figures, other: Figures) -> Figures:
-    """Add up two rows of figures; of words the first stands."""
+    """Add the figures field by field; of two texts, keep the first non-empty one."""
     added = {
         each.name: getattr(one, each.name) + getattr(other, each.name)
         if isinstance(getattr(one, each.name), int)

@@ -1,7 +1,9 @@
-"""Tellings: the event by which a prompt tells of tools in full, or only names them.
+"""Provenance events: the events that a text in a prompt, and its inclusion, follow from.
 
-They are told in full by what pinned them, asked for them or purged memory, and named from the
-answer on that ended the turn in which they were.
+They are found by the manifest's entry for a part: its source, the values filled into it, and its
+condition. Such an event is one of the session or of the library. Tools are disclosed in full after
+the event that pinned them, requested their schemas or purged memory, and by name only after the
+first answer of a turn that had seen them in full.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from turnlog.projections.window.telling import IN_FULL, NAMES
 
 
 def tells(rule: str | None) -> bool:
-    """Tell whether a part stands, or is left out, for how tools are told."""
+    """Return whether a part is included or left out by the tool disclosure."""
     return rule in {NAMES, IN_FULL} or (rule or "").startswith("full ")
 
 
 def telling(side: Side) -> Iterator[Recorded]:
-    """Give the event by which tools are told as they are."""
+    """Yield the event behind the current tool disclosure, if there is one."""
     asked = next((each for each in reversed(side.known.events) if _begins(each, side)), None)
     if asked is None:
         return
@@ -45,7 +47,7 @@ def _begins(recorded: Recorded, side: Side) -> bool:
 
 
 def _ended(asked: Recorded, side: Side) -> Iterator[Recorded]:
-    """Give the first answer of a turn that was told in full from its beginning on."""
+    """Yield the first answer of a turn that had full tool descriptions from its start."""
     for recorded in side.known.onward(asked.sequence):
         if isinstance(recorded.event, TurnCompleted | ReplyRedacted):
             fate = side.fates.get(recorded.event.turn)

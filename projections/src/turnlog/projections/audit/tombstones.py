@@ -1,8 +1,8 @@
-"""Tombstones: the event that took a turn out of a prompt, or put another text in its place.
+"""Exclusion provenance: the event that took a turn out of a prompt or replaced its text.
 
-A turn that was excluded, withheld or given up has an event that says so. One that a limit leaves
-out was pushed out by a later turn, and the tombstone is the event by which that one came. One
-that has expired, or fell to a ladder, was taken out as the prompt was fixed: by the call itself.
+An excluded, redacted, failed or cancelled turn has an event that says so. A turn over a history
+limit was pushed out by a later turn, so the event is the one by which that turn came. For expiry
+and ladder steps the event is the call itself.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from turnlog.projections.window.visibility import OUT_OF_SIGHT
 LIMITS: Final = frozenset({"max_turns", "max_chars", LAST_MESSAGES, OUT_OF_REACH})
 """Rules by which later turns push earlier ones out."""
 BY_TURN: Final = {*LIMITS, "excluded", "failed", "cancelled", "nothing was said"} - {OUT_OF_REACH}
-"""Rules that leave a turn out for what befell it or those behind it; others take a run as one."""
+"""Rules that leave out turns one by one; all others leave out a whole run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What became of some turns of a run, one after the other and by the same event."""
+    """Consecutive turns of a run that were left out or redacted by the same event."""
 
     first: int
     last: int
@@ -40,9 +40,9 @@ class Tombstone:
 
 
 def tombstones(part: Part, side: Side) -> tuple[Tombstone, ...]:
-    """Give what became of the turns of a run: of one left out, why; of one that stands, redactions.
+    """Return why the turns of a run were left out or, if the run is included, their redactions.
 
-    Each has one event; a part that is no run has none.
+    A part that is no run has none.
     """
     found: list[Tombstone] = []
     for each in _stones(part, side):
@@ -74,7 +74,8 @@ def _stones(part: Part, side: Side) -> Iterator[Tombstone]:
 
 
 def taking_all(run: FromTurns, rule: str, side: Side) -> Recorded:
-    """Give the event by which all turns of a run were left out; the call's own where none did."""
+    """Return the event by which all turns of a run were left out; the call's own if there is none.
+    """
     match rule:
         case hidden if hidden == OUT_OF_SIGHT:
             return side.entered or side.recorded
@@ -104,7 +105,7 @@ def _sums_up(recorded: Recorded, run: FromTurns) -> bool:
 
 
 def taken_out(fate: Fate, run: FromTurns, rule: str, side: Side) -> Recorded | None:
-    """Give the event by which a rule left a turn out of a call."""
+    """Return the event by which a rule left a turn out of a call."""
     match rule:
         case "excluded":
             return fate.marked
@@ -117,9 +118,9 @@ def taken_out(fate: Fate, run: FromTurns, rule: str, side: Side) -> Recorded | N
 
 
 def pushing(turn: int, limit: str, side: Side) -> Recorded | None:
-    """Give the event by which so many later turns stood that a turn over a limit no longer did.
+    """Return the event by which enough later turns were included to push a turn over a limit.
 
-    Later turns are gone through until none behind them can have stood before it.
+    The search through later turns stops once no further one can have come before that event.
     """
     room = _room(turn, limit, side)
     stood: list[Recorded] = []
@@ -132,7 +133,7 @@ def pushing(turn: int, limit: str, side: Side) -> Recorded | None:
 
 
 def _room(turn: int, limit: str, side: Side) -> int:
-    """Count the turns behind one that are not over the limit, and might have stood."""
+    """Return how many later turns are within the limit and may have been included."""
     over = [
         range(part.source.first, part.source.last + 1)
         for part in side.manifest.parts
@@ -143,7 +144,8 @@ def _room(turn: int, limit: str, side: Side) -> int:
 
 
 def _outside(turns: range, runs: Sequence[range]) -> Iterator[int]:
-    """Leave runs out, however long they are."""
+    """Yield the turns of a range outside the given runs; a run costs one step whatever its length.
+    """
     turn = turns.start
     while turn in turns:
         run = next((each for each in runs if turn in each), None)

@@ -1,5 +1,3 @@
-"""Tool uses: what a call asked of a tool and what came of it, found among a turn's events."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,17 +9,18 @@ from turnlog.events.tool import ToolCalled, ToolReturned
 
 @dataclass(frozen=True, slots=True)
 class ToolUsed:
-    """A tool that a call asked for."""
+    """A tool request of a call, and its result."""
 
     called: ToolCalled
     returned: ToolReturned | None = None
-    """None as long as it has not come back."""
+    """None until the tool returns."""
     sequence: int = 0
-    """Of the event that says what came of it; of the one that asked for it until then."""
+    """Sequence of the event that holds the result, or of the request until then."""
 
 
 def tool_used(events: Iterable[Recorded], call: str, id: str) -> ToolUsed | None:
-    """Find what became of what a call asked for; none where it asked for nothing of that name."""
+    """Return the tool request `id` of a call with its result, or None if the call did not make it.
+    """
     found: ToolUsed | None = None
     for recorded in events:
         match recorded.event:

@@ -1,8 +1,3 @@
-"""Totals of a session: how much was said, asked and paid, as its own events tell it.
-
-What the read models say must be the same, once they have come to the same event.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -20,23 +15,29 @@ _COUNTED: Final = (TurnSubmitted, TurnQueued, ContextAssembled, AttemptStarted, 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a session comes to at a sequence."""
+    """Turns, calls, tokens and costs of a session up to a sequence, by its own events.
+
+    The read models must show the same figures once they have reached that sequence.
+    """
 
     sequence: int
     turns: int = 0
     calls: int = 0
-    """Whose prompt was fixed."""
+    """Calls whose prompt was fixed."""
     attempts: int = 0
     tokens: int = 0
-    """Of all prompts, as their manifests count them."""
+    """Tokens of all prompts, as their manifests count them."""
     input_tokens: int = 0
-    """As far as attempts know them."""
+    """Sum over the attempts that report it."""
     output_tokens: int = 0
     micro_dollars: int = 0
 
 
 def totals(events: Sequence[Recorded]) -> Totals:
-    """Add up a session; of what is said twice of the same attempt or call, the last word counts."""
+    """Compute the totals of a session.
+
+    Of two events about the same attempt or call, the later one counts.
+    """
     turns = set[int]()
     calls: dict[str, int] = {}
     attempts: dict[tuple[int, int], AttemptEnded | None] = {}
@@ -66,7 +67,7 @@ def totals(events: Sequence[Recorded]) -> Totals:
 
 
 def differing(log: Totals, rows: Totals) -> Iterator[Finding]:
-    """Compare what the log says with what the read models say at the same sequence."""
+    """Yield a finding for each figure in which the read models differ from the log."""
     for each in fields(Totals):
         said, kept = getattr(log, each.name), getattr(rows, each.name)
         if said != kept:

@@ -1,8 +1,8 @@
-"""A session as a page of talk, in Markdown: who said what, and what became of it.
+"""A session as a Markdown transcript: who said what, and what happened to each turn.
 
-It is for people and says what a user saw: of a reply that was withheld only its replacement, at
-whatever time it was withheld. A turn is told once it is settled and then forgotten, so that a long
-session takes no more room than a short one; so what was done to it later must be known before.
+It is for people and contains what a user saw: of a withheld reply only the replacement, whenever it
+was withheld. A turn is rendered once it is settled and then dropped, so that memory does not grow
+with the session. Later changes to a turn must therefore be collected first.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from turnlog.projections.undertakings import NOTHING, Undertaking, Undertakings,
 
 @dataclass(slots=True)
 class Afterwards:
-    """What was done to turns that had been settled, by the time the session ends."""
+    """Changes to turns after their settlement, up to the end of the session."""
 
     withheld: dict[int, ReplyRedacted] = field(default_factory=dict[int, ReplyRedacted])
     excluded: set[int] = field(default_factory=set[int])
 
     def learn(self, recorded: Recorded) -> None:
-        """Take in one more event."""
+        """Apply one more event."""
         match recorded.event:
             case ReplyRedacted() as redacted:
                 self.withheld[redacted.turn] = redacted
@@ -48,7 +48,7 @@ class Afterwards:
                 pass
 
     def known_of(self, turn: Turn) -> Turn:
-        """Give a turn as it is in the end."""
+        """Return a turn with the later changes applied."""
         redacted = self.withheld.get(turn.turn)
         if redacted:
             reason, reply = redacted.reason, redacted.replacement
@@ -58,27 +58,27 @@ class Afterwards:
 
 @dataclass(slots=True)
 class Untold:
-    """Turns that are not settled yet, with what they did so far."""
+    """Turns that are not settled yet, with their activity so far."""
 
     turns: Turns = field(default_factory=Turns)
     done: Undertakings = field(default_factory=Undertakings)
 
     def learn(self, recorded: Recorded) -> None:
-        """Take in one more event."""
+        """Apply one more event."""
         learn(self.turns, recorded)
         undertakings.learn(self.done, recorded)
 
     def take(self, turn: int, afterwards: Afterwards) -> str:
-        """Tell a turn, and forget it."""
+        """Render a turn and drop it."""
         return told(afterwards.known_of(self.turns.pop(turn)), self.done.pop(turn, NOTHING))
 
     def rest(self, afterwards: Afterwards) -> Iterator[str]:
-        """Tell those that the session never settled."""
+        """Yield the rendered turns that the session never settled."""
         return (self.take(turn, afterwards) for turn in sorted(self.turns))
 
 
 def transcript(events: Iterable[Recorded], afterwards: Afterwards, untold: Untold) -> Iterator[str]:
-    """Tell more of a session."""
+    """Yield the transcript of further events of a session."""
     for recorded in events:
         untold.learn(recorded)
         match recorded.event:
@@ -104,7 +104,7 @@ def transcript(events: Iterable[Recorded], afterwards: Afterwards, untold: Untol
 
 
 def told(turn: Turn, done: Undertaking) -> str:
-    """Tell one turn."""
+    """Render one turn."""
     marks: list[str] = [turn.status] if turn.status != "completed" else []
     marks += ["withheld"] if turn.redacted else []
     marks += ["left out of later windows"] if turn.excluded else []
@@ -130,12 +130,12 @@ def _entered(entered: PhaseEntered) -> str:
 
 
 def _aside(said: str) -> str:
-    """Tell something in one line, whatever lines somebody wrote it in."""
+    """Render a note on one line, whatever line breaks the text has."""
     return f"*{' '.join(said.split())}*\n\n"
 
 
 def _spoken(who: str, said: Content | None) -> list[str]:
-    """Quote what was said, so that no heading or rule in it is taken for one of the page."""
+    """Quote a message, so that no Markdown in it takes effect in the page."""
     if said is None:
         return []
     return _quoted(who, said.text if isinstance(said, Plain) else "(it cannot be read any more)")

@@ -1,6 +1,7 @@
-"""Trying: how every attempt at a call ended, by the latest word there is of each.
+"""The difference between two calls of one or two sessions: what changed, by which rule, and why.
 
-A worker that went silent is ended by others, and may say more at any time after.
+It is computed from manifests and events alone and contains no prompt text. The calls may be given
+in any order; the difference always leads from the first to the second.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from turnlog.projections.audit.sides import Side
 
 
 def tried(side: Side) -> Mapping[int, AttemptEnded]:
-    """Give the ends of all attempts at a call; behind its turn only a lost one is waited for."""
+    """Return the latest end of each attempt at a call, by attempt number.
+
+    After the call's turn is settled, only lost attempts are waited for: their worker may still
+    report.
+    """
     found: dict[int, AttemptEnded] = {}
     over = False
     for recorded in side.record.onward(side.asked.begun.sequence):

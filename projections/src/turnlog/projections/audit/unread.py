@@ -1,7 +1,9 @@
-"""Unread: stored bytes that no release can have written, and what stands in the way of reading.
+"""The hash chain: each event of a session continues the stored bytes of the one before it.
 
-They have a place in their session all the same, where they tell it or not: whatever is checked
-goes on behind them, and says of what it cannot check that it is for them.
+It is checked over stored bytes in stream order. Memory is one small record per session, so a log of
+any length can be checked. A break is reported at the first event that can be at fault; later events
+are checked against the bytes actually before them, so one break is reported once. Bytes that the
+codec refuses count as the event that is due, unless that event follows.
 """
 
 from __future__ import annotations
@@ -17,15 +19,15 @@ from turnlog.events.log.ports import Raw
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """An event that cannot be read."""
+    """Stored bytes that the codec refuses, with the reason."""
 
     raw: Raw
     why: str
-    """What is wrong with its bytes: `data.text: Field required`."""
+    """What is wrong with the bytes: `data.text: Field required`."""
 
 
 def decoded(stored: Iterable[Raw]) -> tuple[tuple[Recorded, ...], tuple[Unread, ...]]:
-    """Decode stored bytes, and tell those apart that cannot be."""
+    """Decode stored bytes; return the events and, apart from them, what cannot be decoded."""
     events: list[Recorded] = []
     unread: list[Unread] = []
     for raw in stored:
@@ -37,6 +39,6 @@ def decoded(stored: Iterable[Raw]) -> tuple[tuple[Recorded, ...], tuple[Unread, 
 
 
 def why_unread(raw: Raw) -> str:
-    """Say what stands in the way of reading bytes that do not tell what they continue."""
+    """Return why bytes without a readable chain header cannot be decoded."""
     _, unread = decoded((raw,))
     return unread[0].why if unread else "they do not tell what they continue"

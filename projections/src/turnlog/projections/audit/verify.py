@@ -1,10 +1,3 @@
-"""Verifying a session: is its record unaltered, is it whole, and can every prompt be had again.
-
-The chain shows alteration, the sequence shows holes, and a head that somebody noted earlier
-shows what neither can: that the end was cut off, or that everything was written anew. Nothing is
-repaired here, and nothing stops at the first finding.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +23,7 @@ def verify(
     noted: Noted | None = None,
     unread: Sequence[Unread] = (),
 ) -> Report:
-    """Check all events of a session, given in stored order, with the blobs they name."""
+    """Verify all events of a session, given in stored order, with the blobs they name."""
     links = tuple(broken(events, unread, noted))
     garbled = tuple(_garbled(unread))
     told = {each.sequence for each in links}
@@ -51,7 +44,8 @@ def verify(
 
 
 def _garbled(unread: Iterable[Unread]) -> Iterator[Finding]:
-    """Find events that tell their place and nothing else; the chain may have found them too."""
+    """Yield a finding for each undecodable event with a readable header; the chain may repeat it.
+    """
     for each in unread:
         if link := link_of(each.raw.stored):
             detail = f"it cannot be read: {each.why}"
@@ -61,7 +55,7 @@ def _garbled(unread: Iterable[Unread]) -> Iterator[Finding]:
 def _lost(
     events: Sequence[Recorded], blobs: Container[Digest], sound: Container[Digest]
 ) -> Iterator[Finding]:
-    """Find blobs that are gone or altered, at the first event that names them."""
+    """Yield a finding at the first event that names a missing or altered blob."""
     told: set[Digest] = set()
     for recorded in of_kinds(events, *NAMING):
         for digest in blobs_in(recorded):

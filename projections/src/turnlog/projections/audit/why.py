@@ -1,7 +1,7 @@
-"""Why a turn was answered as it was: what its call was told, by whom, and what came of it.
+"""Explains a turn: what its call contained, from which events, and what it led to.
 
-It is computed from the session's events alone, and from no more of them than it takes. Whether the
-prompt reads back as it was sent is not decided here; that is for whoever can fetch its texts.
+The explanation is computed from the session's events alone, and loads no more of them than needed.
+It does not check that the prompt reads back as it was sent; that takes the texts.
 """
 
 from __future__ import annotations
@@ -28,86 +28,86 @@ from turnlog.projections.history import Status, Turn, history
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a session stood in its state machine when a call was made."""
+    """The phase of a session when a call was made."""
 
     phase: str
     since: Cause
     """The event that entered the phase."""
     signal: str | None
-    """What led to it."""
+    """The signal that caused the change of phase."""
     exchanges: int
-    """Turns completed in it before."""
+    """Number of turns completed in the phase before the call."""
     shared: tuple[str, ...] = ()
-    """Phases whose turns it may see, where phases are kept apart."""
+    """Phases whose turns this phase may see, where phases are kept apart."""
     hidden: tuple[str, ...] = ()
-    """Phases the session had been in that it may not see."""
+    """Earlier phases of the session that this phase may not see."""
 
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A reply that was withheld, and by what."""
+    """A withheld reply and the event that withheld it."""
 
     by: Cause
     rule: str
     reason: str
     replacement: Content
     kept: bool
-    """Whether the withheld text is a blob of its own, which the audit role alone reads."""
+    """Whether the withheld text is kept as a blob, which only the audit role can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """All there is to say about one turn's reply."""
+    """Everything there is to explain about one turn's reply."""
 
     session: str
     turn: int
     status: Status
     said: Content | None
-    """What was put to the session; none where the turn started by itself."""
+    """The text of the submitted turn; None if the turn started by itself."""
     asked: Cause
     """The event that submitted the turn."""
     started: Cause | None
-    """The entry of a phase that speaks by itself, where that started the turn."""
+    """The event that entered a phase and so started the turn by itself, if one did."""
     call: str
-    """The call that was answered, or the last one made."""
+    """The call that gave the reply, or else the last one made."""
     calls: tuple[CallMade, ...]
-    """All calls of the turn, in order; those that gave no reply are hidden from its reader."""
+    """All calls of the turn, in order; the reader sees only the reply of the last one."""
     superseded: tuple[str, ...]
-    """Calls of the turn that it stands in for."""
+    """Calls of the turn that this call replaced."""
     fixed: Cause
-    """The event that fixed its prompt."""
+    """The event that fixed the prompt."""
     standing: Standing | None
-    """None where the session has no phases."""
+    """None if the session has no phases."""
     parts: tuple[PartOrigin, ...]
-    """In the order of the prompt, those left out included."""
+    """In prompt order, including the parts that were left out."""
     steps: tuple[StepTaken, ...]
-    """What was done so that it fits, in order."""
+    """The ladder steps that made the prompt fit, in order."""
     budget: int | None
-    """Tokens it was allowed."""
+    """The token budget of the prompt."""
     tokens: int
-    """Tokens it has."""
+    """The number of tokens in the prompt."""
     reply: Content | None
-    """What was answered, or what stands in its place."""
+    """The reply, or its replacement."""
     finish: str | None
     withheld: Withheld | None
     consequences: tuple[Consequence, ...]
 
 
 def why(record: Known, turn: int, library: Iterable[Recorded] = ()) -> Why:
-    """Explain a turn; raises `Refused` where there is none, or where no prompt was made for it."""
+    """Explain a turn; raise `Refused` if there is no such turn or no prompt was made for it."""
     told = _told(record, turn)
     _, call = _call(record, told)
     return _explained(told, side_of(record, call.call, library))
 
 
 def why_call(record: Known, call: str, library: Iterable[Recorded] = ()) -> Why:
-    """Explain one call of a turn, whether it was answered or not; refuses one never made."""
+    """Explain one call of a turn, answered or not; refuse a call that was never made."""
     side = side_of(record, call, library)
     return _explained(_told(record, side.call.turn), side)
 
 
 def _told(record: Known, turn: int) -> Turn:
-    """Give a turn as people read it, all that became of it included."""
+    """Return a turn with everything that happened to it."""
     submitted = 0 if record.whole else record.state().submitted
     if fates(record, submitted).get(turn) is None:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
@@ -153,7 +153,7 @@ def _call(record: Known, turn: Turn) -> tuple[Recorded, ContextAssembled]:
 
 
 def _superseded(record: Known, call: ContextAssembled) -> tuple[str, ...]:
-    """Give the calls that stood for this one before, the first of them first."""
+    """Return the calls that this one replaced, the first of them first."""
     stood_for = {made.call: made.supersedes for _, made in _calls(record, call.turn)}
     found: list[str] = []
     before = call.supersedes

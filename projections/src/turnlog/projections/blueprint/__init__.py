@@ -1,1 +1,1 @@
-"""Blueprints: the data that defines a kind of session."""
+"""Blueprints: the data that defines a kind of session, its validation and its loading."""

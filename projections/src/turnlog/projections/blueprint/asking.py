@@ -1,7 +1,7 @@
-"""Asking as an author writes it: sessions found by a key, resolvers, and inherited references.
+"""Resolver specs: sessions found by a key, resolvers, and inherited references.
 
-A resolver answers a question without a model; a reference is what an earlier turn was about and
-a later one may mean without saying so. Both are data here, and carried out elsewhere.
+A resolver answers what a question refers to without a model. A reference is an identifier of an
+earlier turn that a later turn may use without naming it. Both are only described here.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from turnlog.events.forms import form_by
 from turnlog.projections.blueprint.strict import Address, Name, Strict
 
 ASKED_BY: Final = frozenset({"client_id", "conversation_id"})
-"""What the front door `ask` finds a session by."""
+"""The session key that the front door `ask` requires."""
 
 
 class SessionSpec(Strict):
-    """How a session is found."""
+    """The key by which a session is found."""
 
     key: Annotated[tuple[Name, ...], Field(min_length=1)]
-    """Names of what it is found by; its id is a digest of what they stand for."""
+    """Names of the key's values; the session id is a digest over them."""
 
 
 class _Resolver(Strict):
     timeout_seconds: Annotated[float, Field(gt=0, le=300)] = 10.0
-    """How long it may take."""
+    """Timeout of one resolver request in seconds."""
 
 
 class RegisteredResolver(_Resolver):
-    """One that a package registers under `turnlog.resolvers`."""
+    """A resolver that a package registers under `turnlog.resolvers`."""
 
     source: Annotated[str, Field(min_length=1)]
-    """The name it is registered by."""
+    """The name under which the resolver is registered."""
 
 
 class AddressedResolver(_Resolver):
-    """One that is asked over HTTP."""
+    """A resolver that is called over HTTP."""
 
     url: Address
     """Its address, without a user, a query or a fragment."""
@@ -54,28 +54,28 @@ ResolverSpec = Annotated[
 
 
 class Inherited(Strict):
-    """When a turn that names none inherits an identifier."""
+    """When a turn that does not name an identifier inherits it."""
 
     enabled: bool = True
-    """Whether it ever does."""
+    """True if the identifier can be inherited."""
     intents: tuple[str, ...] = ()
-    """For which intents."""
+    """The intents for which it is inherited."""
 
 
 class ReferencesSpec(Strict):
-    """What a turn may mean without saying it."""
+    """Identifiers that a turn may inherit from an earlier turn."""
 
     inherit: Annotated[dict[Name, Inherited], Field(min_length=1)]
-    """Identifiers that later turns may inherit from the last one that was answered."""
+    """Identifiers that a turn may inherit from the last answered turn."""
     allowed_entities: tuple[str, ...] = ()
-    """Of which entity both turns must be; empty for any."""
+    """Entities that both turns must be about; empty allows all."""
     max_age_turns: Annotated[int, Field(ge=0)] = 0
-    """How many turns later at the most; 0 is without end."""
+    """Maximum distance in turns; 0 means no limit."""
 
     def allows(self, entity: str | None) -> bool:
-        """Tell whether turns of this entity give and take references."""
+        """Return whether turns about this entity pass on and inherit references."""
         return not self.allowed_entities or entity in self.allowed_entities
 
 
 FrontDoor = Literal["ask"]
-"""`ask` is `POST /v1/ask`, whose payload is closed both ways."""
+"""`ask` is `POST /v1/ask`, whose request and response are fixed schemas."""

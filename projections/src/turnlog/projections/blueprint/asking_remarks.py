@@ -1,7 +1,4 @@
-"""Cross-checks of asking: a resolver, a memory and a front door, as one part needs another.
-
-Like all cross-checks they say what they find and leave it to others to say on which line.
-"""
+"""Resolver checks: what the resolver, the memory and the front door need of each other."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ Remarks = Iterator[Remark]
 
 
 def remarks_on_asking(blueprint: Blueprint) -> Remarks:
-    """Check what a blueprint says of asking as a whole."""
+    """Check everything that depends on a resolver, a memory policy or a front door."""
     return chain(_unresolved(blueprint), _unremembered(blueprint), _front_door(blueprint))
 
 
@@ -29,7 +26,6 @@ def _unresolved(blueprint: Blueprint) -> Remarks:
 
 
 def _on_the_resolver(blueprint: Blueprint) -> Iterator[Path]:
-    """Give every place that draws on what a resolver says."""
     for name, layer in blueprint.layers.items():
         if isinstance(layer, ResolvedLayer):
             yield ("layers", name, "resolved")

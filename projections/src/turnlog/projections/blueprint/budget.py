@@ -1,5 +1,3 @@
-"""Budgets as an author writes them: how much a call may hold, who counts it, what goes first."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -12,22 +10,23 @@ from turnlog.projections.blueprint.ladder import Ladder
 from turnlog.projections.blueprint.strict import Name, Strict
 
 LONGEST_TOKEN: Final = 128
-"""Characters that the longest token of any vocabulary stands for."""
+"""Characters of the longest token in any supported vocabulary."""
 Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
 class CharactersPerToken(Strict):
-    """Counts a token for every so many characters, and one for what is left over."""
+    """Counts one token for every `chars_per_token` characters, rounded up."""
 
     chars_per_token: Annotated[int, Field(ge=1, le=1_000)]
-    """How many characters make a token."""
+    """Characters per token."""
 
 
 class Tiktoken(Strict):
-    """Counts by a vocabulary that comes with the service; nothing is fetched."""
+    """Counts with a tiktoken vocabulary that is installed with the service; nothing is downloaded.
+    """
 
     tiktoken: Literal["cl100k_base", "o200k_base", "p50k_base"]
-    """Which one."""
+    """The name of the vocabulary."""
 
 
 CounterSpec = Annotated[
@@ -42,7 +41,7 @@ CounterSpec = Annotated[
 
 
 def widest(counter: CounterSpec) -> int:
-    """Give how many characters a token may stand for at the most."""
+    """Return the largest number of characters that one token can stand for."""
     match counter:
         case CharactersPerToken(chars_per_token=characters):
             return characters
@@ -53,12 +52,12 @@ def widest(counter: CounterSpec) -> int:
 
 
 class ByInput(Strict):
-    """A number that a turn may bring along."""
+    """A limit that a turn may set by an input."""
 
     default: Tokens
-    """What it is where the turn says nothing."""
+    """The limit if the turn does not set the input."""
     input: Name
-    """The input that says it, of type `int`."""
+    """The name of the input, which must be of type `int`."""
 
 
 def _form(limit: object) -> str:
@@ -72,39 +71,41 @@ Limit = Annotated[
 
 
 class Section(Strict):
-    """A layer with a limit of its own, which is seen to before that of the whole."""
+    """A limit for one layer, enforced before the limit of the whole prompt."""
 
     tokens: Limit
-    """Tokens its content may have, fences and all other layers apart."""
+    """Maximum tokens of the layer's content, without delimiters."""
     ladder: Ladder = ()
-    """The steps, taken on this layer alone."""
+    """Steps that are applied to this layer only."""
 
 
 class Component(Strict):
-    """All that is counted under one name, with a limit of its own."""
+    """A limit for everything that is counted under one component."""
 
     tokens: Limit
-    """Tokens it should have at the most, with all that stands around its texts."""
+    """Maximum tokens of the component, with the delimiters around its texts."""
     fixed: bool = False
-    """Whether it is never cut, and refused where it has more."""
+    """True if the component is never trimmed; the call is refused if it exceeds the limit."""
     ladder: Ladder = ()
-    """The steps, taken on what is counted under it; what they leave too long may stand as long as
-    the whole prompt has room for it."""
+    """Steps that are applied to this component. What is still too long afterwards is accepted if
+    the whole prompt fits.
+    """
 
 
 class Budget(Strict):
-    """How much a call may hold, who counts it, and what goes first."""
+    """The token limit of a call, its counter, and the steps that make a prompt fit."""
 
     tokens: Limit
-    """Tokens the whole prompt may have."""
+    """Maximum tokens of the whole prompt."""
     counter: CounterSpec = CharactersPerToken(chars_per_token=4)
-    """Who counts."""
+    """How tokens are counted."""
     sections: dict[Name, Section] = {}
-    """Layers with limits of their own."""
+    """Limits of single layers."""
     components: dict[Name, Component] = {}
-    """Components with limits of their own, seen to once the sections fit."""
+    """Limits of components, enforced once the sections fit."""
     ladder: Ladder = ()
-    """The steps, each repeated until it is exhausted before the next is taken."""
+    """Steps for the whole prompt; each is repeated until it changes nothing before the next begins.
+    """
 
     @property
     def steps(self) -> Ladder:
@@ -117,7 +118,7 @@ class Budget(Strict):
 
 
 def allowed(limit: Limit, inputs: Mapping[str, JsonValue]) -> int:
-    """Give a limit as it is for one turn."""
+    """Return a limit for one turn, read from its inputs if the limit names one."""
     if isinstance(limit, int):
         return limit
     given = inputs.get(limit.input)

@@ -1,9 +1,3 @@
-"""Checks of budgets: that their ladders can be climbed, and leave what may not be left out.
-
-A step names a layer that some call with that budget lists, of the kind the step is made for, and
-none that is always kept. What is certain to be too small is found before a session opens by it.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -36,7 +30,7 @@ _INPUT = "input"
 
 
 def budget_remarks(blueprint: Blueprint) -> Remarks:
-    """Check every budget, and every call against the one it names."""
+    """Check every budget, and every call against the budget it names."""
     for name, budget in blueprint.budget.items():
         path = ("budget", name)
         users = [call for call in blueprint.calls.values() if call.budget == name]
@@ -148,7 +142,7 @@ def _too_small(blueprint: Blueprint, path: Path, call: CallSpec) -> Remarks:
     if budget is None or isinstance(budget.tokens, ByInput):
         return
     if not isinstance(budget.counter, CharactersPerToken):
-        return  # What a vocabulary makes of a text is only known where it was read.
+        return  # The token count of a text is unknown here without its vocabulary.
     listed = [blueprint.layers.get(name) for name in call.layers]
     fixed = [layer for layer in listed if isinstance(layer, TextLayer) and layer.keep == "always"]
     counting = ByCharacters(budget.counter.chars_per_token)

@@ -1,7 +1,7 @@
-"""Cartridges: the data of one task, read and checked before a session opens by it.
+"""Loads a cartridge: the data of one task, checked before a session opens with it.
 
-A blueprint says what its cartridges must fill; the state machine in one must hold together. All
-faults are named at once, each with its line.
+A blueprint lists the paths that its cartridges must fill, and the state machine of a cartridge must
+be consistent. All faults are reported together, each with its line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Cartridge = dict[str, JsonValue]
 
 
 def read_cartridge_source(text: str, file: str, blueprint: Blueprint) -> Cartridge:
-    """Read what an author wrote; raises `FaultyBlueprint` with everything that is wrong."""
+    """Load a cartridge; raise `FaultyBlueprint` with all faults."""
     written = document(text, file)
     value = written.value if isinstance(written.value, dict) else {}
     remarks = [*_missing(value, blueprint), *_phases(value, blueprint)]

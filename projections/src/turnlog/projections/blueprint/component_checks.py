@@ -1,4 +1,8 @@
-"""Checks of components: that each is one there is, and that what is fixed is left alone."""
+"""Budget checks: ladders name existing layers and keep what must not be left out.
+
+A step names a layer that some call with that budget lists, of the kind that the step works on, and
+none that is always kept. A budget that is certainly too small is found before a session opens.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ Remarks = Iterator[Remark]
 
 
 def component_remarks(blueprint: Blueprint, path: Path, budget: Budget) -> Remarks:
-    """Check the components of a budget, and its other steps against those that are fixed."""
+    """Check the components of a budget, and its other steps against the fixed components."""
     under = {"input": QUERY, **{name: each.component for name, each in blueprint.layers.items()}}
     known = (*COMPONENTS, *under.values())
     for name, component in budget.components.items():
@@ -38,18 +42,17 @@ def component_remarks(blueprint: Blueprint, path: Path, budget: Budget) -> Remar
 
 
 def _above(limit: Limit, whole: Limit) -> bool:
-    """Tell whether a limit is above that of the whole whatever a turn brings."""
+    """Return whether a limit is above that of the whole prompt for every possible turn."""
     return isinstance(limit, int) and isinstance(whole, int) and limit > whole
 
 
 def _telling(blueprint: Blueprint) -> set[str]:
-    """Name the components that layers of tools are counted under."""
     layers = blueprint.layers.values()
     return {layer.component for layer in layers if isinstance(layer, ToolsLayer)}
 
 
 def _condensing(here: Path, name: Name, ladder: Ladder) -> Remarks:
-    """Find steps that name tools where none are told of."""
+    """Find steps that condense tools in a component that contains no tools."""
     for rung, step in enumerate(ladder):
         if isinstance(step.rung, CondenseTools) and step.target is None:
             what = f"no layer of tools is counted under `{name}`"
@@ -57,7 +60,7 @@ def _condensing(here: Path, name: Name, ladder: Ladder) -> Remarks:
 
 
 def _elsewhere(here: Path, name: Name, ladder: Ladder, under: Mapping[str, str]) -> Remarks:
-    """Find steps that cannot make room in their component."""
+    """Find steps that cannot reduce their component."""
     for rung, step in enumerate(ladder):
         if _on(step, under) not in {name, None}:
             what = f"it cannot make room in component `{name}`"
@@ -66,7 +69,7 @@ def _elsewhere(here: Path, name: Name, ladder: Ladder, under: Mapping[str, str])
 
 
 def _cutting(path: Path, budget: Budget, under: Mapping[str, str]) -> Remarks:
-    """Find steps that would cut what is fixed."""
+    """Find steps that would trim a fixed component."""
     fixed = {name for name, each in budget.components.items() if each.fixed}
     ladders = [(path, budget.ladder)]
     ladders += [((*path, "sections", name), each.ladder) for name, each in budget.sections.items()]
@@ -79,7 +82,7 @@ def _cutting(path: Path, budget: Budget, under: Mapping[str, str]) -> Remarks:
 
 
 def _on(step: Step, under: Mapping[str, str]) -> str | None:
-    """Say under what that is counted which a step cuts; none where that may be anything."""
+    """Return the component that a step trims; None if the step does not say."""
     if isinstance(step.rung, OfHistory):
         return HISTORY
     return under.get(step.target) if step.target else None

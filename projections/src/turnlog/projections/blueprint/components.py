@@ -1,7 +1,8 @@
-"""Components that every prompt may have, whatever its layers are called.
+"""Layer specs: where a layer's text comes from, and under which condition a call includes it.
 
-A layer says what its tokens are counted under; these names stand for what no author lists as a
-layer, and for what all kinds of prompts are compared by.
+Conditions are a fixed vocabulary and sources are data; there is no expression language. The
+components are the names under which tokens are counted. The standard ones exist in every prompt,
+whatever its layers are called, so that prompts of different blueprints can be compared.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 SYSTEM_PROMPT: Final = "system_prompt"
-"""Layers that say nothing else."""
+"""The component of layers that name no other."""
 TOOLS_CONTEXT: Final = "tools_context"
-"""Tools, offered beside the messages or told of in them."""
+"""Tool definitions, offered beside the messages or described in them."""
 HISTORY: Final = "history"
-"""What was said in earlier turns."""
+"""Messages of earlier turns."""
 RAG_CONTEXT: Final = "rag_context"
-"""What was retrieved."""
+"""Retrieved documents."""
 QUERY: Final = "query"
-"""The text of the turn."""
+"""The input text of the turn."""
 COMPONENTS: Final = (SYSTEM_PROMPT, TOOLS_CONTEXT, HISTORY, RAG_CONTEXT, QUERY)

@@ -1,7 +1,6 @@
-"""Cross-checks: every name one part of a blueprint uses is a name another part defines.
+"""Blueprint checks: every name that one part uses is defined by another part.
 
-And no part takes back what another one promises. Checks say what they find and leave it to
-others to say on which line.
+A check yields findings with paths; the loader adds the lines.
 """
 
 from __future__ import annotations
@@ -54,17 +53,17 @@ from turnlog.projections.blueprint.values import expected_of, fits
 from turnlog.projections.blueprint.view_checks import view_remarks
 
 PROVIDER: Final = "provider"
-"""The slot of a file layer that is not an attribute."""
+"""The slot of file paths that is not an attribute."""
 BUILT_IN: Final = ("input", "history")
-"""Layers that are there without being defined."""
+"""Layers that exist without being defined."""
 IN_PATHS: Final = frozenset({"id", "locale"})
-"""Kinds of attribute that can be part of a path."""
+"""Types of attributes that may be part of a path."""
 
 Remarks = Iterator[Remark]
 
 
 def crosschecked(blueprint: Blueprint) -> Remarks:
-    """Check a blueprint as a whole."""
+    """Check a whole blueprint."""
     return chain(
         _values(blueprint),
         _layers(blueprint),
@@ -104,7 +103,7 @@ def _values(blueprint: Blueprint) -> Remarks:
 
 
 def _bounds(path: Path, spec: Value) -> Remarks:
-    """Find what is said of a kind of value that has no such thing."""
+    """Find settings that the type of a value does not have."""
     if spec.of is not None and spec.type != "list":
         yield Remark((*path, "of"), f"a value of type {spec.type} has no items", "leave it out")
     for word, bound in (("min", spec.min), ("max", spec.max)):
@@ -166,7 +165,7 @@ def _place(blueprint: Blueprint, path: Path, written: str) -> Remarks:
 
 
 def leaves_folder(written: str) -> bool:
-    """Tell whether a path is other than a plain one beside the blueprint."""
+    """Return whether a path is anything but a plain relative path below the blueprint's folder."""
     path = PurePosixPath(written)
     return path.is_absolute() or ".." in path.parts or "\\" in written or "\0" in written
 
@@ -193,7 +192,6 @@ def _call(blueprint: Blueprint, name: Name, call: CallSpec) -> Remarks:
 
 
 def _names(call: CallSpec) -> Iterator[tuple[Path, Name]]:
-    """Give every layer and view of a call with its place."""
     for place, slot in enumerate(call.messages):
         match slot:
             case SystemMessage(system=layers):
@@ -222,7 +220,10 @@ def _profiles(blueprint: Blueprint) -> Remarks:
 
 
 def _paths(blueprint: Blueprint) -> Remarks:
-    """Check dotted paths as far as they can be: what they begin with, and attributes."""
+    """Check the first part of dotted paths, and attribute names.
+
+    The rest depends on the cartridge.
+    """
     for path, written in _written_paths(blueprint):
         place, _, rest = written.partition(".")
         if place == "attributes":

@@ -1,8 +1,8 @@
-"""A YAML document as plain values, with the line of everything in it.
+"""A YAML document as plain values, with the line of every value.
 
-YAML 1.2: `on`, `no` and dates are text, and so is every key. What would make a document mean
-something else than it seems to is refused: a key that stands twice, a tag, an alias that
-unfolds without end, a character that no event can hold.
+YAML 1.2: `on`, `no` and dates are text, and so is every key. The reader refuses whatever could mean
+something other than it seems: duplicate keys, tags, aliases that expand too far, and characters
+that no event can store.
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -34,7 +34,7 @@ _TAGS: Final = frozenset(
     f"tag:yaml.org,2002:{name}"
     for name in ("str", "null", "bool", "int", "float", "timestamp", "merge", "value", "seq", "map")
 )
-"""What YAML itself takes a value for; any other tag was written by hand."""
+"""The tags that YAML assigns by itself; any other tag was written by the author."""
 _INT: Final = re.compile(r"[-+]?[0-9]{1,100}")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _WORDS: Final[dict[str, JsonValue]] = {
@@ -48,7 +48,7 @@ _WORDS: Final[dict[str, JsonValue]] = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says, on which lines, and what YAML itself has against it."""
+    """The values of a file, their lines, and the faults of its YAML."""
 
     value: JsonValue
     lines: Lines
@@ -57,16 +57,16 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """What a document may have at the most."""
+    """Size limits of a document."""
 
     characters: int = MAX_CHARACTERS
     values: int = MAX_VALUES
     instead: str = "move texts into prompt files"
-    """What to do about one that has more."""
+    """The fix suggested for a document that is too long."""
 
 
 def document(text: str, file: str, most: Most = Most()) -> Document:
-    """Read a document; raises `FaultyBlueprint` when nothing in it can be read."""
+    """Read a document; raise `FaultyBlueprint` if it cannot be parsed at all."""
     if len(text) > most.characters:
         what = f"it has {len(text)} characters, the limit is {most.characters}"
         raise FaultyBlueprint([Fault(file, 1, "", what, most.instead)])
@@ -78,7 +78,7 @@ def document(text: str, file: str, most: Most = Most()) -> Document:
 
 def _composed(text: str, file: str) -> Node | None:
     yaml = YAML(typ="safe", pure=True)
-    # An anchor may be set anew by YAML's own rules; faults are raised, nothing is printed.
+    # YAML allows an anchor to be redefined. Faults are raised; nothing is printed.
     yaml.composer.warn_double_anchors = False
     try:
         root: Node | None = yaml.compose(text)
@@ -99,7 +99,7 @@ def _refuse(file: str, line: int, what: str) -> NoReturn:
 
 @dataclass(slots=True)
 class _Reading:
-    """One walk through a document, and what it has met."""
+    """Converts the nodes of one document to values, and collects lines and faults."""
 
     file: str
     most: int

@@ -1,7 +1,7 @@
-"""What is wrong with a blueprint: every fault at once, each with its line and the way out.
+"""Blueprint faults: everything that is wrong with a file, each with its line and a fix.
 
-An author mends a file in one go when all its faults are named together. So nothing stops at the
-first one, and a word that is not known brings the nearest that is.
+All faults are reported together, so that an author can correct a file in one go. An unknown word is
+reported with the nearest known one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from difflib import get_close_matches
 from turnlog.events.errors import Refused
 
 Path = tuple[str | int, ...]
-"""Where something stands within a document: keys, and places in lists counted from 0."""
+"""Keys and list indices (from 0) that lead to a value of a document."""
 Lines = Mapping[Path, int]
-"""The line of everything in a document, counted from 1."""
+"""The line of every value of a document, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that is wrong at a path, before anybody looked up its line."""
+    """A fault at a path of a document, before its line is known."""
 
     path: Path
     what: str
@@ -29,12 +29,12 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that is wrong in a file."""
+    """A fault at a line of a file."""
 
     file: str
     line: int
     path: str
-    """Dotted, `layers.persona.file`; empty for the whole document."""
+    """Dotted, such as `layers.persona.file`; empty for the whole document."""
     what: str
     fix: str
 
@@ -44,7 +44,7 @@ class Fault:
 
 
 class FaultyBlueprint(Refused):
-    """A blueprint that cannot be used; `faults` names everything that is wrong with it."""
+    """A blueprint that cannot be used; `faults` lists everything that is wrong with it."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(sorted(faults, key=lambda fault: (fault.file, fault.line)))
@@ -54,7 +54,7 @@ class FaultyBlueprint(Refused):
 
 
 def located(file: str, lines: Lines, remark: Remark) -> Fault:
-    """Give a remark its line: that of its path, or of the nearest thing around it."""
+    """Add the line of a finding: that of its path, or of the nearest enclosing value."""
     path = remark.path
     while path and path not in lines:
         path = path[:-1]
@@ -62,12 +62,12 @@ def located(file: str, lines: Lines, remark: Remark) -> Fault:
 
 
 def dotted(path: Path) -> str:
-    """Spell a path: `calls.reply.messages.0`."""
+    """Format a path: `calls.reply.messages.0`."""
     return ".".join(str(step) for step in path)
 
 
 def instead_of(word: str, known: Iterable[str]) -> str:
-    """Say what to write instead of an unknown word: the nearest one, or any there is."""
+    """Suggest a replacement for an unknown word: the nearest known one, or the list of all."""
     words = sorted(known)
     if near := get_close_matches(word, words, n=1):
         return f"write `{near[0]}`"

@@ -1,8 +1,10 @@
-"""Forms: how the layers of one message are set apart from one another.
+"""Call specs: the messages of a call, their format, the form of the answer, and profiles.
 
-Without fences layers are merely joined. With fences a reader can tell where each begins and ends,
-so a text that imitates a fence is indented by one blank wherever it comes from; every other text
-stands as it is, byte for byte.
+A message format says how the layers of one message are joined. With delimiters a reader can tell
+where each layer begins and ends, so a text line that looks like a delimiter is indented by one
+space; every other text is included byte for byte. A profile names the calls of a program, which is
+a fixed sequence of calls: `chat` makes one; `tools` plans first, executes the plan step by step
+with tools, and then replies.
 """
 
 from __future__ import annotations
@@ -12,21 +14,21 @@ from pydantic import Field
 from turnlog.projections.blueprint.strict import Strict
 
 JOINED_BY = "\n\n"
-"""What parts layers where an author says nothing."""
+"""The default text between two layers."""
 
 
 class Form(Strict):
-    """How the layers of a message are set apart."""
+    """How the layers of a message are joined and delimited."""
 
     open: str = Field(default="", pattern=r"^[^\n]*$")
     """The line above a layer; `{LAYER}` or `{layer}` is its name."""
     close: str = Field(default="", pattern=r"^[^\n]*$")
-    """The line below it."""
+    """The line below a layer."""
     between: str = JOINED_BY
-    """What stands between two layers."""
+    """The text between two layers."""
     segments_between: str = "\n"
-    """What stands between two segments of a layer, and behind a heading."""
+    """The text between two segments of a layer, and after a heading."""
 
 
 JOINED = Form()
-"""Layers joined by a blank line, without fences."""
+"""Layers joined by a blank line, without delimiters."""

@@ -1,9 +1,3 @@
-"""Keys: what a session is found by, where its caller knows no id of it.
-
-The id is a digest over the blueprint's name and every name and value of the key, spelt so that no
-two keys are spelt alike. So whoever comes first opens the session, and everybody finds the same.
-"""
-
 from __future__ import annotations
 
 import json
@@ -16,11 +10,11 @@ from turnlog.projections.blueprint.faults import instead_of
 from turnlog.projections.blueprint.schema import Blueprint
 
 MOST_CHARACTERS: Final = 1_000
-"""What one value of a key may have."""
+"""Maximum length of one value of a key."""
 
 
 def checked_key(blueprint: Blueprint, key: Mapping[str, str]) -> dict[str, str]:
-    """Check what a session is to be found by; raises `Refused` naming `key.<name>`."""
+    """Check the session key of a request; raise `Refused` naming `key.<name>`."""
     names = blueprint.session.key if blueprint.session else ()
     if not names:
         detail = f"sessions of {blueprint.blueprint} are not found by a key"
@@ -41,6 +35,10 @@ def _value(name: str, value: str) -> str:
 
 
 def keyed_id(blueprint: Blueprint, key: Mapping[str, str]) -> str:
-    """Give the id of the session that is found by a checked key."""
+    """Return the session id for a checked key.
+
+    The id is a digest over the blueprint's name and all names and values of the key, encoded so
+    that no two keys collide. The first caller opens the session and every later one finds it.
+    """
     spelt = json.dumps([blueprint.blueprint, sorted(key.items())])
     return digest_of(spelt).removeprefix("sha256:")

@@ -1,7 +1,7 @@
-"""Ladders as an author writes them: what is done, in which order, when something does not fit.
+"""Token budgets and their ladders: how large a call may be, and what is trimmed first.
 
-A step is data. A new one of Turnlog's own is one word in `Step` and one case where steps are
-taken; one of a product is registered by a name and needs neither.
+A ladder is a list of steps. A new built-in step needs one field in `LadderStep` and one case in the
+code that applies steps; a package registers its own steps by name and needs neither.
 """
 
 from __future__ import annotations
@@ -14,146 +14,147 @@ from turnlog.projections.blueprint.strict import Name, Strict
 
 
 class Trim(Strict):
-    """Leaves the beginning of a layer's text."""
+    """Shortens the text of a layer to its beginning."""
 
     layer: Name
-    """Of which layer."""
+    """The layer to shorten."""
     chars: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
-    """At most so many characters; several are tried in turn."""
+    """Maximum lengths in characters, tried one after the other."""
     at: Literal["sentence", "word"] = "sentence"
-    """Where it may end: where a sentence does, or where a word does. A text without any such
-    place is cut where it must be."""
+    """Where the text may end: after a sentence or after a word. A text without such a place is cut
+    at the limit.
+    """
 
 
 class Compress(Strict):
-    """Leaves a cue of a layer's text."""
+    """Shortens the text of a layer to a cue."""
 
     layer: Name
-    """Of which layer."""
+    """The layer to shorten."""
     chars: Annotated[int, Field(ge=1)]
-    """A text no longer than this is its own cue."""
+    """Maximum length of the cue in characters; a shorter text is its own cue."""
     cue: Literal["first_sentences"] = "first_sentences"
-    """What the cue is: as many of its first sentences as there is room for."""
+    """What the cue is: as many of the first sentences as fit."""
 
 
 class LowerTier(Strict):
-    """Takes the highest tier from all items that have it; every item keeps its lowest."""
+    """Removes the highest tier from all items that have it; every item keeps its lowest tier."""
 
     layer: Name
-    """Of which layer of segments."""
+    """The segment layer."""
 
 
 class DropLowest(Strict):
-    """Leaves out the item of the lowest priority, the last of several.
+    """Removes the item with the lowest priority, the last one if several are equal.
 
-    One that nothing outranks is never left out by it.
+    An item is never removed if no other item has a higher priority.
     """
 
     layer: Name
-    """Of which layer of segments."""
+    """The segment layer."""
     by: Literal["metadata.priority"] = "metadata.priority"
-    """An item is worth as much as the best of its segments."""
+    """The priority of an item is the highest priority of its segments."""
     order: Annotated[tuple[str, ...], Field(min_length=1)] = ("low", "normal", "high")
-    """From the first to go to the last."""
+    """Priorities, the first to be removed first."""
 
 
 class OfType(Strict):
     """Segments of one type."""
 
     type: Annotated[str, Field(min_length=1)]
-    """Their `metadata.type`."""
+    """The `metadata.type` of the segments."""
 
 
 class Replace(Strict):
-    """Puts other segments of the same item in place of those that stand."""
+    """Replaces the segments of an item by other segments of the same item."""
 
     layer: Name
-    """Of which layer of segments."""
+    """The segment layer."""
     with_: Annotated[OfType, Field(alias="with")]
-    """Which; an item that has none is left out."""
+    """The replacements; an item that has none is left out."""
 
 
 class Drop(Strict):
     """Leaves out a layer."""
 
     layer: Name
-    """Which one."""
+    """The layer to leave out."""
 
 
 class CondenseTools(Strict):
-    """Names the tools that a layer tells of in full."""
+    """Lists tools by name instead of describing them in full."""
 
     layer: Name | None = None
-    """Which layer of tools; each, where nothing is said."""
+    """The tools layer; all of them if it is not given."""
 
 
 class DropOldestPairs(Strict):
-    """Leaves out the oldest turn of a history, question and answer together."""
+    """Removes the oldest turn of a history, question and answer together."""
 
     history: Name | None = None
-    """Of which view; of each that a call lists, where nothing is said."""
+    """The history view; every view that the call lists if it is not given."""
 
 
 class CondenseRepeats(Strict):
-    """Tells of turns that are alike in one message."""
+    """Combines turns that are alike into one message."""
 
     history: Name | None = None
-    """Of which view; of each that a call lists, where nothing is said."""
+    """The history view; every view that the call lists if it is not given."""
 
 
 class Summarise(Strict):
-    """Has a model sum up the older turns before the next turn is answered.
+    """Requests a model summary of the older turns before the next turn is answered.
 
-    It makes no prompt shorter that is made now.
+    It does not shorten the prompt that is being assembled.
     """
 
     history: Name | None = None
-    """Of which view; of each that a call lists, where nothing is said."""
+    """The history view; every view that the call lists if it is not given."""
 
 
 class Registered(Strict):
     """A step that a package registers under `turnlog.steps`."""
 
     name: Annotated[str, Field(min_length=1)]
-    """The name it is registered by."""
+    """The name under which the step is registered."""
     layer: Name
-    """On which layer it is taken."""
+    """The layer that the step is applied to."""
     with_: Annotated[dict[str, JsonValue], Field(alias="with")] = {}
-    """What it is told."""
+    """Arguments for the step."""
 
 
 OfHistory = DropOldestPairs | CondenseRepeats | Summarise
-"""Steps that are taken on a view of the turns."""
+"""Actions on a history view."""
 OfLayer = Trim | Compress | LowerTier | DropLowest | Replace | Drop | CondenseTools | Registered
-"""Steps that are taken on a layer."""
+"""Actions on a layer."""
 Rung = OfHistory | OfLayer
 
 
 class Step(Strict):
-    """One rung of a ladder: exactly one of these, repeated until it changes nothing."""
+    """One step of a ladder: exactly one action, repeated until it changes nothing."""
 
     trim: Trim | None = None
-    """Leave the beginning of a text."""
+    """Shorten a text to its beginning."""
     compress: Compress | None = None
-    """Leave a cue of a text."""
+    """Shorten a text to a cue."""
     lower_tier: LowerTier | None = None
-    """Take the highest tier from all items."""
+    """Remove the highest tier of all items."""
     drop_lowest: DropLowest | None = None
-    """Leave out what matters least."""
+    """Remove the item with the lowest priority."""
     replace: Replace | None = None
-    """Put something shorter in its place."""
+    """Replace segments by shorter ones."""
     drop: Drop | None = None
     """Leave out a layer."""
     condense_tools: CondenseTools | None = None
-    """Name tools instead of telling of them in full."""
+    """List tools by name only."""
     condense_repeats: CondenseRepeats | None = None
-    """Tell of turns that are alike in one message."""
+    """Combine turns that are alike."""
     summarise: Summarise | None = None
-    """Have older turns summed up."""
+    """Request a summary of older turns."""
     drop_oldest_pairs: DropOldestPairs | None = None
-    """Leave out the oldest turn."""
+    """Remove the oldest turn."""
     registered: Registered | None = None
-    """Do what a package knows how to."""
+    """Apply a step that a package registered."""
 
     @model_validator(mode="after")
     def _one(self) -> Step:
@@ -164,18 +165,18 @@ class Step(Strict):
 
     @property
     def word(self) -> str:
-        """What an author calls it."""
+        """The field that is set, as it is written in a blueprint."""
         return next(iter(self.model_fields_set))
 
     @property
     def rung(self) -> Rung:
-        """What is to be done."""
+        """The action of the step."""
         rung: Rung = getattr(self, self.word)
         return rung
 
     @property
     def target(self) -> Name | None:
-        """The layer or the view it is taken on; none where it names none."""
+        """The layer or history view the action names, or None."""
         rung = self.rung
         return rung.history if isinstance(rung, OfHistory) else rung.layer
 

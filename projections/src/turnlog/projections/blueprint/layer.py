@@ -1,8 +1,3 @@
-"""Layers as an author writes them: where a text comes from, and when it stands in a call.
-
-Conditions are a fixed vocabulary, and sources are data; there is no language to evaluate.
-"""
-
 from __future__ import annotations
 
 from typing import Annotated, Literal
@@ -15,54 +10,57 @@ from turnlog.projections.blueprint.strict import Name, Strict
 
 
 class WhenContext(Strict):
-    """The cartridge asks for this level of context."""
+    """True if the cartridge asks for this level of context."""
 
     context: str
-    """A level, such as `learning_profile`."""
+    """A context level, such as `learning_profile`."""
 
 
 class WhenAttribute(Strict):
-    """An attribute was given, and is not empty or false."""
+    """True if the attribute was given and is neither empty nor false."""
 
     attribute: Name
-    """Which one."""
+    """The name of the attribute."""
 
 
 class WhenPhase(Strict):
-    """The session is in a phase."""
+    """True while the session is in this phase."""
 
     phase: Name
-    """Which one."""
+    """The name of the phase."""
 
 
 When = (
     Literal["first_turn", "reply_redacted", "step_failed"] | WhenContext | WhenAttribute | WhenPhase
 )
-"""`reply_redacted` holds for one call: the next one after a reply was withheld. `first_turn` is
-what an input of that name says, else it holds until a turn has been completed. `step_failed` holds
-where a step is taken once more, since all its tools failed."""
+"""The condition under which a layer is included.
+
+`reply_redacted` is true for one call: the next one after a reply was withheld. `first_turn` is the
+value of an input of that name if there is one, otherwise it is true until a turn has been
+completed. `step_failed` is true when a step is repeated because all its tools failed.
+"""
 
 
 Found = Literal["intent", "entity", "identifiers", "results"]
-"""What a resolver says of a turn, as far as a prompt may tell of it."""
+"""The parts of a resolver's answer that a prompt may include."""
 
 
 class _Layer(Strict):
     component: Name = SYSTEM_PROMPT
-    """What the layer's tokens are counted under."""
+    """The component under which the layer's tokens are counted."""
     keep: Literal["always"] | None = None
-    """Whether it may never be left out of a call that lists it."""
+    """`always` if no call that lists the layer may leave it out."""
     when: When | None = None
-    """The condition under which it stands in a call at all."""
+    """The condition for including the layer; without one it is always included."""
 
 
 class FileLayer(_Layer):
-    """Text from a prompt file, found along the search chain and pinned at the first call."""
+    """Text of a prompt file, found along the search path and pinned at the first call."""
 
     file: str
-    """File name; `{provider}` and attributes may stand in it."""
+    """File name; may contain `{provider}` and attribute slots."""
     search: tuple[str, ...] | None = None
-    """Folders to look in instead of the blueprint's own chain."""
+    """Folders to search instead of those of the blueprint."""
 
 
 Category = Literal[
@@ -77,154 +75,156 @@ Category = Literal[
 
 
 class Override(Strict):
-    """Which text, and what else there may be one for."""
+    """The category of a prompt file, and whether providers have their own version."""
 
     category: Category
-    """What it is for; its file has that name."""
+    """The category; the prompt file has the same name."""
     by: Literal["provider"] | None = None
-    """Whether each provider may have a text of its own."""
+    """`provider` if each provider may have its own file."""
 
 
 class OverrideLayer(_Layer):
-    """Text of a category, from a prompt file that a profile may have in words of its own.
+    """Text of a category, from a prompt file that a profile may replace by its own.
 
-    It is pinned like any prompt file.
+    The file is pinned like any other prompt file.
     """
 
     override: Override
-    """Which text."""
+    """Which category of text."""
 
 
 class TextLayer(_Layer):
-    """Text written in the blueprint; attributes may stand in it as `{name}`.
+    """Text written in the blueprint; `{name}` is replaced by an attribute.
 
-    Of a locale, `{name.name}` is the language in English.
+    For a locale, `{name.name}` is the English name of its language.
     """
 
     text: str
-    """The text."""
+    """The text, with slots."""
 
 
 class AttributeLayer(_Layer):
-    """Text given when the session opened."""
+    """The value of an attribute given when the session opened."""
 
     attribute: Name
-    """Which attribute."""
+    """The name of the attribute."""
 
 
 class FieldsLayer(_Layer):
-    """Labelled values under a heading; an empty value leaves no line."""
+    """Labelled values under a heading; an empty value gives no line."""
 
     heading: str = ""
-    """Stands even when there is no line below it."""
+    """Included even if no line follows."""
     fields: dict[str, str]
-    """Label to a path: `cartridge...`, `attributes...` or `session.phase`."""
+    """Maps a label to a path: `cartridge...`, `attributes...` or `session.phase`."""
 
 
 class ChoicesLayer(_Layer):
-    """A line for each choice with a label; without any, the layer is left out."""
+    """One line for each recorded choice that has a label; left out if there is none."""
 
     heading: str = ""
-    """Stands above the lines."""
+    """The line above the choices."""
     each: Literal["session.choices"]
-    """What there is a line for."""
+    """The list that gives the lines."""
     line: Literal["{context_label}"] = "{context_label}"
-    """The line."""
+    """The template of one line."""
 
 
 class ResolvedLayer(_Layer):
-    """Labelled values of what the resolver said of the turn, under a heading."""
+    """Labelled values of the resolver's answer for the turn, under a heading."""
 
     heading: str = ""
-    """Stands above the lines; without any line it is left out too."""
+    """The line above the values; left out if there is no value."""
     resolved: Annotated[dict[str, Found], Field(min_length=1)]
-    """Label to what was found; an empty value leaves no line."""
+    """Maps a label to a part of the resolver's answer; an empty value gives no line."""
 
 
 class Segments(Strict):
-    """Which segments of the library."""
+    """Which segments of the library a layer requests."""
 
     scope: Name
-    """Their scope."""
+    """The scope of the segments."""
     ref: str | None = None
-    """Path to their reference: `attributes...`, `inputs...`, or `item...` of a list."""
+    """Path to the reference: `attributes...`, `inputs...`, or `item...` of a list."""
     tier: str | None = None
-    """Path to the highest tier that may stand; without one every tier may."""
+    """Path to the highest tier that is included; without it all tiers are."""
     except_: Annotated[tuple[str, ...], Field(alias="except")] = ()
-    """Types that do not stand by themselves; a ladder may put them in place of the others."""
+    """Types that are included only if a ladder step replaces other segments by them."""
 
 
 class SegmentsLayer(_Layer):
-    """Texts of the library, fetched anew for every call and recorded with it."""
+    """Texts of the segment library, selected for every call and recorded with it."""
 
     segments: Segments
-    """Which ones, in the order of their ids."""
+    """The segments, in the order of their ids."""
     each: str | None = None
-    """Path to a list, `inputs...`: the layer has a piece for each of its items."""
+    """Path to a list, `inputs...`; the layer gets one block for each item."""
     heading: str = ""
-    """The line above each piece; what an item says may stand in it as `{name}`."""
+    """The line above each block; `{name}` is replaced by a value of the item."""
 
 
 class InputLayer(_Layer):
-    """What a turn brings along beside its text."""
+    """The value of an input given with the turn."""
 
     input: Name
-    """Which input."""
+    """The name of the input."""
 
 
 class SourceLayer(_Layer):
-    """Text from a source that a package registers under `turnlog.sources`.
+    """Text of a source that a package registers under `turnlog.sources`.
 
-    It is asked at the first call and pinned like a prompt file.
+    The source is called at the first call, and its text is pinned like a prompt file.
     """
 
     source: Annotated[str, Field(min_length=1)]
-    """The name it is registered by."""
+    """The name under which the source is registered."""
 
 
 Pinned = FileLayer | OverrideLayer | SourceLayer
-"""Layers whose text is fixed at the first call, also when there is none."""
+"""Layers whose text, or the absence of it, is pinned at the first call."""
 
 
 class ToolsLayer(_Layer):
-    """What tools there are, told as a text: in full at first, by their names from then on."""
+    """Tool descriptions as text: in full at first, by name afterwards."""
 
     tools: Literal["all"]
-    """Which ones."""
+    """Which tools."""
     full: Literal["first_turn", "always"] = "first_turn"
-    """When they are told in full; otherwise they are only named."""
+    """When tools are described in full; otherwise only their names are listed."""
 
 
 class PromptsLayer(_Layer):
-    """What prompts the servers of tools have, told as a text."""
+    """Descriptions of the prompts that tool servers offer, as text."""
 
     prompts: Literal["all"]
-    """Which ones."""
+    """Which prompts."""
 
 
 class StepLayer(_Layer):
-    """What the plan says of the step that is taken, or what the turn's tools gave so far."""
+    """The goal of the current plan step, or the tool results of the turn so far."""
 
     step: Literal["goal", "results"]
-    """Which of the two."""
+    """`goal` or `results`."""
 
 
 class ResultsLayer(_Layer):
-    """What tools gave in the turn before, each in summary and by a name a plan can point at."""
+    """Summaries of the previous turn's tool results, each with a name that a plan can refer to."""
 
     results: Literal["previous_turn"]
-    """A plan's step that says `from: r1` is done by the first of them."""
+    """A plan step with `from: r1` is answered by the first of these results."""
     heading: str = "What tools gave in the turn before:"
-    """The line above them."""
+    """The line above the results."""
 
 
 class CarryLayer(_Layer):
-    """What was told of the phase before, when the session moved on from it."""
+    """The summary of the previous phase that was carried over when the session moved on."""
 
     carry: Literal["phase"]
-    """It stands for as long as the session is in the phase it was carried to."""
+    """The summary is included as long as the session stays in the phase it was carried to."""
     text: str = "Summary from {from} phase: {summary}"
-    """Its words, which the record of the move holds: the phase left, and what is told of it."""
+    """The template of the carried text, with the phase that was left and its summary; recorded with
+    the move.
+    """
 
 
 Layer = Annotated[
@@ -245,7 +245,7 @@ Layer = Annotated[
     | Annotated[CarryLayer, Tag("(carry)")],
     Discriminator(
         form_by(
-            # What is carried has a text as well
+            # `carry` comes first because a carry layer has a `text` field too.
             *("carry", "segments", "file", "override", "text", "attribute", "input"),
             *("fields", "each", "resolved", "source", "tools", "prompts", "step", "results"),
         ),

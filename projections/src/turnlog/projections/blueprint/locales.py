@@ -1,7 +1,8 @@
-"""Languages by their English names, for prompts that must say in which one to answer.
+"""Template slots: `{name}` in a text or a path stands for the value of an attribute.
 
-The table is our own and never changes a name it has, since a name that changed would change
-recorded prompts. A locale that is not in it is named by its code.
+`{name.name}` is the English name of the language of a locale, for prompts that say in which
+language to answer. There is no other syntax. The language table belongs to Turnlog and never
+changes an existing name, because that would change recorded prompts.
 """
 
 from __future__ import annotations
@@ -58,5 +59,8 @@ _NAMES: Final = {
 
 
 def language_name(locale: str) -> str:
-    """Name the language of a locale in English: `lt` and `lt-LT` are Lithuanian."""
+    """Return the English language name of a locale (`lt` and `lt-LT` give Lithuanian).
+
+    A locale that the table lacks is returned unchanged.
+    """
     return _NAMES.get(locale.replace("_", "-").partition("-")[0].lower(), locale)

@@ -1,7 +1,7 @@
-"""Memory policy as an operator writes it: what of a session's turns later ones are told.
+"""History specs: which earlier turns a call includes, and the memory policy that limits them.
 
-It is a file beside the blueprint, pinned when a session opens. Limits count messages as they are
-told, a question being one and its answer another; the two are never parted.
+The memory policy is a file of the operator beside the blueprint, pinned when a session opens. Its
+limits count messages: a question is one and its answer another, and the two are never separated.
 """
 
 from __future__ import annotations
@@ -13,55 +13,57 @@ from pydantic import Field
 from turnlog.projections.blueprint.strict import Strict
 
 Limit = Annotated[int, Field(ge=0)]
-"""At most so many; 0 is without end."""
+"""An upper limit; 0 means no limit."""
 ReaderName = Literal["planner", "narrator"]
-"""Who is told: the resolver, or the call that words the answer."""
+"""The reader of the memory: the resolver (`planner`), or the call that writes the answer
+(`narrator`).
+"""
 
 
 class Reader(Strict):
-    """What one reader of the memory is told of it; never more than the policy itself allows."""
+    """The limits for one reader of the memory, within those of the policy."""
 
     enabled: bool = True
-    """Whether it is told anything."""
+    """True if the reader gets any memory."""
     max_turns: Limit = 0
-    """At most so many messages."""
+    """Maximum number of messages."""
     max_chars: Limit = 0
-    """At most so many characters."""
+    """Maximum number of characters."""
     allowed_entities: tuple[str, ...] = ()
-    """Of which entity a turn must be for it to be told; empty for any."""
+    """Entities whose turns get memory; empty allows all."""
     denied_entities: tuple[str, ...] = ()
-    """Of which entity a turn must not be."""
+    """Entities whose turns get no memory."""
 
     def allows(self, entity: str | None) -> bool:
-        """Tell whether a turn of this entity may be told of earlier ones."""
+        """Return whether a turn about this entity may include earlier turns."""
         if entity in self.denied_entities:
             return False
         return not self.allowed_entities or entity in self.allowed_entities
 
 
 class MemoryPolicy(Strict):
-    """What is remembered of a session's turns, how long, and who is told."""
+    """What is remembered of a session's turns, for how long, and for which reader."""
 
     enabled: bool = False
-    """Whether anything is; the record keeps everything either way."""
+    """True if anything is remembered; the event log records everything either way."""
     max_turns: Limit = 8
-    """At most so many messages, each question and each answer being one."""
+    """Maximum number of messages; a question and its answer count as two."""
     ttl_seconds: Limit = 3_600
-    """No message older than this."""
+    """Maximum age of a message in seconds."""
     max_chars: Limit = 8_000
-    """At most so many characters."""
+    """Maximum number of characters."""
     planner: Reader = Reader(max_turns=4)
-    """What the resolver is told."""
+    """Limits for the resolver."""
     narrator: Reader = Reader()
-    """What the model that words the answer is told."""
+    """Limits for the model call that writes the answer."""
 
     def reader(self, name: ReaderName) -> Reader:
-        """Give the block of a reader."""
+        """Return the limits of one reader."""
         return self.planner if name == "planner" else self.narrator
 
 
 class MemorySpec(Strict):
-    """Where the memory policy is."""
+    """The file that contains the memory policy."""
 
     file: Annotated[str, Field(min_length=1)]
-    """Its path beside the blueprint."""
+    """Its path, relative to the blueprint."""

@@ -1,7 +1,7 @@
-"""The source of a memory policy: a file of an operator's, merged over the defaults.
+"""Loads a memory policy: a file of the operator, merged with the defaults.
 
-One that is missing or faulty gives the defaults, which remember nothing, and says what is wrong:
-a policy that nobody can read must not tell more than one that can be read.
+A missing or faulty file gives the defaults, which remember nothing, and a warning: an unreadable
+policy must never expose more than a readable one.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.wording import remarks_on
 
 MOST_TOLD: Final = 5
-"""Faults that are told of one file, since they stand in the session's first event."""
+"""Maximum number of warnings for one file; the session's first event records them."""
 _DEFAULTS: Final[JsonValue] = MemoryPolicy().model_dump(mode="json")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPolicy:
-    """A policy, and what was wrong with the file it should have come from."""
+    """A memory policy, and the warnings about its file."""
 
     policy: MemoryPolicy
     warnings: tuple[str, ...] = ()
 
 
 def read_policy(text: str, file: str) -> ReadPolicy:
-    """Read what an operator wrote; the defaults where anything in it is wrong."""
+    """Load a memory policy; return the defaults with warnings if anything is wrong."""
     if faults := faults_in(text, file):
         return instead(*map(str, faults))
     return ReadPolicy(_merged(document(text, file).value))
 
 
 def faults_in(text: str, file: str) -> tuple[Fault, ...]:
-    """Name everything that is wrong with what an operator wrote."""
+    """Return all faults of a memory policy file."""
     try:
         written = document(text, file)
     except FaultyBlueprint as faulty:
@@ -49,7 +49,7 @@ def faults_in(text: str, file: str) -> tuple[Fault, ...]:
 
 
 def instead(*faults: str) -> ReadPolicy:
-    """Give the defaults, and say of the first faults that they stand in."""
+    """Return the default policy with a warning for each of the first faults."""
     told = tuple(f"{fault}; the defaults stand in" for fault in faults[:MOST_TOLD])
     return ReadPolicy(MemoryPolicy(), told)
 
@@ -62,12 +62,12 @@ def _remarks(value: JsonValue) -> Iterator[Remark]:
 
 
 def _merged(value: JsonValue) -> MemoryPolicy:
-    # Strict, and by way of JSON: "8" is no number, and lists may become tuples.
+    # Strict and from JSON, so that "8" is not a number while lists may become tuples.
     return MemoryPolicy.model_validate_json(json.dumps(_over(_DEFAULTS, value)), strict=True)
 
 
 def _over(defaults: JsonValue, value: JsonValue) -> JsonValue:
-    """Lay a value over defaults, block by block; what is no block replaces what was there."""
+    """Merge a value over defaults, mapping by mapping; any other value replaces the default."""
     if value is None:
         return defaults
     if not isinstance(defaults, dict) or not isinstance(value, dict):

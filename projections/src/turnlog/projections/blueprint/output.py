@@ -1,9 +1,3 @@
-"""The form of an answer, as an author writes it: JSON by a schema, mended where it nearly is.
-
-A schema in a file beside the blueprint is read when the blueprint is, and stands in what sessions
-are pinned to, so that editing the file reaches new sessions only.
-"""
-
 from __future__ import annotations
 
 import re
@@ -26,9 +20,13 @@ def _form(written: object) -> object:
 
 
 class OutputSpec(Strict):
-    """What an answer must be."""
+    """The JSON form that an answer must have.
+
+    A schema file beside the blueprint is read with the blueprint and becomes part of what sessions
+    pin, so that editing the file affects new sessions only.
+    """
 
     schema_: Annotated[str | dict[str, JsonValue], BeforeValidator(_form), Field(alias="schema")]
-    """`plan`, a file beside the blueprint such as `plan.json`, or a JSON Schema written out."""
+    """`plan`, a file beside the blueprint such as `plan.json`, or an inline JSON Schema."""
     repair: bool = True
-    """Whether common faults are mended; without it, whatever is not right is asked for again."""
+    """True if common faults are repaired; otherwise an invalid answer is requested again."""

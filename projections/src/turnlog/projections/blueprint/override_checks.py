@@ -1,5 +1,3 @@
-"""Checks of overrides: that each is of a category which its profile has, and is found at all."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +13,7 @@ Remarks = Iterator[Remark]
 
 
 def override_remarks(blueprint: Blueprint) -> Remarks:
-    """Check that no call of a profile lists a category which that profile has not."""
+    """Check that no call of a profile lists a category which the profile does not have."""
     for name, profile in blueprint.profiles.items():
         for call in dict.fromkeys(_calls(blueprint, profile)):
             listed = blueprint.calls[call].layers if call in blueprint.calls else ()
@@ -39,7 +37,7 @@ def _calls(blueprint: Blueprint, profile: Profile) -> Iterator[str]:
 
 
 def remarks_on_files(blueprint: Blueprint, places: Iterable[str]) -> Remarks:
-    """Check the files under `overrides`: what no session would ever look for is a mistake."""
+    """Check the files under `overrides`; a file that no session would ever use is a mistake."""
     layers = (each for each in blueprint.layers.values() if isinstance(each, OverrideLayer))
     categories: dict[str, Override] = {each.override.category: each.override for each in layers}
     for place in sorted(places if categories else ()):

@@ -1,8 +1,8 @@
-"""Overriding: prompt files by category, which a profile may have in words of its own.
+"""Prompt overrides: prompt files by category that a profile may replace by its own.
 
-The text of a category lies where prompt files do; one for a profile lies under `overrides`, in a
-folder of its name, and either may have folders by provider. All of them are pinned at the first
-call, so that a session which takes another profile later is told what was written when it began.
+The default file of a category is found along the prompt search path; the file of a profile is in
+`overrides/<profile>`, and both may have subfolders by provider. All of them are pinned at the first
+call, so that a session that switches its profile later still uses the files of its start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from turnlog.projections.blueprint.profile import Profile
 from turnlog.projections.blueprint.schema import Blueprint
 
 OVERRIDES: Final = "overrides"
-"""The folder of a blueprint that has a folder a profile."""
+"""The folder beside a blueprint that contains one folder for each profile."""
 PROVIDER_FOLDER: Final = "{provider}"
 _PROGRAMS: Final = {
     "workflow_classification": "tools",
@@ -25,21 +25,24 @@ _PROGRAMS: Final = {
     "genie_coordination": "coordinator",
     "rag_focused_execution": "knowledge",
 }
-"""Categories that only the profiles of one program have."""
+"""Categories that only profiles of one program have."""
 
 
 def has(profile: Profile, category: str) -> bool:
-    """Tell whether a profile has a category."""
+    """Return whether a profile has a category."""
     return _PROGRAMS.get(category, profile.program) == profile.program
 
 
 def program_of(category: str) -> str:
-    """Name the one program whose profiles have a category that not all of them have."""
+    """Return the only program whose profiles have the category.
+
+    Raises `KeyError` for a category that all profiles have.
+    """
     return _PROGRAMS[category]
 
 
 def prompt_layers(blueprint: Blueprint) -> dict[str, FileLayer]:
-    """Give every prompt file that a session looks for, by the name it is pinned under."""
+    """Return every prompt file that a session needs, by the name under which it is pinned."""
     found: dict[str, FileLayer] = {}
     for name, layer in blueprint.layers.items():
         if isinstance(layer, FileLayer):
@@ -72,10 +75,10 @@ def _folders(chain: Iterable[str], said: Override) -> tuple[str, ...]:
 
 
 def pin(layer: str, profile: str) -> str:
-    """Name what a profile has instead of a layer's own text."""
+    """Return the name under which a profile's version of a layer is pinned."""
     return f"{layer}@{profile}"
 
 
 def pinned_file(pinned: Mapping[str, PromptFile], layer: str, profile: str) -> PromptFile | None:
-    """Give the file that a layer stands for under a profile; none where there is none."""
+    """Return the pinned file of a layer under a profile, or None."""
     return pinned.get(pin(layer, profile)) or pinned.get(layer)

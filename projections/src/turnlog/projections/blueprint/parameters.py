@@ -1,5 +1,3 @@
-"""Which parameters of a model a blueprint may set; all others belong to the operator."""
-
 from __future__ import annotations
 
 from typing import Final
@@ -20,5 +18,8 @@ PARAMETERS: Final = frozenset(
         "top_p",
     }
 )
-"""What a call may set of a model. Keys, addresses and headers go by the same door at litellm, so
-nothing else is let through, and no secret comes to stand in a pinned blueprint."""
+"""Model parameters that a blueprint may set; all others belong to the operator.
+
+litellm takes keys, addresses and headers as parameters too. Only these names are accepted, so no
+secret can get into a pinned blueprint.
+"""

@@ -1,4 +1,4 @@
-"""Checks of phases: every phase, profile and call they name is there, and carried words say it."""
+"""Phase checks: every phase, profile and call exists, and carry layers use one template."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Remarks = Iterator[Remark]
 
 
 def phase_remarks(blueprint: Blueprint) -> Remarks:
-    """Check what a blueprint says of phases, and what needs some."""
+    """Check the phases of a blueprint and everything that needs phases."""
     yield from _carried(blueprint)
     spec = blueprint.phases
     if spec is None:
@@ -37,7 +37,7 @@ def phase_remarks(blueprint: Blueprint) -> Remarks:
 
 
 def _named(spec: PhasesSpec) -> Remarks:
-    """Check names of phases as far as the blueprint has them; a cartridge may draw any."""
+    """Check phase names if the blueprint lists phases; a cartridge may draw any."""
     if not spec.order:
         return
     for place, name in enumerate(spec.order):
@@ -64,7 +64,7 @@ def _meaning_phases(blueprint: Blueprint) -> Remarks:
 
 
 def _carried(blueprint: Blueprint) -> Remarks:
-    """What is carried is recorded as it is said, so all layers say it in the same words."""
+    """Check that all carry layers use the same template, because its text is recorded once."""
     first: str | None = None
     for name, layer in blueprint.layers.items():
         if not isinstance(layer, CarryLayer):
@@ -82,7 +82,7 @@ def _carried(blueprint: Blueprint) -> Remarks:
 
 
 def _untold(blueprint: Blueprint) -> Remarks:
-    """Find that a caller may carry something along which no call ever tells."""
+    """Find carried summaries that no call includes."""
     spec = blueprint.phases
     listed = {name for call in blueprint.calls.values() for name in call.layers}
     telling = {name for name in listed if isinstance(blueprint.layers.get(name), CarryLayer)}

@@ -1,9 +1,9 @@
-"""Phases: the state machine of a session, as its cartridge draws it or its blueprint names it.
+"""Phase specs: the state machine of a session, from its cartridge or its blueprint.
 
-Where a cartridge draws it, that is the only source of states and transitions; the blueprint says
-which kind of call a kind of phase makes, and which of a model's signals follows which transition.
-Where a blueprint names phases in order, each is a dialogue, and a caller moves between them. Either
-may keep them apart: what was said in one is seen only in those that say so.
+If a cartridge draws it, the cartridge is the only source of states and transitions; the blueprint
+says which call each kind of phase makes and which signal of a model follows which transition. If a
+blueprint lists phases in order, each is a dialogue, and the caller moves between them. Both may
+restrict visibility, so that the turns of one phase are visible only in the phases that say so.
 """
 
 from __future__ import annotations
@@ -18,80 +18,81 @@ from turnlog.projections.blueprint.slots import filled_slots
 from turnlog.projections.blueprint.strict import Name, Strict
 
 BY_PHASE: Final = "by_phase"
-"""A profile's call when it depends on the phase."""
+"""The value of a profile's `call` if it depends on the phase."""
 TRANSITION: Final = "transition_phase"
-"""The one tool a model is offered to end a phase."""
+"""The tool by which a model ends a phase."""
 Kind = Literal["static", "freeform", "debrief"]
-"""A phase of choices, of dialogue, or one that speaks once by itself."""
+"""A phase of choices, a dialogue, or a phase that makes one call by itself."""
 
 
 class Choice(Strict):
-    """One way on from a static phase."""
+    """One choice that leads out of a static phase."""
 
     next: Name
-    """The phase it leads to."""
+    """The next phase."""
     context_label: str | None = None
-    """What prompts may say of it later."""
+    """The text by which later prompts mention the choice."""
 
 
 class Transitions(Strict):
-    """Where a dialogue goes on, by how it went."""
+    """The next phase of a dialogue for each outcome."""
 
     on_success: Name | None = None
-    """The student understood."""
+    """The user understood."""
     on_partial: Name | None = None
-    """The student understood in part."""
+    """The user understood in part."""
     on_max_exchanges: Name | None = None
-    """The dialogue has become too long."""
+    """The dialogue reached its maximum number of exchanges."""
 
 
 class Phase(Strict):
-    """One state."""
+    """One state of the state machine."""
 
     kind: Kind
-    """What happens in it."""
+    """The kind of the phase."""
     choices: dict[Name, Choice] = {}
-    """Of a static phase."""
+    """The choices of a static phase."""
     min_exchanges: Annotated[int, Field(ge=0)] = 0
-    """Exchanges before a model may end the phase."""
+    """Number of exchanges before a model may end the phase."""
     max_exchanges: Annotated[int, Field(ge=1)] | None = None
-    """Exchanges after which the phase ends by itself."""
+    """Number of exchanges after which the phase ends by itself."""
     ai_transitions: Transitions = Transitions()
-    """Of a freeform phase."""
+    """The transitions of a freeform phase."""
     next: Name | None = None
-    """What follows a debrief."""
+    """The phase after a debrief."""
 
 
 PHASES: TypeAdapter[dict[Name, Phase]] = TypeAdapter(dict[Name, Phase])
 
 
 class Carry(Strict):
-    """What a caller may tell the next phase of the one left."""
+    """What a caller may carry from one phase to the next."""
 
     forward: Literal["summary", "none"] = "none"
-    """To a later phase."""
+    """When moving to a later phase."""
     backward: Literal["none"] = "none"
-    """To an earlier one: nothing ever goes there."""
+    """When moving to an earlier phase: never anything."""
 
 
 class PhasesSpec(Strict):
-    """How a blueprint runs the phases of its cartridge."""
+    """How a blueprint runs phases."""
 
     from_: Annotated[Literal["cartridge.phases"] | None, Field(alias="from")] = None
-    """Where they are drawn, if a cartridge draws them."""
+    """The place in the cartridge where the phases are drawn."""
     order: tuple[Name, ...] = ()
-    """Their names from the first to the last, if the blueprint has them."""
+    """Phase names in order, if the blueprint lists them."""
     can_see: dict[Name, tuple[Name, ...]] = {}
-    """Phase to those whose turns it may see, itself among them; where it is given, a drawn phase
-    that is not in it sees nothing."""
+    """Maps a phase to the phases whose turns it sees, which must include itself. If it is given, a
+    drawn phase that is missing here sees nothing.
+    """
     carry: Carry = Carry()
-    """What may be told of the phase left."""
+    """What may be carried to the next phase."""
     profiles: dict[Name, Name] = {}
-    """Phase to the profile that a session runs by from entering it."""
+    """Maps a phase to the profile that the session switches to when it enters the phase."""
     calls: dict[Literal["freeform", "debrief"], Name] = {}
-    """Kind of phase to kind of call."""
+    """Maps a kind of phase to the call it makes."""
     signals: dict[Name, Literal["on_success", "on_partial", "on_max_exchanges"]] = {}
-    """A model's signal to the transition it follows."""
+    """Maps a signal of the model to the transition it follows."""
 
     @model_validator(mode="after")
     def _drawn_once(self) -> PhasesSpec:
@@ -109,10 +110,10 @@ class PhaseGraph:
     phases: Mapping[str, Phase]
     spec: PhasesSpec
     words: str = "{summary}"
-    """How what is carried is said."""
+    """Template of the carried text, with the slots `{from}` and `{summary}`."""
 
     def leads(self, phase: str, signal: str) -> str | None:
-        """Say where a signal leads from a phase; none when it leads nowhere."""
+        """Return the phase that a signal leads to, or None."""
         transition = self.spec.signals.get(signal)
         found = self.phases.get(phase)
         if found is None or transition is None:
@@ -121,26 +122,26 @@ class PhaseGraph:
         return target
 
     def sees(self, phase: str | None) -> frozenset[str] | None:
-        """Name the phases whose turns a phase may see; none where all see everything."""
+        """Return the phases whose turns a phase sees; None if all phases see everything."""
         return frozenset(self.spec.can_see.get(phase or "", ())) if self.spec.can_see else None
 
     @property
     def keeps_apart(self) -> bool:
-        """Whether what is said in one phase is hidden from others."""
+        """Whether the turns of one phase are hidden from others."""
         return bool(self.spec.can_see)
 
     def carried(self, before: str | None, summary: str) -> str:
-        """Put what is told of a phase into the words that the next one reads."""
+        """Return the text that the next phase gets about the phase `before`."""
         return filled_slots(self.words, {"from": before, "summary": summary})
 
     def goes_forward(self, before: str | None, phase: str) -> bool:
-        """Tell whether a phase lies behind another in their order."""
+        """Return whether `phase` comes after `before` in the blueprint's order."""
         order = self.spec.order
         there = before in order and phase in order
         return there and order.index(before or "") < order.index(phase)
 
     def offered(self, phase: str | None, exchanges: int) -> tuple[str, ...]:
-        """Name the signals a model may send in a phase after so many exchanges."""
+        """Return the signals that a model may send in a phase after this many exchanges."""
         found = self.phases.get(phase or "")
         if found is None or found.kind != "freeform" or exchanges < found.min_exchanges:
             return ()
@@ -148,7 +149,7 @@ class PhaseGraph:
 
 
 def graph_of(spec: PhasesSpec, drawn: JsonValue, words: str) -> PhaseGraph:
-    """Read the state machine out of a cartridge that was checked before."""
+    """Build the state machine of a session from a cartridge that has been validated."""
     if spec.order:
         named = {name: Phase(kind="freeform") for name in spec.order}
         return PhaseGraph(spec.order[0], named, spec, words)
@@ -160,7 +161,7 @@ def graph_of(spec: PhasesSpec, drawn: JsonValue, words: str) -> PhaseGraph:
 
 
 def remarks_on(graph: PhaseGraph) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Give what is wrong with a state machine: where, and what."""
+    """Yield the path and description of every inconsistency of a state machine."""
     if graph.start not in graph.phases:
         yield ("start",), f"there is no phase `{graph.start}`"
     for name, phase in graph.phases.items():

@@ -1,5 +1,3 @@
-"""Rules of conduct as an author writes them: what a session does when turns meet or fail."""
-
 from __future__ import annotations
 
 from typing import Annotated, Literal
@@ -13,34 +11,34 @@ from turnlog.projections.blueprint.strict import Strict
 
 
 class Retries(Strict):
-    """How often a failed attempt is tried again, and how long it waits."""
+    """How often a failed attempt is retried, and after which delay."""
 
     max: Annotated[int, Field(ge=0)] = 4
-    """Tries after the first one."""
+    """Maximum number of retries."""
     base_seconds: Annotated[float, Field(ge=0)] = 1.0
-    """The wait is base * 2^n plus up to a second, or what the provider asks for."""
+    """The delay is base * 2^n plus up to a second, unless the provider requests another."""
     cap_seconds: Annotated[float, Field(ge=0)] = 60.0
-    """Longer than this is never waited."""
+    """Maximum delay in seconds."""
 
 
 class Policies(Strict):
-    """Rules of conduct."""
+    """How a session handles overlapping, slow and failing turns."""
 
     second_submit: Literal["reject", "queue", "interrupt"] = "queue"
-    """What a submit means while a turn is open."""
+    """What happens to a submit while a turn is open."""
     queue_limit: Annotated[int, Field(ge=1)] = 100
-    """How many turns may wait."""
+    """Maximum number of queued turns."""
     deadline_seconds: Annotated[float, Field(gt=0)] = 300.0
-    """How long a turn may be open, from its release."""
+    """How long a turn may be open after its release, in seconds."""
     max_claims: Annotated[int, Field(ge=1)] = 10
     """How often workers may claim one turn before it fails."""
     replacement: Annotated[str, Field(min_length=1)] = "(This reply was withheld.)"
-    """What stands for a redacted reply where nothing else is given."""
+    """The default text in place of a redacted reply."""
     retries: Retries = Retries()
-    """Of failed attempts."""
+    """Retries of failed attempts."""
     safety: SafetySpec = SafetySpec()
-    """What may not be said."""
+    """Safety rules for replies."""
     memory: MemorySpec | None = None
-    """What of the turns later ones are told; without it, everything."""
+    """The memory policy for later turns; without it they may include everything."""
     references: ReferencesSpec | None = None
-    """What a turn may mean without saying it."""
+    """References that a turn may inherit from an earlier one."""

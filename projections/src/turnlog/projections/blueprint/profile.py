@@ -1,9 +1,3 @@
-"""Profiles as an author writes them: the ways a session can run, and what a turn is under each.
-
-A program is a fixed sequence of calls. `chat` is one; `tools` plans first, takes the plan step by
-step, each with a tactic and the tools it asks for, and then says what came of it.
-"""
-
 from __future__ import annotations
 
 from typing import Annotated, Literal
@@ -17,21 +11,21 @@ class Profile(Strict):
     """A named way to run a session."""
 
     default: bool = False
-    """Whether sessions start with it."""
+    """True if sessions start with this profile."""
     program: Literal["chat", "tools"] = "chat"
-    """How a turn runs."""
+    """The program that runs a turn."""
     call: Name
-    """The call that gives a turn its reply; `by_phase` leaves it to the phase the session is in."""
+    """The call that produces the reply; with `by_phase` the phase of the session decides."""
     plan: Name | None = None
-    """The call that plans a turn, under `tools`."""
+    """The call that plans a turn, for the program `tools`."""
     act: Name | None = None
-    """The call that takes one step of a plan, under `tools`."""
+    """The call that executes one step of a plan, for the program `tools`."""
     tools: Literal["none"] | None = None
-    """`none` where no call is to offer or tell of any tool of a server."""
+    """`none` if no call may offer or describe tools of a server."""
     model: str = "default"
-    """A model as litellm names it; `default` is the one the service was started with."""
+    """A model name of litellm; `default` is the model the service was started with."""
     deadline_seconds: Annotated[float, Field(gt=0)] | None = None
-    """How long a turn may be open under it; without it, as long as the policies say."""
+    """How long a turn may be open, in seconds; without it the policies decide."""
 
     @model_validator(mode="after")
     def _whole(self) -> Profile:
@@ -46,6 +40,6 @@ class Profile(Strict):
 
     @property
     def calls(self) -> dict[str, Name]:
-        """The calls it names, by what they are for."""
+        """The calls it names, by their role."""
         named = {"call": self.call, "plan": self.plan, "act": self.act}
         return {word: call for word, call in named.items() if call is not None}

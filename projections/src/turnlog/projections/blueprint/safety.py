@@ -1,4 +1,4 @@
-"""Safety as an author writes it: what may not be said, and what stands in its place."""
+"""Policy specs: retries, deadlines, queueing, and the safety rules for replies."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ HoldBack = Literal["none", "sentence", "reply"]
 
 
 class PatternRule(Strict):
-    """A reply may not match a pattern."""
+    """A rule that withholds a reply which matches a pattern."""
 
     name: Name
-    """What the record says withheld it."""
+    """The name of the rule that the log records when it withholds a reply."""
     pattern: str
-    """A regular expression of Python's."""
+    """A Python regular expression."""
 
     @field_validator("pattern")
     @classmethod
@@ -34,14 +34,14 @@ class PatternRule(Strict):
 
 
 class CheckRule(Strict):
-    """A reply may not fail a check that a package registers under `turnlog.checks`."""
+    """A rule that withholds a reply which fails a check registered under `turnlog.checks`."""
 
     name: Name
-    """What the record says withheld it."""
+    """The name of the rule that the log records when it withholds a reply."""
     check: Annotated[str, Field(min_length=1)]
-    """The name it is registered by."""
+    """The name under which the check is registered."""
     with_: Annotated[str | None, Field(alias="with")] = None
-    """Dotted path to what the check is given."""
+    """Dotted path to the value that the check receives."""
 
 
 Rule = Annotated[
@@ -55,9 +55,9 @@ Rule = Annotated[
 
 
 class SafetySpec(Strict):
-    """What may not be said."""
+    """The safety rules for replies."""
 
     hold_back: HoldBack = "none"
-    """What is held back until it has been checked."""
+    """How much of a reply is held back until it has been checked."""
     rules: tuple[Rule, ...] = ()
-    """In order; the first that is broken withholds the reply."""
+    """Rules in order; the first that fails withholds the reply."""

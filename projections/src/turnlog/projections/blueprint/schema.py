@@ -1,7 +1,7 @@
-"""The shape of a blueprint: the data by which one kind of session differs from another.
+"""The blueprint model: the data that distinguishes one kind of session from another.
 
-Everything here is validated before a session opens by it, and pinned by digest when one does.
-A word that is not in here is refused, with the nearest one named; nothing is ever evaluated.
+A blueprint is validated before a session opens with it, and pinned by its digest when one does.
+Unknown fields are refused with the nearest known one; nothing is ever evaluated.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ Type = Literal["id", "text", "locale", "int", "bool", "list", "map"]
 
 
 class Value(Strict):
-    """One attribute or input: what may be given, and what stands in when nothing is."""
+    """The type, bounds and default of one attribute or input."""
 
     type: Type
-    """What kind of value it is."""
+    """The type of the value."""
     required: bool = False
-    """Whether it must be given."""
+    """True if the value must be given."""
     default: JsonValue = None
-    """What it is when it is not given."""
+    """The value if none is given."""
     of: dict[Name, Of] | None = None
-    """Of a list: what each of its items says, and nothing else."""
+    """For a list: the values of each item; an item has no others."""
     min: int | None = None
-    """Of a whole number: the least it may be."""
+    """For an integer: the minimum."""
     max: int | None = None
-    """Of a whole number: the most it may be."""
+    """For an integer: the maximum."""
 
 
 def _spelt_out(written: object) -> object:
-    """Read `tier: int` as `tier: {type: int, required: true}`."""
+    """Expand `tier: int` to `tier: {type: int, required: true}`."""
     return {"type": written, "required": True} if isinstance(written, str) else written
 
 
 Of = Annotated[Value, BeforeValidator(_spelt_out, json_schema_input_type=Type | Value)]
-"""A value of an item; only its type is as much as to say that it must be there."""
+"""A value of a list item; a bare type is short for a required value of that type."""
 Value.model_rebuild()
 
 
 class SystemMessage(Strict):
-    """One system message, made of layers."""
+    """One system message, composed of layers."""
 
     system: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The layers, in order."""
     form: Name | None = None
-    """How they are set apart; joined by a blank line where nothing is said."""
+    """The message format; layers are joined by a blank line if it is not given."""
 
     @property
     def layers(self) -> tuple[Name, ...]:
@@ -74,12 +74,12 @@ class SystemMessage(Strict):
 
 
 class UserMessage(Strict):
-    """One user message, made of layers; `input` is the text of the turn."""
+    """One user message, composed of layers; `input` is the text of the turn."""
 
     user: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The layers, in order."""
     form: Name | None = None
-    """How they are set apart; joined by a blank line where nothing is said."""
+    """The message format; layers are joined by a blank line if it is not given."""
 
     @property
     def layers(self) -> tuple[Name, ...]:
@@ -88,10 +88,10 @@ class UserMessage(Strict):
 
 
 class HistoryMessages(Strict):
-    """The messages of a history view; a call lists a view once."""
+    """The messages of a history view; a call lists each view at most once."""
 
     history: Name
-    """The view."""
+    """The name of the view."""
 
 
 MessageSlot = Annotated[
@@ -107,23 +107,24 @@ MessageSlot = Annotated[
 
 
 class CallSpec(Strict):
-    """A kind of call: its messages in order, and the budget they must fit."""
+    """A kind of model call: its messages in order, and their budget."""
 
     messages: Annotated[tuple[MessageSlot, ...], Field(min_length=1)]
-    """What the model is sent, in order."""
+    """The messages sent to the model, in order."""
     budget: Name | None = None
-    """Which budget; without one nothing is ever cut."""
+    """The name of the budget; without one nothing is trimmed."""
     tools: tuple[Literal["transition_phase", "all", "for_step"], ...] = ()
-    """Tools the model may be offered: the one that ends a phase, all that servers have, or those
-    of the step."""
+    """Tools offered to the model: the one that ends a phase, all tools of the servers, or those of
+    the current step.
+    """
     input: Literal["none"] | None = None
-    """`none` for a call that a phase starts by itself."""
+    """`none` for a call that a phase makes without user input."""
     parameters: dict[str, JsonValue] = {}
-    """Those of `PARAMETERS` that it sets, such as `temperature`."""
+    """Model parameters of `ALLOWED_MODEL_PARAMETERS`, such as `temperature`."""
     fallback: Literal["resolved.answer"] | None = None
-    """What is answered where the model is off or fails; without it the turn fails."""
+    """The answer if the model is off or fails; without it the turn fails."""
     output: OutputSpec | None = None
-    """The form its answer must have; without it any text will do."""
+    """The required form of the answer; without it any text is accepted."""
 
     @property
     def layers(self) -> tuple[Name, ...]:
@@ -133,73 +134,75 @@ class CallSpec(Strict):
 
 
 class CartridgeSpec(Strict):
-    """The data of one task, beside the blueprint."""
+    """The cartridge: the data of one task, in a file beside the blueprint."""
 
     file: Annotated[str, Field(min_length=1)]
-    """Its path; attributes may stand in it."""
+    """Its path; may contain attribute slots."""
     requires: tuple[str, ...] = ()
-    """Dotted paths that it must fill."""
+    """Dotted paths that must have a value."""
     context: str | None = None
-    """Dotted path to the levels of context it asks for."""
+    """Dotted path to the context levels that the cartridge asks for."""
 
 
 class Prompts(Strict):
-    """Where prompt files are looked for."""
+    """Where prompt files are searched."""
 
     search: tuple[str, ...] = (".",)
-    """Folders beside the blueprint, in order; the first that has the file wins."""
+    """Folders beside the blueprint, in order; the first that contains the file is used."""
 
 
 class SegmentsSpec(Strict):
-    """How the library is asked for segments."""
+    """The locales in which library segments are requested."""
 
     locale: Annotated[tuple[str, ...], Field(min_length=1)] = ("en",)
-    """Locales or paths to one, `attributes...` or `inputs...`; the first that has segments wins."""
+    """Locales, or paths to one (`attributes...` or `inputs...`); the first that has segments is
+    used.
+    """
 
 
 class Blueprint(Strict):
-    """A kind of session."""
+    """The definition of one kind of session."""
 
     blueprint: Name
     """Its name."""
     version: Annotated[int, Field(ge=1)]
-    """Its author's version."""
+    """The version number given by its author."""
     summary: str = ""
-    """What it is for, in a sentence."""
+    """Its purpose in one sentence."""
     session: SessionSpec | None = None
-    """How a session is found; without it, by its id alone."""
+    """The key by which a session is found; without it sessions are found by id only."""
     front_door: FrontDoor | None = None
-    """A door of its own that leads to it."""
+    """A dedicated HTTP route for its sessions."""
     attributes: dict[Name, Value] = {}
-    """What a session takes when it opens."""
+    """Values that are given when a session opens."""
     inputs: dict[Name, Value] = {}
-    """What a turn takes beside its text."""
+    """Values that are given with a turn, beside its text."""
     cartridge: CartridgeSpec | None = None
     """The data of one task, pinned when a session opens."""
     prompts: Prompts = Prompts()
-    """Where prompt files are looked for."""
+    """Where prompt files are searched."""
     resolver: ResolverSpec | None = None
-    """Who says what a turn is about, before any model is asked."""
+    """The resolver that determines what a turn is about before any model call."""
     layers: dict[Name, Layer]
     """The named parts of its prompts."""
     calls: dict[Name, CallSpec]
-    """The kinds of call a session makes."""
+    """The kinds of model calls."""
     history: dict[Name, History] = {}
     """Named views of the turns."""
     forms: dict[Name, Form] = {}
-    """Named ways to set the layers of a message apart."""
+    """Named message formats."""
     budget: dict[Name, Budget] = {}
-    """Named budgets."""
+    """Named token budgets."""
     segments: SegmentsSpec = SegmentsSpec()
-    """How the library is asked for segments."""
+    """The locales of library segments."""
     tools: ToolsSpec | None = None
-    """The tools it has, and how they are run."""
+    """Its tools, and how they are run."""
     phases: PhasesSpec | None = None
-    """How it runs the phases of its cartridge."""
+    """How it runs phases."""
     policies: Policies = Policies()
-    """Rules of conduct."""
+    """Queueing, deadlines, retries and safety."""
     profiles: Annotated[dict[Name, Profile], Field(min_length=1)]
-    """Named ways to run; exactly one is the default."""
+    """Named ways to run a session; exactly one is the default."""
 
     @field_validator("profiles")
     @classmethod
@@ -211,7 +214,7 @@ class Blueprint(Strict):
         return profiles
 
     def conduct(self, profile: Name) -> Policies:
-        """The rules under a profile, which may have a deadline of its own."""
+        """Return the policies under a profile, with the profile's own deadline if it has one."""
         seconds = self.profiles[profile].deadline_seconds
         if seconds is None:
             return self.policies
@@ -223,7 +226,7 @@ class Blueprint(Strict):
         return next(name for name, profile in self.profiles.items() if profile.default)
 
     def view(self, name: Name) -> History:
-        """Give a view of the turns, with what it takes from the one it is like."""
+        """Return a history view, with the settings it takes from its `like` view."""
         view = self.history[name]
         like = self.history.get(view.like or "")
         if like is None:
@@ -233,31 +236,31 @@ class Blueprint(Strict):
 
     @property
     def summing(self) -> frozenset[Name]:
-        """The calls that sum up: those of no turn's own."""
+        """The calls that write summaries and answer no turn."""
         views = (view.summary for view in self.history.values())
         return frozenset(summary.call for summary in views if summary)
 
     def summarised_by(self, name: Name) -> Name:
-        """Name the view by whose words a view is summed up: its own, or the one it is like."""
+        """Return the view that defines the summary of a view: itself, or its `like` view."""
         view = self.history[name]
         return name if view.like is None or "summary" in view.model_fields_set else view.like
 
 
 def stored_form(blueprint: Blueprint) -> bytes:
-    """Give the bytes a session pins: JSON without what the author left unsaid."""
+    """Encode the JSON that a session pins, without fields that the author did not set."""
     return blueprint.model_dump_json(exclude_unset=True, by_alias=True).encode()
 
 
 def blueprint_digest(blueprint: Blueprint) -> Digest:
-    """Digest of the stored form."""
+    """Return the digest of the encoded blueprint."""
     return digest_of(stored_form(blueprint))
 
 
 def reach(blueprint: Blueprint) -> int:
-    """Characters of history the widest window can hold; 0 where one has no budget to bound it.
+    """Return the most characters of history that any call can include; 0 if that is unbounded.
 
-    Views of the whole history do not count, which are folded from the first event anyway, nor does
-    what is to be summed up.
+    Views of the whole history do not count, because they are folded from the first event anyway;
+    nor do views of turns that are to be summarised.
     """
     looking = [call for call in blueprint.calls.values() if _looks_back(blueprint, call)]
     budgets = [blueprint.budget.get(call.budget or "") for call in looking]
@@ -266,7 +269,7 @@ def reach(blueprint: Blueprint) -> int:
 
 
 def _width(budget: Budget) -> int:
-    """Characters a budget has room for; 0 where a turn may say that it is more."""
+    """Return the characters a budget has room for; 0 if an input may raise it."""
     tokens = budget.tokens
     return tokens * widest(budget.counter) if isinstance(tokens, int) else 0
 

@@ -1,4 +1,4 @@
-"""Checks of layers of segments: that every path they name leads to something of the right kind."""
+"""Layer checks: the paths of segment layers, and the categories and files of overrides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REFS = ("id", "text", "locale")
 
 
 def segment_remarks(blueprint: Blueprint) -> Remarks:
-    """Check every layer of segments, and the locales they are asked for in."""
+    """Check every segment layer, and the locales in which segments are requested."""
     for name, layer in blueprint.layers.items():
         if isinstance(layer, SegmentsLayer):
             yield from _layer(blueprint, ("layers", name), layer)
@@ -51,7 +51,7 @@ def _leads(
     kinds: tuple[str, ...],
     items: dict[str, Value],
 ) -> Remarks:
-    """See that a path leads to a value of one of these kinds."""
+    """Check that a path leads to a value of one of these types."""
     place, _, name = written.partition(".")
     places = {"attributes": blueprint.attributes, "inputs": blueprint.inputs, "item": items}
     values = places.get(place)

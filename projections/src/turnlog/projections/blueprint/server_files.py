@@ -1,7 +1,9 @@
-"""Servers of tools in files of their own: a folder that stands where they would be written out.
+"""Loads a blueprint from YAML: the blueprint itself, or all faults of its file.
 
-An operator adds a server by adding a file. What is read is put where the folder was named, so that
-a session is pinned to the servers themselves and a file that changes later concerns new ones only.
+Everything that can be checked without the other files is checked here: the YAML, the fields, and
+that every name one part uses is defined by another. Tool servers may have files of their own in a
+folder. They are inserted where the folder is named, so that a session pins the servers themselves
+and a file that changes later affects new sessions only.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from turnlog.projections.blueprint.tools import ServerSpec
 from turnlog.projections.blueprint.wording import remarks_on
 
 Beside = Callable[[str], Iterable[tuple[str, str]]]
-"""Gives the files of a folder beside a blueprint, each with its path and its text."""
+"""Returns the path and the text of every file in a folder beside a blueprint."""
 PLACE: Final = ("tools", "servers", "folder")
 _SERVER: Final[TypeAdapter[ServerSpec]] = TypeAdapter(ServerSpec)
 
 
 def with_servers(written: Document, file: str, beside: Beside) -> Document:
-    """Put servers where a folder of them is named; raises `FaultyBlueprint` for what is no YAML."""
+    """Insert the server files of a folder; raise `FaultyBlueprint` if one is not YAML."""
     value = written.value if isinstance(written.value, dict) else {}
     tools = value.get("tools")
     spec = tools.get("servers") if isinstance(tools, dict) else None
@@ -62,7 +64,7 @@ def _read(folder: str, name: str, beside: Beside) -> tuple[dict[str, JsonValue],
 
 def _faults(found: Document, file: str) -> list[Fault]:
     try:
-        # Strict, and by way of JSON: "8" is no number, and lists may become tuples.
+        # Strict and from JSON, so that "8" is not a number while lists may become tuples.
         _SERVER.validate_json(json.dumps(found.value), strict=True)
     except ValidationError as error:
         return [located(file, found.lines, each) for each in remarks_on(error, ServerSpec)]

@@ -1,8 +1,3 @@
-"""Slots: `{name}` in a text or a path, where an attribute stands in.
-
-`{name.name}` is a locale by its English name. There is no other syntax.
-"""
-
 from __future__ import annotations
 
 import json
@@ -18,7 +13,7 @@ _SLOT: Final = re.compile(r"\{([a-z][a-z0-9_-]*)(\.name)?\}")
 
 
 def filled_slots(text: str, values: Mapping[str, JsonValue]) -> str:
-    """Put attributes into a text; a slot without a value becomes empty."""
+    """Replace every slot by its value; a slot without a value becomes empty."""
     return _SLOT.sub(lambda slot: _filled(values.get(slot[1]), named=bool(slot[2])), text)
 
 
@@ -27,12 +22,12 @@ def _filled(value: JsonValue, *, named: bool) -> str:
 
 
 def slots_in(text: str) -> tuple[str, ...]:
-    """Name the slots of a text."""
+    """Return the slot names of a text, in order."""
     return tuple(name for name, _ in _SLOT.findall(text))
 
 
 def spelt(value: JsonValue) -> str:
-    """Spell a value as it stands in a prompt: text as it is, all else as JSON."""
+    """Format a value for a prompt: text unchanged, null as empty text, everything else as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,9 +1,3 @@
-"""The source of a blueprint: the text its author wrote becomes a `Blueprint`, or all its faults.
-
-Everything that can be known without looking at other files is checked here: the YAML, the
-words, and that every name one part uses is a name another part defines.
-"""
-
 from __future__ import annotations
 
 import json
@@ -24,30 +18,30 @@ BLUEPRINT_FILE: Final = "blueprint.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A blueprint with the lines it was written on, for whoever has more to check."""
+    """A blueprint with the lines of its file, for further checks."""
 
     blueprint: Blueprint
     file: str
     lines: Lines
 
     def fault(self, remark: Remark) -> Fault:
-        """Give a remark the line it is about."""
+        """Add the line of a finding."""
         return located(self.file, self.lines, remark)
 
 
 def alone(folder: str) -> tuple[tuple[str, str], ...]:
-    """Give the files of a folder beside a blueprint that has none."""
+    """Return no files, for a blueprint without folders."""
     del folder
     return ()
 
 
 def read_source(text: str, file: str = BLUEPRINT_FILE, beside: Beside = alone) -> Source:
-    """Read what an author wrote; raises `FaultyBlueprint` with everything that is wrong."""
+    """Load a blueprint; raise `FaultyBlueprint` with all faults."""
     written = with_servers(document(text, file), file, beside)
     if any(fault.file != file for fault in written.faults):
         raise FaultyBlueprint(written.faults)
     try:
-        # Strict, and by way of JSON: "8000" is no number, and lists may become tuples.
+        # Strict and from JSON, so that "8000" is not a number while lists may become tuples.
         blueprint = Blueprint.model_validate_json(json.dumps(written.value), strict=True)
     except ValidationError as error:
         found = [located(file, written.lines, remark) for remark in remarks_on(error)]

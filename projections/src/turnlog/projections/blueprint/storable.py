@@ -1,7 +1,7 @@
-"""Which texts and values can be recorded at all.
+"""Rules for texts and JSON values that may be recorded in events.
 
-An event is JSON that every reader must understand alike and that Postgres must take. What is
-refused here would otherwise fail later, when somebody else holds it.
+An event is JSON that every reader must parse alike and that Postgres must accept. Values are
+checked at the edge, because an unstorable value would otherwise fail later in another process.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pydantic import JsonValue
 from turnlog.events.errors import Refused, TooLarge
 
 MAX_CHARACTERS: Final = 100_000
-"""All values given at once, as JSON."""
+"""Limit on the JSON text of all values of one request together."""
 MAX_DEPTH: Final = 16
 MAX_INT: Final = 2**53 - 1
-"""Beyond it, JSON readers disagree about a whole number."""
+"""JSON readers disagree about whole numbers beyond this one."""
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 def storable(text: str) -> bool:
-    """Tell whether a text holds neither NUL nor a lone surrogate."""
+    """Return whether a text contains neither NUL nor a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -34,12 +34,12 @@ def storable(text: str) -> bool:
 
 
 def mended(text: str) -> str:
-    """Replace what cannot be stored, in a text that nobody can be asked to send again."""
+    """Replace unstorable characters by U+FFFD, for texts that no caller can correct."""
     return _UNSTORABLE.sub("\ufffd", text)
 
 
 def checked_text(text: str, field: str) -> str:
-    """Return a text, or refuse it naming `field`."""
+    """Return the text; raise `Refused` naming `field` if it cannot be stored."""
     if not storable(text):
         raise Refused(
             "bad-text",
@@ -51,7 +51,10 @@ def checked_text(text: str, field: str) -> str:
 
 
 def checked_json(given: Mapping[str, JsonValue], field: str) -> None:
-    """Refuse what is too large or too deep, and every text or number that cannot be stored."""
+    """Raise if the values are too large, too deep, or contain something that cannot be stored.
+
+    Raises `TooLarge` for the size and `Refused` for everything else, naming the path below `field`.
+    """
     _walk(dict(given), field, 0)
     if (size := len(json.dumps(given))) > MAX_CHARACTERS:
         raise TooLarge(field, size, MAX_CHARACTERS)

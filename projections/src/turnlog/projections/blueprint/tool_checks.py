@@ -1,4 +1,4 @@
-"""Checks of tools: what offers, tells of or runs them needs servers that have them."""
+"""Tool checks: whatever offers, describes or runs tools needs servers that have them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SERVERS = "add `tools` with its servers"
 
 
 def tool_remarks(blueprint: Blueprint) -> Remarks:
-    """Check that there are tools where some are meant, and steps where one is told of."""
+    """Check that servers exist where tools are used, and that some profile executes steps."""
     if blueprint.tools is None:
         for path in _meaning_tools(blueprint):
             yield Remark(path, "there are no tools", _SERVERS)
@@ -34,7 +34,7 @@ def tool_remarks(blueprint: Blueprint) -> Remarks:
 
 
 def _program(blueprint: Blueprint, name: Name, profile: Profile) -> Remarks:
-    """Find calls that cannot be what a profile names them as."""
+    """Find calls that cannot have the role for which a profile names them."""
     for word in ("plan", "call"):
         if profile.calls[word] == profile.act:
             what = f"`{profile.act}` takes the steps, so it gives no plan and no reply"
@@ -49,7 +49,7 @@ def _program(blueprint: Blueprint, name: Name, profile: Profile) -> Remarks:
 
 
 def _contradicted(blueprint: Blueprint) -> Remarks:
-    """Find tools that are said to be offered and not to be."""
+    """Find tools that are both offered and excluded."""
     servers = blueprint.tools.servers if blueprint.tools else {}
     for name, server in servers.items():
         for tool in sorted(set(server.only or ()) & set(server.except_)):
@@ -58,7 +58,7 @@ def _contradicted(blueprint: Blueprint) -> Remarks:
 
 
 def _replying(blueprint: Blueprint) -> Iterator[str]:
-    """Name the calls that offer tools of servers to where what is asked for is not run."""
+    """Yield reply and plan calls that offer server tools, which nothing would run."""
     by_phase = blueprint.phases.calls.values() if blueprint.phases else ()
     named = {call for each in blueprint.profiles.values() for call in (each.call, each.plan)}
     for name, call in blueprint.calls.items():

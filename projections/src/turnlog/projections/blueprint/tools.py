@@ -1,7 +1,7 @@
-"""Tools as an author writes them: which servers there are, and how much of a result is told.
+"""Tool specs: the tool servers of a blueprint, and how much of a tool result prompts include.
 
-A server is named here and reached by the worker. Secrets are not written down: what a server is to
-be told of them is named, and taken from the environment of the worker.
+The worker connects to the servers. A blueprint contains no secrets: it names environment variables
+of the worker, whose values the worker passes on.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Tools = tuple[Annotated[str, Field(min_length=1)], ...]
 
 class _Server(Strict):
     only: Tools | None = None
-    """The tools that are offered; without it all are."""
+    """The tools that are offered; all if it is not given."""
     except_: Annotated[Tools, Field(alias="except")] = ()
-    """Tools and prompts that are not."""
+    """Tools and prompts that are not offered."""
     idempotent: Tools = ()
-    """Tools that may be run again when nobody knows whether they were."""
+    """Tools that may be run again if it is unknown whether they ran."""
 
 
 class LocalServer(_Server):
-    """A program that the worker starts, and speaks to over its standard input and output."""
+    """A program that the worker starts and talks to over standard input and output."""
 
     command: Annotated[Tools, Field(min_length=1)]
     """The program and its arguments."""
     env_from: tuple[Variable, ...] = ()
-    """Variables of the worker that it is given."""
+    """Environment variables of the worker that the program gets."""
 
 
 class RemoteServer(_Server):
@@ -40,7 +40,7 @@ class RemoteServer(_Server):
     url: Address
     """Its address, without a user, a query or a fragment."""
     headers_from: dict[Header, Variable] = {}
-    """Header to the variable of the worker that holds its value."""
+    """Maps a header to the environment variable of the worker that contains its value."""
 
 
 ServerSpec = Annotated[
@@ -54,7 +54,7 @@ ServerSpec = Annotated[
 
 
 def _or_folder(schema: dict[str, Any]) -> None:
-    """Let an author name a folder instead, which is read with the other files of a blueprint."""
+    """Let an author name a folder of server files instead of listing servers."""
     folder = {"type": "object", "properties": {"folder": {"type": "string"}}}
     written = dict(schema)
     schema.clear()
@@ -62,28 +62,28 @@ def _or_folder(schema: dict[str, Any]) -> None:
 
 
 class Distil(Strict):
-    """What of a long result is told."""
+    """How much of a long tool result prompts include."""
 
     rows: Annotated[int, Field(ge=1)] = 500
-    """A list of more rows than this is told by its columns, its length and a sample."""
+    """A list with more rows is replaced by its columns, its length and a sample."""
     chars: Annotated[int, Field(ge=100)] = 10_000
-    """And so is any result that is longer than this, as far as it can be."""
+    """A result with more characters is condensed as well, as far as possible."""
     sample: Annotated[int, Field(ge=0, le=20)] = 3
-    """Rows in a sample."""
+    """Number of rows in a sample."""
 
 
 class ToolsSpec(Strict):
     """The tools of a blueprint."""
 
     servers: Annotated[dict[Name, ServerSpec], Field(json_schema_extra=_or_folder)]
-    """The servers that have them; or `folder`, where each has a file of its own."""
+    """The tool servers, or `folder`, which contains one file for each server."""
     seconds: Annotated[float, Field(gt=0, le=3_600)] = 30.0
-    """How long one may take."""
+    """Timeout of one tool call in seconds."""
     most_bytes: Annotated[int, Field(ge=1_000, le=8_000_000)] = 1_000_000
-    """What a result may have; a longer one has failed."""
+    """Maximum size of a result in bytes; a larger result counts as failed."""
     most_calls: Annotated[int, Field(ge=1, le=64)] = 16
-    """How many one answer may ask for."""
+    """Maximum number of tool calls in one answer."""
     most_steps: Annotated[int, Field(ge=1, le=16)] = 8
-    """How many steps a plan may have."""
+    """Maximum number of steps in a plan."""
     distil: Distil = Distil()
-    """What of a long result is told."""
+    """How long results are condensed."""

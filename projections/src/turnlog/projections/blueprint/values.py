@@ -1,7 +1,7 @@
-"""Values: what is given with a session or a turn, checked against what its blueprint takes.
+"""Checks of attribute values, input values and session keys against a blueprint.
 
-Values are kept in events and may stand in prompts and in paths. They are refused by name, with
-the way out, before anything is recorded; the same rules are given out as JSON Schema.
+Values are recorded in events and may be used in prompts and paths. A wrong value is refused with
+its name and a fix before anything is recorded. The same rules are published as JSON Schema.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Values = dict[str, JsonValue]
 def checked_values(
     specs: Mapping[str, Value], given: Mapping[str, JsonValue], field: str
 ) -> Values:
-    """Check what was given and fill in defaults; raises `Refused` naming `field.<name>`."""
+    """Check the given values and add defaults; raise `Refused` naming `field.<name>`."""
     checked_json(given, field)
     for name, value in given.items():
         at = f"{field}.{name[:80]}"
@@ -65,14 +65,17 @@ def carried_over(
     recorded: Mapping[str, JsonValue],
     field: str,
 ) -> Values:
-    """Check what another version recorded; what its defaults filled in is filled in anew."""
+    """Check values recorded under another version of the blueprint.
+
+    A recorded value that equals the old default is replaced by the new default.
+    """
     defaults = {name: spec.default for name, spec in before.items() if spec.default is not None}
     given = {name: value for name, value in recorded.items() if defaults.get(name) != value}
     return checked_values(after, given, field)
 
 
 def _items(spec: Value, value: JsonValue, field: str) -> JsonValue:
-    """Check what the items of a list say."""
+    """Check the items of a list against the spec of its items."""
     if spec.of is None or not isinstance(value, list):
         return value
     items = ((f"{field}.{place}", item) for place, item in enumerate(value))
@@ -87,7 +90,7 @@ def _mapping(item: JsonValue, field: str) -> Values:
 
 
 def expected_of(spec: Value) -> str:
-    """Say for people what kind of value is taken."""
+    """Describe in words which values are accepted."""
     most = spec.max if spec.max is not None else MAX_INT
     if spec.type == "int" and spec.min is not None:
         return f"a whole number from {spec.min} to {most}"
@@ -95,7 +98,10 @@ def expected_of(spec: Value) -> str:
 
 
 def fits(spec: Value, value: JsonValue) -> bool:
-    """Tell whether a value is of its kind; null never is, since leaving it out says the same."""
+    """Return whether a value has the type of its spec.
+
+    Null never has, because it means the same as leaving the value out.
+    """
     match spec.type:
         case "id":
             return isinstance(value, str) and re.fullmatch(ID, value) is not None
@@ -122,7 +128,7 @@ def _within(spec: Value, value: int) -> bool:
 
 
 def schema_of(specs: Mapping[str, Value]) -> Values:
-    """Give the JSON Schema of what `checked_values` takes."""
+    """Return the JSON Schema of the values that `check_values` accepts."""
     required: list[JsonValue] = [name for name, spec in specs.items() if spec.required]
     return {
         "type": "object",

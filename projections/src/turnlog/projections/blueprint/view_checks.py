@@ -1,4 +1,4 @@
-"""Checks of views of the turns: what they are like, and how they are summed up."""
+"""History view checks: `like` references, summaries, and the steps that request summaries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Remarks = Iterator[Remark]
 
 
 def view_remarks(blueprint: Blueprint) -> Remarks:
-    """Check the views of the turns, and what calls and budgets make of them."""
+    """Check the history views, and how calls and budgets use them."""
     own = [name for name, view in blueprint.history.items() if view.like is None]
     for name, written in blueprint.history.items():
         if written.like in {None, *own}:
@@ -60,7 +60,7 @@ def _selecting(blueprint: Blueprint, name: Name, call: CallSpec) -> Remarks:
 
 
 def _selected(blueprint: Blueprint, call: CallSpec) -> Iterator[int]:
-    """Give the places of a call at which it shows the turns that it is to sum up."""
+    """Yield the indices of the messages that include the turns to be summarised."""
     for place, slot in enumerate(call.messages):
         view = blueprint.history.get(slot.history) if isinstance(slot, HistoryMessages) else None
         if view is not None and view.of == "selected":
@@ -68,7 +68,7 @@ def _selected(blueprint: Blueprint, call: CallSpec) -> Iterator[int]:
 
 
 def _summarising(blueprint: Blueprint, path: Path, budget: Budget) -> Remarks:
-    """Find steps that ask for a summary where none is ever made for it."""
+    """Find steps that request a summary where none can be made."""
     history = budget.components.get(HISTORY)
     ladders: list[tuple[Path, Ladder]] = [((*path, "ladder"), budget.ladder)]
     for word, limits in (("sections", budget.sections), ("components", budget.components)):

@@ -1,4 +1,4 @@
-"""Words for what pydantic finds: what is wrong, and what to write instead."""
+"""Messages for pydantic validation errors: what is wrong, and what to write instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turnlog.projections.blueprint.strict import ADDRESS, HEADER, NAME, VARIABLE
 _QUOTED: Final = re.compile(r"'([^']*)'")
 _NAMED: Final = re.compile(r"`([^`]*)`")
 _KEY: Final = "[key]"
-"""How pydantic marks that a key itself is meant."""
+"""Pydantic's mark in a location for the key itself."""
 _KINDS: Final = {
     "bool_type": "write `true` or `false`",
     "dict_type": "write lines of `word: value`",
@@ -33,7 +33,7 @@ _KINDS: Final = {
 _FORMS: Final = frozenset(
     f"{each}_kind" for each in ("counter", "message", "resolver", "rule", "server")
 ) | {"layer_source"}
-"""Unions whose forms are told apart by a word."""
+"""Error types of unions whose variants are recognised by a field."""
 _UNLIKE: Final = {
     NAME: ("is not a name", "use a-z first, then a-z 0-9 _ -, at most 64 of them"),
     VARIABLE: ("is no variable", "name one of the environment, such as `SHOP_TOKEN`"),
@@ -42,7 +42,7 @@ _UNLIKE: Final = {
 
 
 def remarks_on(error: ValidationError, kind: object = Blueprint) -> Iterator[Remark]:
-    """Give a remark for everything a document, which should be of a kind, is lacking."""
+    """Yield a finding for every validation error of a document that should be a `kind`."""
     for found in error.errors(include_url=False):
         path = tuple(step for step in found["loc"] if not _is_mark(step))
         what, fix = _worded(found, path, kind)
@@ -80,7 +80,7 @@ def _worded(found: ErrorDetails, path: Path, kind: object) -> tuple[str, str]:
 
 
 def _unlike(pattern: str, written: object) -> tuple[str, str]:
-    """Say what a text should have been; one that may hold a secret is not said again."""
+    """Explain a pattern mismatch; an address is not repeated, because it may contain a secret."""
     if pattern == ADDRESS:
         what = "it is no address that may be written down"
         return what, "write `https://host/path`, without a user, a query or a fragment"
@@ -89,28 +89,27 @@ def _unlike(pattern: str, written: object) -> tuple[str, str]:
 
 
 def _one_of(known: list[str], written: object) -> str:
-    """Say which of the known words one of those written was meant to be."""
+    """Suggest the known word that is nearest to one of the written words."""
     words = map(str, cast("dict[object, object]", written)) if isinstance(written, dict) else ()
     meant = (near for word in words for near in get_close_matches(word, known, n=1))
     return next((f"write `{near}`" for near in meant), f"add one of: {', '.join(known)}")
 
 
 def words_at(loc: tuple[str | int, ...], kind: object = Blueprint) -> tuple[str, ...]:
-    """Name the words a document may have at a place, as pydantic spells places."""
+    """Return the fields that a document may have at a pydantic location."""
     for step in loc:
         kind = _given(_inside(kind, step))
     return tuple(_fields(kind))
 
 
 def _fields(kind: object) -> dict[str, FieldInfo]:
-    """Give what a kind may say by the words an author has for it."""
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
         return {}
     return {field.alias or name: field for name, field in kind.model_fields.items()}
 
 
 def _given(kind: object) -> object:
-    """Give what a word is when it is there at all."""
+    """Return the type without None."""
     forms = get_args(kind)
     return next(form for form in forms if form is not NoneType) if NoneType in forms else kind
 

@@ -1,1 +1,1 @@
-"""The library as its own log tells it: stored segments, and which of them a call is given."""
+"""The segment library, folded from its own log, and its selection for calls."""

@@ -1,7 +1,7 @@
-"""A segment as an author writes it, and everything that can be wrong with one by itself.
+"""Library commands, and the rules that a segment must meet by itself.
 
-The same rules hold at every door (HTTP, the command line, an import) and once more when a call
-is given segments: what a later release recorded may be nothing this one can use.
+The same rules hold for HTTP, the command line and imports. They are applied once more when segments
+are selected for a call, because a later release may have recorded what this one cannot use.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from turnlog.projections.blueprint.storable import MAX_INT, storable
 from turnlog.projections.blueprint.values import ID, LOCALE
 
 PRIORITIES: Final = ("low", "normal", "high")
-"""From what goes first to what goes last."""
+"""Priorities, the first to be dropped first."""
 MAX_TIER: Final = 1_000
 MAX_CONTENT: Final = 100_000
-"""Characters one text may have."""
+"""Maximum number of characters of a text."""
 NAME: Final = r"^[a-z][a-z0-9_-]{0,63}$"
 FIRST: Final = "a"
-"""The variant of a segment that has one only."""
+"""The variant of a segment that has only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authored:
-    """A segment, or one variant of it, as it is to be."""
+    """A segment, or one variant of it, as an author submits it."""
 
     scope: str
     content: str
@@ -43,7 +43,7 @@ class Authored:
 
     @property
     def text(self) -> SegmentText:
-        """Give what an event says of its text."""
+        """The description of its text that an event records."""
         return SegmentText(
             digest=digest_of(self.content),
             characters=len(self.content),
@@ -55,7 +55,7 @@ class Authored:
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Something that is wrong with a field, and the way out."""
+    """A fault of one field, with a fix."""
 
     field: str
     what: str
@@ -63,7 +63,7 @@ class Flaw:
 
 
 def flaws(authored: Authored) -> Iterator[Flaw]:
-    """Name everything that is wrong with a segment by itself."""
+    """Yield all faults that a segment has by itself."""
     yield from content_flaws(authored.content)
     yield from place_flaws(authored.scope, authored.ref, authored.locale, authored.variant)
     yield from text_flaws(authored.tier, authored.type, authored.priority)
@@ -72,7 +72,7 @@ def flaws(authored: Authored) -> Iterator[Flaw]:
 
 
 def content_flaws(content: str) -> Iterator[Flaw]:
-    """Name what is wrong with a text."""
+    """Yield the faults of a text."""
     if not content.strip():
         yield Flaw("content", "it says nothing", "write a text, or leave the segment out")
     if not storable(content):
@@ -83,14 +83,14 @@ def content_flaws(content: str) -> Iterator[Flaw]:
 
 
 def name_flaws(field: str, name: str) -> Iterator[Flaw]:
-    """Name what is wrong with a name."""
+    """Yield the fault of a name, if any."""
     if re.fullmatch(NAME, name) is None:
         fix = "use lower case, digits, _ and -, beginning with a letter"
         yield Flaw(field, f"{name[:80]!r} is not a name", fix)
 
 
 def place_flaws(scope: str, ref: str | None, locale: str | None, variant: str) -> Iterator[Flaw]:
-    """Name what is wrong with where a segment belongs."""
+    """Yield the faults of scope, reference, locale and variant."""
     yield from name_flaws("scope", scope)
     yield from name_flaws("variant", variant)
     if ref is not None and re.fullmatch(ID, ref) is None:
@@ -102,7 +102,7 @@ def place_flaws(scope: str, ref: str | None, locale: str | None, variant: str) -
 
 
 def text_flaws(tier: int, type: str, priority: str) -> Iterator[Flaw]:
-    """Name what is wrong with what is said of a text."""
+    """Yield the faults of tier, type and priority."""
     if not 0 <= tier <= MAX_TIER:
         yield Flaw("tier", f"{tier} is no tier", f"use 0 to {MAX_TIER}")
     if type:

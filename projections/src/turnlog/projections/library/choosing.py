@@ -1,9 +1,3 @@
-"""Choosing: which segments, in which locale and which variant, a session's calls are given.
-
-Pure and without memory: the same library and the same session give the same choice in every
-process, so an A/B test needs no table of who saw what. What was chosen is recorded with the call.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +11,7 @@ from turnlog.projections.library.shelf import Segment, Shelf, Version
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A segment, and what of it a session is given."""
+    """A segment, and the version that a session gets."""
 
     segment: Segment
     version: Version
@@ -25,17 +19,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a scope and reference give, and what of it cannot be used."""
+    """The selected segments of one request, and those that cannot be used."""
 
     choices: tuple[Choice, ...]
     omitted: tuple[Omitted, ...]
 
 
 def choose(shelf: Shelf, wanted: Wanted, locales: Sequence[str], session: str) -> Chosen:
-    """Choose what a session is given of one scope and reference.
+    """Select the segments of one request for a session.
 
-    The first locale of the chain that has anything is taken whole, so that a layer is never of
-    two languages; segments without a locale stand in where none has.
+    All segments come from the first locale of `locales` that has any, so that a layer never mixes
+    two languages; segments without a locale are used if no locale has any.
     """
     numbers = shelf.places.get((wanted.scope, wanted.ref), ())
     segments = (shelf.segments[number] for number in numbers)
@@ -46,7 +40,8 @@ def choose(shelf: Shelf, wanted: Wanted, locales: Sequence[str], session: str) -
 
 
 def given(segment: Segment, session: str) -> Version | None:
-    """Give what a session is given of a segment; none where calls are given nothing of it."""
+    """Return the version of a segment that a session gets; None if all variants are switched off.
+    """
     on = segment.on
     names = tuple(on)
     return on[names[_pick(session, names)]] if names else None
@@ -58,7 +53,7 @@ def _chosen(segment: Segment, session: str) -> Choice | None:
 
 
 def _pick(session: str, variants: Sequence[str]) -> int:
-    """Pick by session alone: segments with the same variants are all given in the same one."""
+    """Pick by session alone: segments with the same variants all get the same one."""
     if len(variants) == 1:
         return 0
     digest = sha256("\n".join((session, *variants)).encode()).digest()
@@ -87,7 +82,7 @@ def _in_one_locale(choices: Iterable[Choice], locales: Sequence[str]) -> tuple[C
 
 
 def _tried(locales: Sequence[str]) -> Iterator[str]:
-    """Give each locale, then what it is a kind of: `pt-BR`, `pt`; the empty one comes last."""
+    """Yield each locale and its parents, such as `pt-BR`, `pt`; the empty locale comes last."""
     for locale in locales:
         tag = _tag(locale)
         while tag:

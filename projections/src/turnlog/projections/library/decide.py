@@ -1,9 +1,3 @@
-"""Deciding: every rule about what may become of a library's segments.
-
-Gives the events a command leads to, or raises `Refused` naming the field at fault; no events
-where there is nothing left to do.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -41,7 +35,7 @@ Events = tuple[LibraryEvent, ...]
 
 
 def decide(shelf: Shelf, command: LibraryCommand) -> Events:
-    """Decide a command."""
+    """Return the events of a command; raise `Refused` naming the field at fault."""
     match command:
         case AddSegment():
             return _added(shelf, command)

@@ -1,8 +1,9 @@
-"""Deciding an import: all rows or none, and nothing for what is so already.
+"""Decides library commands: returns the events of a command, or raises `Refused`.
 
-A row that names a segment's number is about that segment. One without a number is about the
-segment that says the very same in the same place, or else about a new one; so importing again
-changes nothing. Rows are not compared with what they leave out: nothing is ever taken away.
+`Refused` names the field at fault; a command that changes nothing gives no events. An import takes
+all rows or none. A row with a segment's number is about that segment. A row without one is about
+the segment that has the same text in the same place, or about a new one; importing the same rows
+again therefore changes nothing. Segments that the rows do not mention stay as they are.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ from turnlog.projections.library.authored import FIRST, Authored, flaws
 from turnlog.projections.library.shelf import Segment, Shelf, begun, saying
 
 TOGETHER: Final = 50
-"""Segments in one event: whoever looks whether there is anything new reads the last one whole."""
+"""Maximum number of segments in one event; a reader that looks for news loads the last event whole.
+"""
 Item = TypeVar("Item")
 Same = tuple[str, str | None, str | None, SegmentText]
-"""What makes two segments without a number the same one."""
+"""What identifies a segment in a row without a number."""
 
 
 def imported(shelf: Shelf, rows: Sequence[Authored]) -> tuple[LibraryEvent, ...]:
-    """Decide an import; raises `Refused` naming `segments.<row>.<field>`."""
+    """Decide an import; raise `Refused` naming `segments.<row>.<field>`."""
     deciding = _Deciding(shelf, max((*shelf.segments, *(row.id or 0 for row in rows)), default=0))
     for number, row in enumerate(rows):
         _check(number, row)
-    # Those with a number first: what is left over is for those without
+    # Rows with a number come first; the others may then use the remaining segments.
     for number, row in sorted(enumerate(rows), key=lambda numbered: numbered[1].id is None):
         deciding.take(number, row)
     return tuple(deciding.events())
@@ -60,15 +62,15 @@ def _refused(number: int, name: str, what: str, fix: str, code: str = "invalid")
 class _Deciding:
     shelf: Shelf
     last: int
-    """The highest number that is taken."""
+    """The highest number in use."""
     touched: dict[int, Segment] = field(default_factory=dict[int, Segment])
-    """Segments as they will be."""
+    """Changed segments, as they will be."""
     wanted: dict[tuple[int, str], bool] = field(default_factory=dict[tuple[int, str], bool])
-    """Which variants are to be on, by segment and variant."""
+    """Whether a variant is to be switched on, by segment and variant."""
     added: list[NewSegment] = field(default_factory=list[NewSegment])
     edited: list[NewVersion] = field(default_factory=list[NewVersion])
     same: dict[Same, list[int]] = field(default_factory=dict[Same, list[int]])
-    """Segments that rows without a number may be about."""
+    """Segments that a row without a number may be about."""
 
     def __post_init__(self) -> None:
         for segment in self.shelf.segments.values():
@@ -78,7 +80,7 @@ class _Deciding:
                 self.same.setdefault(place, []).append(segment.id)
 
     def take(self, number: int, row: Authored) -> None:
-        """Take one more row."""
+        """Apply one more row."""
         segment = self._segment(row)
         if segment is None:
             self._add(row)
@@ -126,7 +128,7 @@ class _Deciding:
         self.touched[segment.id] = segment
 
     def events(self) -> Iterator[LibraryEvent]:
-        """Give what the rows lead to."""
+        """Yield the events of the applied rows."""
         for added in _together(self.added):
             yield SegmentsAdded(segments=added)
         for edited in _together(self.edited):

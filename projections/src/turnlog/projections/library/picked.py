@@ -1,7 +1,9 @@
-"""What a call asks of the library, and what it is given: the vocabulary of gathering segments.
+"""Selects the segments of a call by scope, reference, locale and variant.
 
-What is given is exact (id, version, variant and digest), so that a call which records it can be
-assembled again after every later edit. Which of it stands in a prompt is not decided here.
+The selection is pure: the same library and the same session give the same segments in every
+process, so that an A/B test needs no table of assignments. A call records exactly what it got (id,
+version, variant and digest) and can therefore be reassembled after later edits. Which of it a
+prompt includes is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -14,59 +16,61 @@ from turnlog.events.content import Digest
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The segments of one scope and reference, such as `npc` and `npc.innkeeper`."""
+    """A request for the segments of one scope and reference, such as `npc` and `npc.innkeeper`."""
 
     scope: str
     ref: str | None = None
-    """None asks for those that have no reference."""
+    """None requests the segments without a reference."""
     required: bool = False
-    """Whether the turn is refused, and not merely the poorer, when they cannot be had."""
+    """True if the turn is refused when the segments are unavailable; otherwise it goes on without
+    them.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """One segment as a call is given it."""
+    """One segment as a call gets it."""
 
     id: int
     """The segment's number within its tenant."""
     scope: str
     ref: str | None
     locale: str | None
-    """The locale it is written in; none for one that stands in wherever no other is found."""
+    """The locale it is written in; None for a segment that is used if no locale matches."""
     version: int
-    """Which of the segment's versions, from 1."""
+    """Version number of the segment, from 1."""
     variant: str
-    """Which of its variants the session was given; `a` where there is one only."""
+    """The variant the session gets; `a` if there is only one."""
     tier: int
-    """How much a reader must have found out; 0 is for everyone."""
+    """How much a reader must have discovered; 0 is for everyone."""
     type: str
-    """What kind of text it is, such as `npc_cue`; empty where nobody said."""
+    """The kind of text, such as `npc_cue`; may be empty."""
     priority: str
     """`low`, `normal` or `high`."""
     digest: Digest
-    """Digest of the blob that holds the text."""
+    """Digest of the blob that contains the text."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Omitted:
-    """What was asked for and could not be given."""
+    """A requested segment that is unavailable or unusable."""
 
     scope: str
     ref: str | None
     segment: int | None
-    """Which segment; none where nothing of the scope and reference could be had."""
+    """Number of the segment; None if nothing of the scope and reference was available."""
     reason: str
-    """A sentence for whoever looks after the library."""
+    """One sentence for the maintainer of the library."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Everything one call is given of the library."""
+    """Everything that one call gets from the library."""
 
     segments: Mapping[Wanted, tuple[Picked, ...]]
-    """For each that was asked for, in the order of their ids; empty where there is none."""
+    """The segments of each request, ordered by id; empty if there are none."""
     omitted: tuple[Omitted, ...] = ()
-    """What is faulty or could not be had."""
+    """Segments that are faulty or unavailable."""
     stale: bool = False
-    """Whether the library could not be asked, and this is what was last known of it."""
+    """True if the library was unavailable and the last known state is used."""

@@ -1,7 +1,7 @@
-"""The segments of a tenant as their history tells it: what each says now, and ever said.
+"""The state of a tenant's segment library, folded from its events.
 
-The fold never fails on what was recorded and decides nothing. It holds digests, never texts, so
-that a library of thousands of segments fits any process that needs it.
+The fold accepts every recorded event and decides nothing. It contains digests and no texts, so that
+a library of thousands of segments fits into any process.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Place = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Of which event something is; of none, where it is yet to be recorded."""
+    """The event that something was recorded by; empty if it is not recorded yet."""
 
     sequence: int = 0
     at: str = ""
-    """When it was recorded."""
+    """When the event was recorded."""
     actor: str = ""
     """On whose behalf."""
 
@@ -45,7 +45,7 @@ UNRECORDED: Final = Stamp()
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a segment said at some time."""
+    """One version of one variant of a segment."""
 
     version: int
     variant: str
@@ -55,7 +55,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment with everything it ever said."""
+    """A segment with all its versions."""
 
     id: int
     scope: str
@@ -63,65 +63,65 @@ class Segment:
     locale: str | None
     versions: tuple[Version, ...]
     off: frozenset[str] = frozenset()
-    """Variants that calls are not given."""
+    """Variants that are switched off, so that no call gets them."""
 
     @property
     def latest(self) -> Mapping[str, Version]:
-        """Give what each variant says now, by its name and in the order of names."""
+        """The latest version of each variant, ordered by the variant's name."""
         said = {version.variant: version for version in self.versions}
         return {name: said[name] for name in sorted(said)}
 
     @property
     def on(self) -> Mapping[str, Version]:
-        """Give those variants that calls may be given."""
+        """The latest versions of the variants that are switched on."""
         return {name: said for name, said in self.latest.items() if name not in self.off}
 
     @property
     def active(self) -> bool:
-        """Whether calls are given anything of it."""
+        """Whether any variant is switched on."""
         return bool(self.on)
 
     def version_at(self, sequence: int) -> int:
-        """Tell the latest version there was at a sequence of the library."""
+        """Return the latest version number at a sequence of the library; 0 if there was none."""
         return max((v.version for v in self.versions if v.stamp.sequence <= sequence), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a command came to."""
+    """The result of a library command."""
 
     sequence: int = 0
-    """Of its last event."""
+    """The sequence of its last event."""
     added: tuple[int, ...] = ()
     edited: tuple[int, ...] = ()
-    """The segments it added, and those it changed."""
+    """Numbers of the segments it changed; `added` has those it added."""
 
 
 Asked = tuple[Digest, Carried]
-"""The digest of a command's body, and what it came to."""
+"""The digest of a command's body, and its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """All segments of a tenant."""
+    """The state of a tenant's segment library."""
 
     tenant: str
     head: Head | None = None
-    """The last event; none before the first."""
+    """The last event; None before the first."""
     segments: Mapping[int, Segment] = field(default_factory=dict[int, Segment])
     places: Mapping[Place, tuple[int, ...]] = field(default_factory=dict[Place, tuple[int, ...]])
-    """Which segments a scope and reference have, by number."""
+    """The segment numbers of each scope and reference."""
     commands: Mapping[str, Asked] = field(default_factory=dict[str, Asked])
-    """What was asked under which key; for the life of the library."""
+    """Command results by idempotency key, kept for the life of the library."""
 
     @property
     def sequence(self) -> int:
-        """The history's last sequence."""
+        """The sequence of the last event; 0 before the first."""
         return self.head.sequence if self.head else 0
 
 
 def fold(events: Iterable[Recorded], shelf: Shelf) -> Shelf:
-    """Fold events onto a shelf, in order."""
+    """Apply events to a library, in order."""
     segments, places = dict(shelf.segments), dict(shelf.places)
     commands, head = dict(shelf.commands), shelf.head
     for recorded in events:
@@ -166,14 +166,17 @@ def _edited(
 
 
 def begun(new: NewSegment, stamp: Stamp = UNRECORDED) -> Segment:
-    """Give a segment as it begins."""
+    """Return a new segment with its first version."""
     first = Version(1, new.variant, new.text, stamp)
     off = frozenset[str]() if new.active else frozenset({new.variant})
     return Segment(new.id, new.scope, new.ref, new.locale, (first,), off)
 
 
 def saying(segment: Segment, new: NewVersion, stamp: Stamp = UNRECORDED) -> Segment:
-    """Give a segment with another text; a variant that is new to a switched-off one is off too."""
+    """Return the segment with another version.
+
+    A new variant of a segment that is switched off is switched off too.
+    """
     version = Version(new.version, new.variant, new.text, stamp)
     fresh = new.variant not in segment.latest
     off = segment.off | {new.variant} if fresh and not segment.active else segment.off
@@ -181,7 +184,7 @@ def saying(segment: Segment, new: NewVersion, stamp: Stamp = UNRECORDED) -> Segm
 
 
 def switched(segment: Segment, variant: str | None, *, on: bool) -> Segment:
-    """Give a segment with a variant, or all of them, switched on or off."""
+    """Return the segment with one variant, or all if it is None, switched on or off."""
     these = frozenset(segment.latest if variant is None else (variant,))
     return replace(segment, off=segment.off - these if on else segment.off | these)
 
@@ -196,7 +199,7 @@ def _remember(
 
 
 def carried(events: Iterable[Recorded]) -> Carried:
-    """Say what a command came to by the events it led to."""
+    """Return the result of a command from the events it led to."""
     came = Carried()
     for recorded in events:
         came = _further(came, understood(recorded), recorded)

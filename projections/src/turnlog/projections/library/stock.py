@@ -1,8 +1,8 @@
-"""The stock: the shelves of all tenants, folded from the whole stream of libraries.
+"""The segment libraries of all tenants, folded from the library stream.
 
-A history that cannot be folded (bytes nobody wrote, an event that does not belong behind the one
-before it) stops its own tenant and no other. What comes behind it there is passed over until the
-stream is folded anew by a release that can.
+A history that cannot be folded (undecodable bytes, or an event that does not follow the one before
+it) stops its own tenant and no other. Later events of that tenant are skipped until a release that
+can fold them reads the stream from the beginning.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from turnlog.projections.library.shelf import Segment, Shelf, carried, fold
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A tenant's segments after some events."""
+    """A tenant's library after a batch of events."""
 
     shelf: Shelf
     segments: tuple[Segment, ...]
-    """Those of its segments that the events changed."""
+    """The segments that the batch changed."""
     stopped: str | None = None
-    """Why its history could not be folded further."""
+    """Why the history could not be folded further, or None."""
 
 
 @dataclass(slots=True)
 class Stock:
-    """All shelves; it grows with the stream."""
+    """The libraries of all tenants."""
 
     shelves: dict[str, Shelf] = field(default_factory=dict[str, Shelf])
     stopped: dict[str, str] = field(default_factory=dict[str, str])
 
     def take(self, raws: Iterable[Raw]) -> tuple[Changed, ...]:
-        """Fold bytes in stored order; gives each tenant that they concern."""
+        """Apply stored events in order; return a change for each tenant concerned."""
         runs: dict[str, list[Recorded]] = {}
         for raw in raws:
             tenant = _segments_of(raw)
@@ -52,7 +52,7 @@ class Stock:
         return tuple(self._taken(tenant, run) for tenant, run in runs.items())
 
     def everything(self) -> tuple[Changed, ...]:
-        """Give all segments of all tenants."""
+        """Return all segments of all tenants as changes."""
         tenants = {**self.shelves, **self.stopped}
         return tuple(self._changed(each, self._shelf(each).segments) for each in tenants)
 
@@ -71,7 +71,7 @@ class Stock:
 
 
 def _segments_of(raw: Raw) -> str | None:
-    """Tell whose segments bytes are about, by the place where they lie; none for others."""
+    """Return the tenant whose segments the subject is about; None for other subjects."""
     match raw.subject.split("."):
         case ["library", tenant, family, _] if family == SEGMENTS:
             return tenant
@@ -80,7 +80,7 @@ def _segments_of(raw: Raw) -> str | None:
 
 
 def _checked(raw: Raw, tenant: str, head: Head | None) -> Recorded:
-    """Decode bytes; raises `Corrupt` unless they belong behind this head of this tenant."""
+    """Decode an event; raise `Corrupt` if it does not follow `head` in this tenant's history."""
     recorded = read(raw.stored, raw.stream_sequence)
     where = f"LIBRARY, stream sequence {raw.stream_sequence}"
     if (recorded.tenant, recorded.session) != (tenant, SEGMENTS):

@@ -1,1 +1,1 @@
-"""A session as its log tells it: the state, how events change it, and what may happen next."""
+"""One session as a pure model: its state, the rules that decide, and the fold of its events."""

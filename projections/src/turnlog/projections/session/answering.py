@@ -1,9 +1,3 @@
-"""The rule of an answer that a turn goes on from: it is recorded, and the next call begins.
-
-All of it is one batch: what the call answered, the plan or the tools in that, and the claim of the
-same worker to the next call. So a call that is answered on the log is never asked again.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -27,11 +21,15 @@ from turnlog.projections.session.tooling import refused
 from turnlog.projections.session.turn_commands import AnswerCall
 
 MOST_RECORDED: Final = 128
-"""Tools of one answer that are recorded one by one, be it as refused; a batch has room for them."""
+"""Most tool calls of one answer that are recorded, refused ones included; a batch fits them."""
 
 
 def answer(state: SessionState, command: AnswerCall) -> Events:
-    """Record the answer and go on; of a worker that is no longer heard, only what it took."""
+    """Record an answer and start the next call; for a superseded worker record only the cost.
+
+    One batch holds the answer, its plan or tool calls, and the claim of the same worker to the next
+    call. So a call whose answer is in the log is never made again.
+    """
     attempt, text = command.attempt, Plain(text=command.text)
     opened = current(state, attempt)
     if opened is None:
@@ -61,7 +59,7 @@ def _planned(command: AnswerCall) -> Iterator[KnownEvent]:
 
 
 def _asked(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:
-    """Record the tools that were asked for; one that was not offered comes back at once."""
+    """Record the requested tool calls; a tool that was not offered is refused at once."""
     attempt = command.attempt
     step = None if opened.plan is None else number_of_step(opened)
     for number, wanted in enumerate(_told_apart(command.tools[:MOST_RECORDED]), 1):
@@ -81,7 +79,7 @@ def _asked(opened: OpenTurn, command: AnswerCall) -> Iterator[KnownEvent]:
 
 
 def _told_apart(tools: tuple[ToolRequest, ...]) -> Iterator[ToolRequest]:
-    """Give each request an id of its own: some providers give none, or the same to all."""
+    """Give every request a unique id: some providers send none, or the same id for all."""
     seen = {""}
     for number, wanted in enumerate(tools, 1):
         id = wanted.id

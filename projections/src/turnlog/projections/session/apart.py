@@ -1,9 +1,3 @@
-"""The rule of moving between phases that are kept apart, and what may be told of the one left.
-
-Nothing goes backward. Forward a caller may tell the next phase something, in words of their own;
-those stand in its prompts with where they come from, and in those of no other phase.
-"""
-
 from __future__ import annotations
 
 from typing import Final
@@ -15,13 +9,14 @@ from turnlog.projections.session.phasing import Step, entered, still_open
 from turnlog.projections.session.state import SessionState
 
 ASKED: Final = "asked"
-"""The signal of a phase that a caller named."""
+"""Signal of a phase change by a caller who names the phase."""
 
 
 def enter(state: SessionState, command: EnterPhase) -> Events:
-    """Move to a phase; refuses one that is not there, and words that may not go with it.
+    """Move to a named phase, with a text carried over where the blueprint allows it.
 
-    Whoever is in it already, and says nothing of it, changes nothing: asked twice is asked once.
+    Only phases that the blueprint lists in `order` can be entered by name. Entering the current
+    phase without a text changes nothing, so a repeated request is harmless.
     """
     still_open(state)
     graph, phase = command.phases, command.phase

@@ -1,4 +1,8 @@
-"""What every word of a worker carries: under which claim it acts, and what that took."""
+"""Commands: what callers and workers may request of a session.
+
+A command carries everything its rule needs except the time. The rules are in
+`turnlog.projections.session.rules`; `decide` picks the rule.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,11 @@ from turnlog.events.call import Cost, Timings, Usage
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Which claim a worker acts under; once it is superseded, only its cost is recorded."""
+    """The claim a worker acts under.
+
+    The claim is a lease, and `attempt` is its fencing token. A superseded attempt may still report
+    what it cost, and nothing else.
+    """
 
     turn: int
     call: str
@@ -18,7 +26,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What an attempt took, wanted or not."""
+    """Usage, cost and timings of one attempt, whether its answer is used or not."""
 
     usage: Usage
     cost: Cost

@@ -1,7 +1,7 @@
-"""What the rules share: who speaks for a turn, and how an attempt or a turn is ended.
+"""Helpers that the rules share: who holds the claim of a turn, and how attempts and turns end.
 
-An attempt that is ended from outside cost nobody knows how much; that is recorded as unknown,
-and its own worker may say more later.
+An attempt that is ended by anyone but its worker has an unknown cost. Its worker may report the
+cost later.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from turnlog.projections.session.state import OpenTurn, SessionState
 Events = tuple[KnownEvent, ...]
 
 UNKNOWN: Final = Spent(usage=Usage(known="unknown"), cost=Cost(price="unknown", table="none"))
-"""What is recorded of an attempt nobody can ask any more; never zero."""
+"""Usage and cost of an attempt that can no longer report them; never zero."""
 
 
 def overdue(opened: OpenTurn, policies: Policies, at: datetime) -> bool:
-    """Tell whether a turn is past its deadline, which runs from its release."""
+    """Return whether a turn is past its deadline, which counts from its release."""
     released = datetime.fromisoformat(opened.released_at)
     return at >= released + timedelta(seconds=policies.deadline_seconds)
 
 
 def current(state: SessionState, attempt: Attempt) -> OpenTurn | None:
-    """Give the open turn if this attempt still speaks for it."""
+    """Return the open turn if this attempt still holds its claim, else None."""
     opened = state.open
     mine = opened and opened.turn == attempt.turn and opened.attempt == attempt.attempt
     return opened if mine else None
 
 
 def ended_from_outside(opened: OpenTurn, partial: str = "") -> Events:
-    """End an attempt from outside: what it cost is unknown until its worker says more."""
+    """End a running attempt whose worker is lost, with unknown cost."""
     if not opened.running:
         return ()
     attempt = Attempt(opened.turn, call_of(opened), opened.attempt)
@@ -46,19 +46,19 @@ def ended_from_outside(opened: OpenTurn, partial: str = "") -> Events:
 
 
 def call_of(opened: OpenTurn) -> str:
-    """Name the call an open turn is at: the one whose prompt is fixed, or the next."""
+    """Return the id of the turn's current call: the latest with a recorded prompt, or the next."""
     return f"{opened.turn}.{max(opened.calls, opened.answered + 1)}"
 
 
 def released_next(state: SessionState) -> Events:
-    """Release the turn that waits longest, if the session is to go on."""
+    """Release the oldest waiting turn, unless the session is closed."""
     if state.closed or not state.waiting:
         return ()
     return (TurnReleased(turn=state.waiting[0].turn),)
 
 
 def superseded(attempt: Attempt, spent: Spent, partial: str) -> Events:
-    """Record what an attempt took that no longer speaks for its turn, and nothing else of it."""
+    """Record the cost of a superseded attempt, and nothing else."""
     return (
         attempt_ended(attempt, EndAttempt(attempt, "cancelled", spent, "release", partial=partial)),
     )
@@ -73,7 +73,11 @@ def answered(
     kept: bool,
     repairs: tuple[str, ...] = (),
 ) -> tuple[AttemptEnded, CallCompleted]:
-    """End an attempt with an answer, kept with the call where it stands nowhere else."""
+    """End an attempt with an answer.
+
+    `store_text` keeps the answer in the call's own event. It is needed where no other event holds
+    it.
+    """
     ended = AttemptEnded(
         turn=attempt.turn,
         call=attempt.call,
@@ -97,7 +101,7 @@ def answered(
 
 
 def next_call(opened: OpenTurn) -> AttemptStarted:
-    """Let the worker of an open turn go on with the call behind the one that is done."""
+    """Start the next call of an open turn under the claim of the same worker."""
     return AttemptStarted(
         turn=opened.turn,
         call=f"{opened.turn}.{opened.calls + 1}",

@@ -1,6 +1,7 @@
-"""The rules of callers: opening, submitting, cancelling, closing, and what may be marked.
+"""Rules for callers: open, submit, cancel and close; exclude, restore, redact and display turns.
 
-One turn is open at a time; what a second submit means is the blueprint's choice.
+One turn is open at a time. The blueprint's `second_submit` policy decides what a second submit
+does.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def cancel(state: SessionState, command: CancelTurn) -> Events:
 
 
 def _given_up(opened: OpenTurn) -> Events:
-    """End what is under way for a turn that is settled from outside."""
+    """End the attempt and the pending tools of a turn that is settled from outside."""
     return (*ended_from_outside(opened), *left_behind(opened))
 
 

@@ -1,9 +1,3 @@
-"""Commands: what may be asked of a session, by callers and by workers.
-
-A command says what is wanted and brings everything its rule needs, except the time. The rules
-themselves are in `decide`.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Container
@@ -52,7 +46,7 @@ Values = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Open a session by a blueprint."""
+    """Open a session with a blueprint."""
 
     blueprint: BlueprintRef
     profile: str
@@ -68,15 +62,15 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class ForkSession:
-    """Open a session that goes on from a place in another one."""
+    """Open a session that continues from a point in another session."""
 
     opened: SessionOpened
-    """As its origin was opened, and where it comes from."""
+    """The opening event of the origin, with the origin set."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitTurn:
-    """Put something to the session; without a text, have a debrief again."""
+    """Submit a turn; without a text, retry a debrief."""
 
     text: str | None
     policies: Policies
@@ -85,61 +79,61 @@ class SubmitTurn:
     references: Values = field(default_factory=dict[str, JsonValue])
     meta: Values = field(default_factory=dict[str, JsonValue])
     remembered: bool = True
-    """Whether later turns may be told of it."""
+    """Whether later prompts may include this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelTurn:
-    """Give up an open or waiting turn; without a number, the open one."""
+    """Cancel an open or waiting turn; without a number, the open one."""
 
     turn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MoveBlueprint:
-    """Let the session run by another version of its blueprint, with what that is pinned to."""
+    """Move the session to another version of its blueprint, with the versions it pins."""
 
     blueprint: BlueprintRef
     reach: int
     attributes: Values
-    """Those of its opening, as the new version takes them."""
+    """Attributes of the opening, as the new version validates them."""
     profiles: Container[str]
-    """Those the new version has."""
+    """Profiles of the new version."""
     leaving: PhaseGraph | None = None
-    """The state machine it has run by."""
+    """Phase graph of the current version."""
     phases: PhaseGraph | None = None
-    """The one it is to run by."""
+    """Phase graph of the new version."""
     cartridge: Digest | None = None
     memory: Digest | None = None
     warnings: tuple[str, ...] = ()
     stale: bool = False
-    """Whether a prompt file says something else than what is pinned of it."""
+    """Whether a prompt file differs from its pinned text."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """Let nothing more be submitted; open and waiting turns are cancelled."""
+    """Accept no more turns; cancel the open and the waiting ones."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludeTurn:
-    """Leave a turn out of every window from now on."""
+    """Leave a turn out of every later window."""
 
     turn: int
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreTurn:
-    """Let an excluded turn stand in windows again."""
+    """Include an excluded turn in windows again."""
 
     turn: int
 
 
 @dataclass(frozen=True, slots=True)
 class RedactReply:
-    """Withhold a reply; the replacement stands in its place."""
+    """Redact a reply; later windows show the replacement."""
 
     turn: int
     reason: str
@@ -149,26 +143,26 @@ class RedactReply:
 
 @dataclass(frozen=True, slots=True)
 class ClaimTurn:
-    """Take the turn for a worker, with the next attempt."""
+    """Claim the turn for a worker, as its next attempt."""
 
     turn: int
     worker: str
     policies: Policies
     partial: str = ""
-    """What an attempt that went silent had said so far, as far as it is still known."""
+    """What is still known of the tokens that the lost attempt had published."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolveTurn:
-    """Record what a resolver said of the turn."""
+    """Record the resolver's answer for the turn."""
 
     attempt: Attempt
     resolver: str
     meant: Meant
     results: str
-    """What was found, as JSON."""
+    """The results, as JSON."""
     answer: str
-    """What is answered where no model answers."""
+    """The answer that is used where no model answers."""
     intent: str | None = None
     entity: str | None = None
     meta: Values = field(default_factory=dict[str, JsonValue])
@@ -182,10 +176,10 @@ class FallBack:
     text: str
     spent: Spent
     code: str
-    """Why no model answers, in one word."""
+    """Short code of why no model answers."""
     detail: str
     fault: Fault | None = None
-    """Why the model did not; none where none was asked."""
+    """The model's fault; None where no model was called."""
     partial: str = ""
     references: ReferencesSpec | None = None
 
@@ -212,7 +206,7 @@ class FixContext:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """The answer may not be said; what stands for it, and where it lies."""
+    """A refused answer: the rule that refused it, its replacement, and the blob that holds it."""
 
     reason: str
     rule: str
@@ -222,11 +216,11 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class CompleteTurn:
-    """The call has its answer, and with it the turn."""
+    """Record the final answer, and complete the turn with it."""
 
     attempt: Attempt
     text: str
-    """The answer; also when it is withheld."""
+    """The answer, even where it is withheld."""
     finish: Finish
     spent: Spent
     phases: PhaseGraph | None = None
@@ -234,18 +228,18 @@ class CompleteTurn:
     withheld: Withheld | None = None
     references: ReferencesSpec | None = None
     raw: str | None = None
-    """What was answered word for word, where the text is what it came to once it was mended."""
+    """The model's original text, where `text` is a repaired form of it."""
     repairs: tuple[str, ...] = ()
     work: str | None = None
-    """How the turn was worked out, where later ones are told."""
+    """Summary of how the turn was worked out, where later prompts include it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndAttempt:
-    """The attempt did not answer. With `then` the turn goes on or ends with it.
+    """End an attempt that gave no answer; `then` says how the turn goes on.
 
-    `retry` starts the next attempt in the same batch, `fail` fails the turn, `release` leaves
-    it to whoever claims it next.
+    `retry` starts the next attempt in the same batch, `fail` fails the turn, and `release` leaves
+    the turn to the next claim.
     """
 
     attempt: Attempt

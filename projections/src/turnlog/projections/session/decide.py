@@ -1,8 +1,8 @@
-"""Deciding: what a command leads to in a session as it stands.
+"""`decide`: the events that a command leads to in the current state of a session.
 
-The answer is the events to append, none where the command has nothing left to do, or
-`Refused` with the field at fault and the way out. Time arrives as an argument; nothing in here
-reads a clock, draws a number or waits.
+The result is the events to append. It is empty where nothing is left to do. A command that a rule
+forbids raises `Refused` with the field at fault and the fix. Time is an argument: nothing here
+reads a clock, draws a random number or waits.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from turnlog.projections.session.turn_commands import (
 
 
 def decide(state: SessionState | None, command: Command, at: datetime) -> Events:
-    """Give the events a command leads to; raises `Refused` when a rule forbids it."""
+    """Return the events that a command leads to; raise `Refused` where a rule forbids it."""
     if isinstance(command, OpenSession):
         return calling.open_session(state, command)
     if isinstance(command, ForkSession):

@@ -1,9 +1,3 @@
-"""The rule of forms to look at: whoever draws a turn may keep how it is drawn beside what was said.
-
-No prompt ever holds such a form, so a turn may be given one at any time, and another one later. A
-reply that is withheld has none and gets none.
-"""
-
 from __future__ import annotations
 
 from turnlog.events.content import Plain
@@ -16,7 +10,10 @@ from turnlog.projections.session.turns import status_of
 
 
 def display(state: SessionState, command: DisplayTurn) -> Events:
-    """Keep how a turn is drawn; raises `Refused` for a reply that is not there to be drawn."""
+    """Record how user interfaces show a turn; refuse one for a missing or redacted reply.
+
+    No prompt contains a display form, so it may be set at any time, and set again.
+    """
     turn = command.turn
     if not 1 <= turn <= state.submitted:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")

@@ -1,4 +1,8 @@
-"""Entering: the fold of a session that comes to another phase."""
+"""`evolve`: the state of a session after one more event; and `fold` over many events.
+
+The fold never fails on recorded history and reads no clock. It decides nothing: what a rule forbids
+was refused before it was recorded.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from turnlog.projections.session.turns import status_of
 
 
 def arrived(state: SessionState, recorded: Recorded, event: PhaseEntered) -> SessionState:
-    """Give the state in the phase that is entered; what it may not know of is left behind."""
+    """Return the state after entering a phase, without what the new phase may not see."""
     been = tuple(dict.fromkeys((*state.visited, event.phase)))
     told = said(recorded, "carried", event.carried)
     reference = _known(state, event)
@@ -21,7 +25,7 @@ def arrived(state: SessionState, recorded: Recorded, event: PhaseEntered) -> Ses
 
 
 def _known(state: SessionState, event: PhaseEntered) -> Reference | None:
-    """Keep what the latest turn was about, unless it was answered in a phase that is hidden."""
+    """Keep the last reference unless its turn belongs to a hidden phase."""
     reference = state.reference
     answered = status_of(state, reference.turn) if reference and event.hidden else None
     return None if answered and answered.phase in event.hidden else reference

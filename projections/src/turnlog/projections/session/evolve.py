@@ -1,9 +1,3 @@
-"""The fold: one event further. It never fails on recorded history and reads no clock.
-
-Everything Turnlog knows about a session follows from this function applied to its events in
-order, so it decides nothing: what may not happen was refused before it was recorded.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -79,20 +73,20 @@ from turnlog.projections.session.under_way import (
 
 
 def fold(events: Iterable[Recorded], state: SessionState | None = None) -> SessionState | None:
-    """Fold events onto a state; none is a session that was never opened."""
+    """Fold events onto a state; None is a session that is not opened."""
     for event in events:
         state = evolve(state, event)
     return state
 
 
 def fold_whole(events: Sequence[Recorded]) -> SessionState | None:
-    """Fold a session from its first event, keeping every turn one by one."""
+    """Fold a session from its first event and keep every turn one by one."""
     opened = fold(events[:1])
     return fold(events[1:], opened and replace(opened, reach=UNBOUNDED))
 
 
 def evolve(state: SessionState | None, recorded: Recorded) -> SessionState | None:
-    """Give the state after one more event of the same session."""
+    """Return the state after one more event of the same session."""
     if state is None:
         event = recorded.event
         return _opened(recorded, event) if isinstance(event, SessionOpened) else None
@@ -137,7 +131,8 @@ def _moved(state: SessionState, recorded: Recorded, event: BlueprintMoved) -> Se
 
 def _changed(state: SessionState, recorded: Recorded) -> SessionState:
     match recorded.event:
-        # Those of every turn come first: each case is a question asked of the events behind it.
+        # The events of every turn come first, because each case costs one check for all events
+        # below it.
         case TurnSubmitted() as event:
             return submitted(state, recorded, event)
         case AttemptStarted() as event:
@@ -212,7 +207,7 @@ def _remembered(state: SessionState, recorded: Recorded) -> SessionState:
         return state
     event = recorded.event
     turn = event.turn if isinstance(event, TurnSubmitted | TurnQueued) else None
-    # The last event of a command stands for it: whoever reads up to there reads all it did.
+    # Record the last event of a command, so that a reader who reads up to it sees all its events.
     memo = Memo(key, digest, recorded.sequence, turn)
     commands = (*(known for known in state.commands if known.key != key), memo)
     over = max(0, len(commands) - REMEMBERED_COMMANDS)

@@ -1,9 +1,9 @@
-"""Forking: a session that goes on from a place in another one, whose events it repeats as its own.
+"""Rules for forks: sessions that continue from a point in another session.
 
-Every event up to that place is copied, with the sequence and the time it had, so that whatever a
-manifest refers to stands in the fork where it stood in its origin, and the fork can be read and
-proved without the other. Until all of them are there nothing may be asked of it. The origin is not
-touched: who came from it is told by those who did.
+A fork copies every event up to that point with its sequence and time. So everything a manifest
+refers to has the same sequence in the fork, and the fork can be read and verified without its
+origin. Until all events are copied the fork refuses every other command. The origin is not changed:
+only the fork records where it came from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from turnlog.projections.session.state import SessionState
 
 
 def opening(origin: SessionState, first: Recorded) -> SessionOpened:
-    """Give the event that opens a fork of a session as it stands; refuses where none can begin."""
+    """Return the opening event of a fork; refuse where the origin cannot be forked here."""
     if not isinstance(first.event, SessionOpened):
         raise Corrupt("event 1", "it does not open a session")
     _settled(origin)
@@ -46,7 +46,7 @@ def _settled(origin: SessionState) -> None:
 
 
 def fork_session(state: SessionState | None, command: ForkSession) -> Events:
-    """Open a fork; one that was begun and is not whole is gone on with."""
+    """Open a fork, or resume an unfinished one."""
     if state is None:
         return (command.opened,)
     if state.origin == command.opened.origin and missing(state):
@@ -60,7 +60,7 @@ def fork_session(state: SessionState | None, command: ForkSession) -> Events:
 
 
 def missing(state: SessionState) -> int:
-    """Give how many events of its origin a fork still lacks."""
+    """Return how many events of its origin a fork still lacks."""
     origin = state.origin
     if origin is None or origin.kind != "fork":
         return 0
@@ -68,7 +68,7 @@ def missing(state: SessionState) -> int:
 
 
 def whole(state: SessionState) -> None:
-    """Refuse to act on a fork that does not have all of its origin's events yet."""
+    """Refuse every other command to a fork that still lacks events of its origin."""
     if lacks := missing(state):
         raise Refused(
             "fork-unfinished",

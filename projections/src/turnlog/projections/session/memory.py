@@ -1,8 +1,13 @@
-"""The rules of memory: when a summary falls, who may undo one, and what a purge leaves.
+"""Rules for summaries and memory: record a summary, undo one, and purge all.
 
-A summary tells of all of its turns at once. So when one of them is taken back, it falls with every
-later one that took it in, and the next turn may have another written without it. One that somebody
-undoes was not wanted: its view is left whole until it has grown by as much again.
+A turn that waits for a summary continues in any case, with it or without. The outcome of the
+summary call and the claim to the next call form one batch. A summary is discarded when it is no
+shorter than its source, or when one of its turns was excluded or redacted meanwhile.
+
+A summary covers all of its turns at once. When one of them is excluded or redacted, the summary is
+undone together with every later one that absorbed it, and the next turn may request a new one. A
+summary that a caller undoes was not wanted: its view is summarised again only after it has grown by
+as much again.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from turnlog.projections.session.summaries import holds
 
 
 def remember(state: SessionState, command: MemoryCommand) -> Events:
-    """Say what a command on the memory leads to."""
+    """Return the events of a memory command."""
     match command:
         case BeginSummary():
             return summing.begin(state, command)
@@ -45,7 +50,7 @@ def remember(state: SessionState, command: MemoryCommand) -> Events:
 
 
 def undo(state: SessionState, sequence: int) -> Events:
-    """Let a summary stand no more; refuses one that later ones took in, or that is not there."""
+    """Undo a summary; refuse one that is not in force or that a later one absorbed."""
     still_open(state)
     found = next((each for each in state.summaries if each.sequence == sequence), None)
     if found is None:
@@ -63,7 +68,7 @@ def undo(state: SessionState, sequence: int) -> Events:
 
 
 def purge(state: SessionState) -> Events:
-    """Leave all turns so far out of windows; nothing where there are none that stand in any."""
+    """Hide all turns so far from windows; nothing where no new turn came since the last purge."""
     still_open(state)
     _at_rest(state)
     if state.purged == state.submitted:
@@ -80,7 +85,7 @@ def _at_rest(state: SessionState) -> None:
 def fallen(
     state: SessionState, turn: int, cause: Literal["excluded", "redacted"]
 ) -> Iterator[SummaryUndone]:
-    """Give the end of every summary that tells of a turn, the latest first."""
+    """Undo every summary that covers a turn, the latest first."""
     for each in reversed(state.summaries):
         if holds(each.turns, turn):
             yield SummaryUndone(sequence=each.sequence, view=each.view, cause=cause, turn=turn)

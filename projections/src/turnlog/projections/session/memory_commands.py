@@ -1,5 +1,3 @@
-"""Commands on what a session's windows remember."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from turnlog.projections.session.attempting import Attempt, Spent
 
 @dataclass(frozen=True, slots=True)
 class BeginSummary:
-    """Have older turns summed up before the turn goes on."""
+    """Have older turns summarised before the turn continues."""
 
     attempt: Attempt
     begun: SummaryBegun
@@ -20,19 +18,19 @@ class BeginSummary:
 
 @dataclass(frozen=True, slots=True)
 class RecordSummary:
-    """The call that sums up has its answer, and the turn goes on."""
+    """Record the answer of the summary call; the turn continues."""
 
     attempt: Attempt
     text: str
     finish: Finish
     spent: Spent
     model: str
-    """As litellm was told it."""
+    """Model name as it was passed to litellm."""
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUpSummary:
-    """The call that sums up has none, and the turn goes on without."""
+    """Record that the summary call failed; the turn continues without a summary."""
 
     attempt: Attempt
     spent: Spent
@@ -41,15 +39,15 @@ class GiveUpSummary:
 
 @dataclass(frozen=True, slots=True)
 class UndoSummary:
-    """Let a summary stand no more."""
+    """Take a summary out of force."""
 
     sequence: int
-    """That of the event that holds it."""
+    """Sequence of the event that holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeMemory:
-    """Leave all turns so far out of windows."""
+    """Hide all turns so far from later windows."""
 
 
 MemoryCommand = BeginSummary | RecordSummary | GiveUpSummary | UndoSummary | PurgeMemory

@@ -1,8 +1,7 @@
-"""Moving a session to another version of its blueprint: when it may be done, and what must fit.
+"""Rules for moving a session to another version of its blueprint.
 
-A version is exchanged where nothing is under way: no turn is open, and in a state machine no
-exchange of the phase has been had, so that no phase is begun by one version and ended by another.
-What was said and every prompt so far stay as they are.
+A version changes only between turns, and with phases only before the first exchange of a phase, so
+that one version runs a phase from beginning to end. Earlier turns and prompts stay as they are.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from turnlog.projections.session.phasing import still_open
 from turnlog.projections.session.state import SessionState
 
 MISFIT = "blueprint-does-not-fit"
-"""The code of a version that a session cannot go on by."""
+"""Code of the refusal of a version that does not fit the session."""
 
 
 def move(state: SessionState, command: MoveBlueprint) -> Events:
-    """Exchange what a session is made from; nothing where it is made from that already."""
+    """Move the session to the new version; nothing where it is built from that version already."""
     still_open(state)
     if not command.stale and _made_from(state, command):
         return ()
@@ -41,7 +40,7 @@ def move(state: SessionState, command: MoveBlueprint) -> Events:
 
 
 def misfit(detail: str, field: str, fix: str) -> Refused:
-    """Say why a version does not fit a session."""
+    """Build the refusal of a version that does not fit the session."""
     return Refused(MISFIT, detail, field=field, fix=fix)
 
 
@@ -65,7 +64,10 @@ def _has_its_profile(state: SessionState, command: MoveBlueprint) -> None:
 
 
 def _has_its_phase(state: SessionState, command: MoveBlueprint) -> None:
-    """A phase must be there, of the same kind: it has been entered by what that kind does."""
+    """Require the current phase in the new version, of the same kind as before.
+
+    What happened on entering the phase depended on its kind.
+    """
     graph = command.phases
     if graph is None and state.phase is not None:
         detail = f"the session is in phase {state.phase!r}, and it has no phases"

@@ -1,6 +1,10 @@
-"""The open turn: how far it has come, and what its plan, its tools and its resolver gave so far.
+"""The frozen state of a session: what the rules and prompt assembly need, and nothing more.
 
-Nothing of it outlives the turn but what its tools gave, which the turn behind it may be told of.
+The state refers to events instead of repeating their text. Its size is bounded by the widest
+window: recent turns are kept one by one, older ones as runs. A turn in a session of ten thousand
+turns therefore costs the same as in a session of ten. Runtime snapshots store the state as JSON by
+field name, so a renamed field needs a new `FOLD_VERSION`. Classes that the fold replaces have no
+slots, because `fast_replace` copies their `__dict__`.
 """
 
 from __future__ import annotations
@@ -15,45 +19,45 @@ from turnlog.projections.session.summaries import Summing
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a resolver said of the open turn."""
+    """The answer of the resolver for the open turn."""
 
     intent: str | None
-    """What is wanted."""
+    """The intent that the resolver recognised."""
     entity: str | None
-    """What kind of thing it is about; none for a question that leads nowhere."""
+    """Kind of thing the turn is about, or None when the question is out of scope."""
     identifiers: dict[str, JsonValue]
-    """Which one."""
+    """Identifiers of that thing, by name."""
     results: Said
-    """Where what was found stands, as JSON."""
+    """Reference to the results, as JSON."""
     answer: Said
-    """Where what is answered without a model stands."""
+    """Reference to the answer that is used when no model answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of a turn's plan."""
+    """One step of the plan of a turn."""
 
     goal: Said
     tools: tuple[str, ...]
-    """The tools it may take; any that is offered, where none is named."""
+    """Tools the step may use; empty allows every offered tool."""
     given: int | None = None
-    """Sequence of the return of the turn before that it is done by already."""
+    """Sequence of a tool result of the previous turn that already satisfies the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What one tool gave."""
+    """The answered result of one tool, as prompts include it."""
 
     said: Said
-    """Where what the turn itself was told of it stands."""
+    """Reference to the text for prompts of the same turn."""
     summary: Said
-    """Where what later turns are told of it stands."""
+    """Reference to the text for prompts of later turns."""
     distilled: bool = False
-    """Whether both are shorter than what it gave."""
+    """Whether both texts are condensed."""
 
     @property
     def in_short(self) -> tuple[Said, ...]:
-        """Where texts of it stand that are shorter than what they tell of."""
+        """References to those of the two texts that are shorter than the result."""
         if self.distilled:
             return self.said, self.summary
         return () if self.summary == self.said else (self.summary,)
@@ -61,7 +65,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Returns:
-    """What the tools of the latest completed turn gave."""
+    """Tool results of the latest completed turn."""
 
     turn: int
     phase: str | None
@@ -71,64 +75,69 @@ class Returns:
 
 @dataclass(frozen=True)
 class ToolUse:
-    """A tool that the open turn asked for."""
+    """A tool call that the open turn requested."""
 
     call: str
-    """The call whose answer asked for it."""
+    """The model call whose answer requested it."""
     id: str
     tool: str
     asked: int
-    """Where the event lies in the stream that holds its arguments."""
+    """Stream position of the event that holds its arguments."""
     started: int = 0
-    """The attempt that began it last; 0 before the first."""
+    """The latest attempt that started it; 0 before the first start."""
     returned: bool = False
     failed: bool = False
-    """Whether it came back without having done what it was asked for."""
+    """Whether it is known not to have done its work."""
     said: Said | None = None
-    """Where what prompts say of it stands."""
+    """Reference to the text for prompts of this turn."""
     distilled: bool = False
-    """Whether that is shorter than what it gave."""
+    """Whether that text is condensed."""
     given: Given | None = None
-    """The same where it was answered, for later turns."""
+    """The result for later turns; None unless the tool answered."""
 
 
 @dataclass(frozen=True)
 class OpenTurn:
-    """The turn that is being answered."""
+    """The turn that is being answered.
+
+    Nothing of it survives the turn except the results of its tools, which the next turn may
+    include.
+    """
 
     turn: int
     text: Said | None
     event: str
     """Id of the event that submitted or queued it."""
     released_at: str
-    """When it became open; its deadline runs from here."""
+    """When it became the open turn, RFC 3339; its deadline counts from here."""
     attempt: int = 0
-    """The latest attempt; 0 before the first claim."""
+    """Number of the latest attempt; 0 before the first claim."""
     running: bool = False
-    """Whether that attempt has not ended yet."""
+    """Whether that attempt is still running."""
     worker: str = ""
-    """Who made the latest claim."""
+    """The worker that holds the latest claim."""
     calls: int = 0
-    """Calls of this turn whose prompt is fixed."""
+    """Model calls of this turn whose prompt is recorded."""
     inputs: Brought | None = None
-    """What it brought along; none where it came without any."""
+    """Reference to its inputs, or None where it has none."""
     context: Said | None = None
-    """Where the manifest of its latest call stands; digest is that of the request."""
+    """Reference to the manifest of the latest call; its digest is that of the request."""
     resolved: Resolved | None = None
-    """What a resolver said of it, once one has been asked."""
+    """The resolver's answer, once it is recorded."""
     answered: int = 0
-    """Calls up to the latest that was answered and that the turn went on from."""
+    """Number of the latest call that was answered or given up, and after which the turn continued.
+    """
     begun: int = 0
-    """The attempt that answered that call; the ones behind it try the next."""
+    """The attempt that made that call; later attempts work on the next call."""
     plan: tuple[PlannedStep, ...] | None = None
-    """What it is to be done in; none before there is a plan."""
+    """Steps of the plan, or None before there is a plan."""
     acted: int = 0
-    """Steps of it whose tactic is known."""
+    """Steps whose tactic call was answered."""
     retaken: int = 0
-    """The latest step that was taken once more, counted from 1."""
+    """The latest step that was retried, counted from 1."""
     tools: tuple[ToolUse, ...] = ()
-    """Those it asked for so far."""
+    """Tool calls requested so far."""
     summing: Summing | None = None
-    """What it waits for before it goes on."""
+    """The summary it waits for before it continues."""
     summed: tuple[str, ...] = ()
-    """Views of which it had a summary made, or tried to."""
+    """Views for which this turn already requested a summary, successful or not."""

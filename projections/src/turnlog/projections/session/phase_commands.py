@@ -1,5 +1,3 @@
-"""Commands that lead a session on: to another phase, or to another way to run."""
-
 from __future__ import annotations
 
 from collections.abc import Collection
@@ -10,7 +8,7 @@ from turnlog.projections.blueprint.phases import PhaseGraph
 
 @dataclass(frozen=True, slots=True)
 class RecordChoice:
-    """Choose in a phase that offers choices."""
+    """Make a choice in a phase that offers choices."""
 
     choice: str
     phases: PhaseGraph
@@ -18,7 +16,7 @@ class RecordChoice:
 
 @dataclass(frozen=True, slots=True)
 class SendSignal:
-    """End the phase by a signal it offers, without a model."""
+    """End the phase with a signal it offers, without a model."""
 
     signal: str
     phases: PhaseGraph
@@ -26,7 +24,7 @@ class SendSignal:
 
 @dataclass(frozen=True, slots=True)
 class EnterPhase:
-    """Move to a phase by name, and tell it something of the one left."""
+    """Move to a phase by name, and optionally carry a text over to it."""
 
     phase: str
     phases: PhaseGraph
@@ -35,10 +33,10 @@ class EnterPhase:
 
 @dataclass(frozen=True, slots=True)
 class SwitchProfile:
-    """Let the session run by another profile, or by another model."""
+    """Switch the session to another profile or another model."""
 
     profile: str
     profiles: Collection[str]
-    """Those there are."""
+    """Profiles of the blueprint."""
     model: str | None = None
-    """What is to answer; none for the profile's own."""
+    """The model to use, or None for the profile's own."""

@@ -1,7 +1,10 @@
-"""The rules of phases: what may be done in one, and how a session comes to the next.
+"""Rules for phases and profiles: what a phase accepts, and how a session moves to the next one.
 
-The graph is the cartridge's. A model, a choice or a caller can only send a session along an edge
-that is drawn there, and only once the phase may be left.
+The phases come from the cartridge, as a graph with edges, or from the blueprint's `order`, as a
+list of names. In a graph, a model, a choice or a caller can move a session only along an edge, and
+only once the phase may be left. Under `order`, a caller enters any phase by name and may carry a
+text forward to it, never backward; only the prompts of that phase contain the text. A profile
+changes between turns, so one profile answers a whole turn.
 """
 
 from __future__ import annotations
@@ -31,14 +34,14 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.switching import led
 
 PHASE_LEFT: Final = "phase-left"
-"""Why a turn is given up that waited in a phase which others may not see."""
+"""Reason for cancelling a turn that was waiting when the session left an isolated phase."""
 FORCED = "max_reached"
-"""The signal that is sent for a dialogue which has become too long."""
+"""Signal of the move out of a phase that reached its maximum number of exchanges."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Where a session goes from its phase."""
+    """A move of a session from its phase to another."""
 
     phase: str
     signal: str
@@ -46,19 +49,19 @@ class Step:
 
 
 def still_open(state: SessionState) -> None:
-    """Refuse what a closed session takes no more."""
+    """Refuse a command to a closed session."""
     if state.closed:
         raise Refused("session-closed", "the session is closed", fix="open another session")
 
 
 def takes_turns(state: SessionState, command: SubmitTurn) -> None:
-    """Refuse a turn where the phase takes none, and one that says nothing where it must."""
+    """Refuse a turn that the phase does not accept, and one without a text where it needs one."""
     phase = command.phases.phases.get(_in(state)) if command.phases else None
     if phase is None or phase.kind == "freeform":
         if command.text is None:
             raise Refused("text-missing", "the turn says nothing", field="text", fix="give a text")
         return
-    # A debrief that failed or was cancelled has no other way to be had.
+    # A failed or cancelled debrief can be retried only by a turn without a text.
     owed = phase.kind == "debrief" and state.open is None and state.exchanges == 0
     if owed and command.text is None:
         return
@@ -73,7 +76,7 @@ def takes_turns(state: SessionState, command: SubmitTurn) -> None:
 
 
 def begun(graph: PhaseGraph | None) -> Events:
-    """Enter the first phase of a session."""
+    """Enter the start phase of a session."""
     if graph is None:
         return ()
     shared = tuple(sorted(graph.sees(graph.start) or ()))
@@ -87,9 +90,9 @@ def entered(
     turn: int | None = None,
     carried: str | None = None,
 ) -> Events:
-    """Enter a phase, by the profile it names; one that speaks by itself gets its turn at once.
+    """Enter a phase and switch to the profile it names; a debrief phase gets its turn at once.
 
-    Where phases are kept apart, what waits was said in the one that is left, and goes no further.
+    Where phases are isolated, the waiting turns belong to the phase that is left and are cancelled.
     """
     shared = graph.sees(step.phase)
     waiting = state.waiting if graph.keeps_apart else ()
@@ -111,7 +114,7 @@ def entered(
 
 
 def choose(state: SessionState, command: RecordChoice) -> Events:
-    """Make a choice of a static phase."""
+    """Record a choice in a static phase, and enter the phase it leads to."""
     still_open(state)
     phase = command.phases.phases.get(state.phase or "")
     if phase is None or command.choice not in phase.choices:
@@ -131,7 +134,7 @@ def choose(state: SessionState, command: RecordChoice) -> Events:
 
 
 def signal(state: SessionState, command: SendSignal) -> Events:
-    """End a phase by a signal from outside, under the same rules as a model's."""
+    """End a phase by a signal from a caller, under the same rules as a signal from the model."""
     still_open(state)
     if state.open is not None:
         raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
@@ -148,7 +151,7 @@ def signal(state: SessionState, command: SendSignal) -> Events:
 
 
 def stepped(state: SessionState, command: CompleteTurn) -> Step | None:
-    """Say where a completed turn leads: by the model's signal, by force, or nowhere."""
+    """Return where a completed turn leads: by the model's signal, by force, or None."""
     graph = command.phases
     phase = graph.phases.get(state.phase or "") if graph else None
     if graph is None or phase is None:
@@ -171,7 +174,7 @@ def _in(state: SessionState) -> str:
 
 
 def exchange(state: SessionState, graph: PhaseGraph | None, step: Step | None) -> Exchange | None:
-    """Say what a completed turn was in its phase."""
+    """Describe a completed turn as an exchange of its phase; None where the phase has none."""
     phase = graph.phases.get(_in(state)) if graph else None
     if phase is None or phase.kind == "static":
         return None
@@ -185,7 +188,7 @@ def exchange(state: SessionState, graph: PhaseGraph | None, step: Step | None) -
 
 
 def refusal(state: SessionState, graph: PhaseGraph | None, wanted: ToolRequest) -> str | None:
-    """Say why a tool is not called; none when it is."""
+    """Return why a tool call is refused, or None when it is accepted."""
     if wanted.tool != TRANSITION or graph is None:
         return f"no tool {wanted.tool[:80]!r} was offered"
     offered = graph.offered(state.phase, state.exchanges)
@@ -196,7 +199,7 @@ def refusal(state: SessionState, graph: PhaseGraph | None, wanted: ToolRequest) 
 
 
 def signal_in(wanted: ToolRequest) -> str:
-    """Read the signal out of a tool's arguments; empty when there is none to read."""
+    """Return the signal in a tool call's arguments, or an empty string."""
     try:
         arguments: JsonValue = json.loads(wanted.arguments or "{}")
     except ValueError:
@@ -206,7 +209,7 @@ def signal_in(wanted: ToolRequest) -> str:
 
 
 def tooled(state: SessionState, command: CompleteTurn) -> Events:
-    """Record what the answer asked for, and what came of it; only the first signal counts."""
+    """Record the tool calls of an answer and their outcomes; only the first valid signal counts."""
     events: list[KnownEvent] = []
     done = command.withheld is not None
     for wanted in command.tools:

@@ -1,4 +1,8 @@
-"""Places in the log: where a text stands, and what can be said of it without reading it."""
+"""References to texts and inputs in the log, with what is known of them without reading them.
+
+State and prompts refer to texts by these references. A text itself is read only when a prompt needs
+it.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +13,32 @@ from turnlog.events.content import Digest
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Where a text stands in the log, and what can be said of it without reading it."""
+    """A reference to one text in the log."""
 
     sequence: int
-    """The event's sequence."""
+    """Sequence of the event in its session."""
     place: int
-    """Where that event lies in the stream."""
+    """Position of that event in the stream."""
     field: str
-    """The event's field that holds the text."""
+    """Field of the event that holds the text."""
     digest: Digest
     """Digest of the text."""
     characters: int
     """Length in code points."""
     at: str
-    """When it was recorded, RFC 3339."""
+    """When the event was recorded, RFC 3339."""
 
     def __hash__(self) -> int:
-        # A window looks up hundreds of these, and few share a place: an event says one thing mostly
+        # Prompt assembly hashes hundreds of these. Most events hold one text, so stream positions
+        # rarely collide.
         return self.place
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """Where the inputs of a turn stand in the log."""
+    """A reference to the inputs of a turn in the log."""
 
     sequence: int
-    """The event's sequence."""
+    """Sequence of the event in its session."""
     place: int
-    """Where that event lies in the stream."""
+    """Position of that event in the stream."""

@@ -1,9 +1,9 @@
-"""Turn programs: which call comes next in a turn. A question to the state, and nothing is kept.
+"""Turn programs: which call comes next in a turn, derived from the state alone.
 
-So whoever takes a turn over goes on where the log says it stands. A turn under `chat` is one call.
-Under `tools` there is a plan first, then a tactic for each of its steps, and at last the call whose
-answer is the reply; the tools that a tactic asked for are run before the next call is made. A step
-whose tools have all failed is taken once more.
+Because nothing else is stored, a worker that takes a turn over continues at the right call. A turn
+under `chat` is one call. Under `tools` there is a plan call, then one tactic call for each step,
+then the reply call. The requested tools run before the next call. A step whose tools all failed is
+retried once.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from turnlog.projections.blueprint.profile import Profile
 from turnlog.projections.session.state import OpenTurn, PlannedStep
 
 Stage = Literal["summarise", "plan", "act", "reply"]
-"""What the next call of a turn is for; the answer of `reply` alone is shown to anybody."""
+"""What the next call of a turn is for; only the text of `reply` is shown to callers."""
 
 
 def stage(profile: Profile, opened: OpenTurn | None) -> Stage:
-    """Say what the next call is for; of a turn that is not open yet, the first one."""
+    """Return what the next call is for; without an open turn, what the first call is for."""
     if opened is not None and opened.summing is not None:
         return "summarise"
     if profile.program == "chat":
@@ -29,16 +29,16 @@ def stage(profile: Profile, opened: OpenTurn | None) -> Stage:
 
 
 def step_of(opened: OpenTurn | None) -> PlannedStep | None:
-    """Give the step that is to be taken; none where there is none."""
+    """Return the plan step of the next call, or None."""
     if opened is None or opened.plan is None or number_of_step(opened) > len(opened.plan):
         return None
     return opened.plan[number_of_step(opened) - 1]
 
 
 def number_of_step(opened: OpenTurn) -> int:
-    """Count, from 1, to the step that is to be taken; beyond the last one there is none.
+    """Return the number of the next step, from 1; beyond the plan when no step is left.
 
-    Those that are done already, by what the turn before was given, are not taken.
+    Steps that a result of the previous turn already satisfies are skipped.
     """
     number, steps = opened.acted + (not step_failed(opened)), opened.plan or ()
     while number <= len(steps) and steps[number - 1].given is not None:
@@ -47,9 +47,9 @@ def number_of_step(opened: OpenTurn) -> int:
 
 
 def step_failed(opened: OpenTurn | None) -> bool:
-    """Tell whether all tools of the latest tactic failed, and its step is to be taken once more.
+    """Return whether all tools of the latest step failed, so that the step is to be retried.
 
-    One of which nobody knows whether it was done has not failed.
+    A tool whose outcome is unknown has not failed.
     """
     if opened is None or opened.plan is None or opened.acted in {0, opened.retaken}:
         return False

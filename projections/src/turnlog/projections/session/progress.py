@@ -1,9 +1,3 @@
-"""Progress of the open turn: calls it went on from, its plan, and the tools it asked for.
-
-This is the part of the fold that turns of several calls add. What it gives is gone with the turn:
-once a turn is settled nothing but its texts matters to a window.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -28,13 +22,12 @@ from turnlog.projections.session.state import (
 )
 
 Progress = CallCompleted | PlanMade | StepPlanned | ToolCalled | ToolStarted | ToolReturned
-"""What moves a turn on without settling it."""
+"""Events that continue a turn without settling it."""
 _FAILED: Final = frozenset({"failed", "refused"})
-"""Outcomes of a tool that is known not to have done what it was asked for."""
+"""Outcomes of a tool that is known not to have done its work."""
 
 
 def advanced(opened: OpenTurn, recorded: Recorded, event: Progress) -> OpenTurn:
-    """Give the open turn after one of its own events."""
     match event:
         case CallCompleted(text=None):
             return opened
@@ -64,7 +57,7 @@ def advanced(opened: OpenTurn, recorded: Recorded, event: Progress) -> OpenTurn:
 
 
 def _acted(opened: OpenTurn) -> OpenTurn:
-    """Count the step whose tactic is known now; one that was taken once more is counted already."""
+    """Count the step whose tactic call was answered; a retried step is already counted."""
     if step_failed(opened):
         return replace(opened, retaken=opened.acted)
     return opened if opened.plan is None else replace(opened, acted=number_of_step(opened))
@@ -79,7 +72,7 @@ def _used(
 
 
 def _given(recorded: Recorded, event: ToolReturned, back: Said | None) -> Given | None:
-    """Say what later turns may be told; of what was not answered they are told nothing."""
+    """Return the result for later turns, or None unless the tool answered."""
     if back is None or event.outcome != "answered":
         return None
     later = said(recorded, "summary", event.summary) or back
@@ -87,11 +80,11 @@ def _given(recorded: Recorded, event: ToolReturned, back: Said | None) -> Given 
 
 
 def returns(turn: int, opened: OpenTurn | None, phase: str | None) -> Returns | None:
-    """Give what the tools of a turn gave, as the turn is completed."""
+    """Return the tool results of a turn that is completed, or None where it has none."""
     given = [use.given for use in opened.tools if use.given] if opened else []
     return Returns(turn, phase, tuple(given[-MOST_RETURNS:])) if given else None
 
 
 def pending(opened: OpenTurn) -> tuple[ToolUse, ...]:
-    """Give the tools that were asked for and have not come back, in order."""
+    """Return the requested tools that have not returned, in order."""
     return tuple(use for use in opened.tools if not use.returned)

@@ -1,8 +1,8 @@
-"""References: what a turn means without saying it. The text comes first, the context second.
+"""Inheritance of references: identifiers that a turn leaves out and takes from an earlier one.
 
-An identifier is inherited from the last turn that was answered, and only where the blueprint's
-policy lists the intent, allows the entity, and the turn is not too long ago. Every answer says
-whether one was inherited and why, or why not.
+The turn's own identifiers come first. A missing one is inherited from the last answered turn, and
+only where the blueprint's policy lists the intent, allows the entity, and the turn is recent
+enough. Every result says whether an identifier was inherited and why, or why not.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Reason = Literal[
     "no-reference",
     "too-old",
 ]
-"""Why an identifier was inherited, or why none was; `in-text` is a turn that says its own."""
+"""Why an identifier was or was not inherited; `in-text` means that the turn names its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a turn says by itself."""
+    """The references that a turn states itself."""
 
     turn: int
     intent: str | None = None
@@ -42,16 +42,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What it means."""
+    """The identifiers of a turn, stated and inherited."""
 
     identifiers: dict[str, JsonValue]
     used: bool
-    """Whether any was inherited."""
+    """Whether any identifier was inherited."""
     reason: Reason
 
 
 def meant(spec: ReferencesSpec | None, last: Reference | None, asked: Asked) -> Meant:
-    """Say what a turn means; without a policy nothing is remembered, and nothing inherited."""
+    """Resolve the references of a turn; without a policy nothing is inherited."""
     own = {name: value for name, value in asked.identifiers.items() if not _empty(value)}
     if spec is None:
         return Meant(own, used=False, reason="not-remembered")
@@ -89,7 +89,10 @@ def _empty(value: JsonValue) -> bool:
 
 
 def updated(state: SessionState, spec: ReferencesSpec | None) -> tuple[ReferenceUpdated, ...]:
-    """Record what an answered turn was about, as far as later ones may inherit it."""
+    """Return the event that records what the answered turn was about.
+
+    The tuple is empty where nothing can be inherited from the turn.
+    """
     opened: OpenTurn | None = state.open
     if opened is None or opened.resolved is None or spec is None:
         return ()

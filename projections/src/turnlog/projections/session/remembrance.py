@@ -1,4 +1,4 @@
-"""Remembrance: the fold of what summaries and purges leave of a session's memory."""
+"""How summaries and purges change the state of a session."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from turnlog.projections.session.summaries import Summary, Summing, kept
 from turnlog.projections.session.telling import told_anew
 
 Memorable = SummaryBegun | HistorySummarised | SummaryFailed | SummaryUndone | MemoryPurged
-"""What windows remember by, and forget."""
+"""Events of summaries and memory."""
 
 
 def remembered(state: SessionState, recorded: Recorded, event: Memorable) -> SessionState:
-    """Give the state after an event of the memory."""
     match event:
         case SummaryBegun():
             summing = Summing(event.view, event.turns, event.former, event.characters)
@@ -59,7 +58,7 @@ def _summing(
 
 
 def _given_up(state: SessionState, turn: int) -> SessionState:
-    """The call that was to give it is over, whether it was made or not; the next one follows."""
+    """Close the summary call, whether it was made or not; the next call follows."""
     opened = state.open
     if opened is None or opened.turn != turn:
         return state
@@ -77,7 +76,7 @@ def _undone(state: SessionState, event: SummaryUndone) -> SessionState:
 
 
 def _purged(state: SessionState, upto: int) -> SessionState:
-    """Forget whatever tells of these turns."""
+    """Drop everything in the state that refers to the purged turns."""
     forgotten = replace(
         state,
         purged=upto,

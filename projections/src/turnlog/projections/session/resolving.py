@@ -1,8 +1,3 @@
-"""The rules of resolving: what a resolver said is recorded once, before any model is asked.
-
-Where the model is off or fails, what it said stands for the model's answer, and is marked so.
-"""
-
 from __future__ import annotations
 
 from turnlog.events.content import Plain
@@ -16,7 +11,7 @@ from turnlog.projections.session.tooling import left_behind
 
 
 def resolve(state: SessionState, command: ResolveTurn) -> Events:
-    """Record what a resolver said; of a turn that has been resolved nothing more is recorded."""
+    """Record the resolver's answer, once for each turn and before any model call."""
     opened = current(state, command.attempt)
     if opened is None or opened.resolved is not None:
         return ()
@@ -37,7 +32,10 @@ def resolve(state: SessionState, command: ResolveTurn) -> Events:
 
 
 def fall_back(state: SessionState, command: FallBack) -> Events:
-    """Answer a turn without a model; a worker that is no longer heard only ends its attempt."""
+    """Complete a turn with the resolver's answer instead of a model's, and mark it as a fallback.
+
+    For a superseded worker only the end of its attempt is recorded.
+    """
     ended = EndAttempt(
         command.attempt,
         "failed" if command.fault else "unasked",
@@ -54,7 +52,7 @@ def fall_back(state: SessionState, command: FallBack) -> Events:
         text=Plain(text=command.text),
         fallback=Fallback(code=command.code, detail=command.detail),
     )
-    # A question that leads nowhere leaves what was spoken of before as it is
+    # An out-of-scope question has no answer text and leaves the last reference unchanged.
     about = updated(state, command.references) if command.text else ()
     left = left_behind(state.open) if state.open else ()
     return (event, *left, replied, *about, *released_next(state))

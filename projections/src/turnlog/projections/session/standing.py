@@ -1,5 +1,3 @@
-"""Where a text stands in the log, read off the event that holds it."""
-
 from __future__ import annotations
 
 from turnlog.events.content import Content
@@ -8,12 +6,12 @@ from turnlog.projections.session.state import Said
 
 
 def said(recorded: Recorded, field: str, content: Content | None) -> Said | None:
-    """Say where the content of a field stands; none where there is none."""
+    """Return the reference to a field's content, or None where the field is empty."""
     return None if content is None else stands(recorded, field, content)
 
 
 def stands(recorded: Recorded, field: str, content: Content) -> Said:
-    """Say where content stands that is there."""
+    """Return the reference to content that is present."""
     return Said(
         recorded.sequence,
         recorded.stream_sequence,

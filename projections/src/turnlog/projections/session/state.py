@@ -1,11 +1,3 @@
-"""The state of a session: what deciding and assembling need to know, and nothing more.
-
-It refers to events instead of repeating their text, and it is bounded by what a window can
-hold: recent turns one by one, older ones as runs of numbers. So a turn in a session of ten
-thousand costs what it costs in one of ten. What the fold replaces has no slots, so that all of it
-is copied at once.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -30,15 +22,15 @@ from turnlog.projections.session.summaries import Summary
 from turnlog.projections.session.telling import Telling
 
 FOLD_VERSION: Final = 7
-"""Raised whenever the fold gives another state for the same events; old snapshots are then void."""
+"""Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
 MOST_RECENT: Final = 512
-"""Turns kept one by one at the most, and shown by any view but one of the whole history."""
+"""Most turns kept one by one. Only a view of the whole history reaches further back."""
 UNBOUNDED: Final = -1
-"""The reach of a state that keeps every turn, folded for a call that needs all of them."""
+"""Value of `reach` for a state that keeps every turn one by one."""
 MOST_RETURNS: Final = 16
-"""Results of tools that the turn behind the one they were for may be told of."""
+"""Most tool results of a turn that the next turn may include."""
 REMEMBERED_COMMANDS: Final = 64
-"""Idempotency keys kept in the state; older ones are looked up in the read model."""
+"""Idempotency records kept in the state; older ones are looked up in the read model."""
 
 Settled = Literal["completed", "failed", "cancelled"]
 
@@ -51,17 +43,17 @@ class TurnRef:
     status: Settled
     text: Said | None
     reply: Said | None
-    """What stands for the reply in a window: the reply, or the replacement of a redacted one."""
+    """The reply that windows show, or the replacement of a redacted one."""
     excluded: bool = False
     redacted: bool = False
     phase: str | None = None
-    """The phase the session was in."""
+    """The phase of the session at the time."""
     work: Said | None = None
-    """How it was worked out, where that took more than a call; none of a withheld reply."""
+    """The work summary of a turn of several calls; None where the reply is redacted."""
 
     @property
     def characters(self) -> int:
-        """Characters it takes in a window; none when no window holds it."""
+        """Characters the turn takes in a window; 0 when no window includes it."""
         if self.status != "completed" or self.excluded:
             return 0
         text, reply = self.text, self.reply
@@ -70,7 +62,7 @@ class TurnRef:
 
 @dataclass(frozen=True)
 class Run:
-    """Settled turns that are too old to be kept one by one, all alike."""
+    """Consecutive older settled turns that share status, marks and phase."""
 
     first: int
     last: int
@@ -82,35 +74,35 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTurn:
-    """A turn behind the open one."""
+    """A turn that is queued behind the open one."""
 
     turn: int
     text: Said | None
     event: str
     """Id of the event that queued it."""
     inputs: Brought | None = None
-    """None where it came without any."""
+    """Reference to its inputs, or None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the latest answered turn was about."""
+    """What the latest answered turn was about; later turns may inherit from it."""
 
     turn: int
-    """That turn."""
+    """Number of that turn."""
     identifiers: dict[str, JsonValue]
-    """Those that may be inherited."""
+    """Identifiers that may be inherited, by name."""
     intent: str | None
-    """What was wanted of it."""
+    """Its intent."""
     entity: str | None
-    """What kind of thing it is."""
+    """The kind of thing it was about."""
     at: str
     """When it was recorded, RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """A command that was carried out: the same key with the same body gets the same answer."""
+    """A command that was carried out; the same key with the same body gets the same answer."""
 
     key: str
     hash: Digest
@@ -120,97 +112,97 @@ class Memo:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceMade:
-    """A choice of a static phase."""
+    """A choice made in a static phase."""
 
     phase: str
     choice: str
     label: str | None
-    """What prompts may say of it."""
+    """How prompts describe the choice."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """A reply was withheld, and one call is to be told so."""
+    """A redacted reply that the next turn's prompts must mention."""
 
     turn: int
-    """Whose reply it was."""
+    """The turn whose reply was redacted."""
     told: int | None = None
-    """The turn whose calls carry the note; none until the first of them is fixed."""
+    """The turn whose prompts carry the note; None until the first such prompt is recorded."""
 
 
 @dataclass(frozen=True)
 class SessionState:
-    """A session after its `head`."""
+    """The state of a session after its `head`."""
 
     tenant: str
     session: str
     head: Head
     opened: Head
-    """The event that opened it."""
+    """Head after the opening event."""
     blueprint: BlueprintRef
     profile: str
-    """What its next turn runs by."""
+    """Profile of the next turn."""
     attributes: dict[str, JsonValue]
     reach: int
-    """Characters of history the widest window holds; 0 is without end."""
+    """Characters of history in the widest window; 0 means no limit."""
     cartridge: Digest | None = None
-    """The data of its task."""
+    """Digest of the session's task data."""
     model: str | None = None
-    """What was asked for in place of the profile's own model."""
+    """Model that the caller chose instead of the profile's own."""
     phase: str | None = None
-    """Where it stands in its state machine, if it has one."""
+    """Current phase, where the blueprint has phases."""
     exchanges: int = 0
-    """Turns completed in this phase."""
+    """Turns completed in the current phase."""
     visited: tuple[str, ...] = ()
-    """The phases it has been in, each once, in the order of their first time."""
+    """Phases entered so far, each once, in the order of first entry."""
     carried: Said | None = None
-    """What was told of the phase before, when it came to this one."""
+    """Text that the caller carried over from the previous phase."""
     choices: tuple[ChoiceMade, ...] = ()
-    """Those made so far."""
+    """Choices made so far."""
     note: Note | None = None
-    """The latest reply that was withheld, while a call may still have to be told."""
+    """The latest redaction that a prompt may still have to mention."""
     closed: bool = False
     prompts: dict[str, dict[str, PromptFile]] = field(
         default_factory=dict[str, dict[str, PromptFile]]
     )
-    """Provider to layer to file, once they are pinned."""
+    """Provider to layer to pinned prompt file."""
     tools: dict[str, ToolsSnapshotted] = field(default_factory=dict[str, ToolsSnapshotted])
-    """Profile to tools, once they are pinned."""
+    """Profile to pinned tools."""
     telling: dict[str, Telling] = field(default_factory=dict[str, Telling])
-    """Profile to how long its tools are told in full."""
+    """Profile to how long its tools are disclosed in full."""
     turns: tuple[TurnRef, ...] = ()
     """Recent settled turns, oldest first."""
     earlier: tuple[Run, ...] = ()
-    """Settled turns before those."""
+    """Older settled turns, as runs."""
     open: OpenTurn | None = None
     waiting: tuple[WaitingTurn, ...] = ()
     submitted: int = 0
-    """Turns so far, of whatever fate."""
+    """Number of turns so far, whatever became of them."""
     called: dict[str, int] = field(default_factory=dict[str, int])
-    """Kind of call to where the latest prompt of that kind lies in the stream."""
+    """Kind of call to the stream position of the latest prompt of that kind."""
     completed: int = 0
-    """Turns that got a reply."""
+    """Number of turns that got a reply."""
     returns: Returns | None = None
-    """What tools gave in the latest turn that was completed; none where they gave nothing."""
+    """Tool results of the latest completed turn, or None where it had none."""
     commands: tuple[Memo, ...] = ()
-    """The latest commands that carried a key, oldest first."""
+    """The latest commands with an idempotency key, oldest first."""
     forgotten_commands: int = 0
-    """How many keys are too old for `commands`."""
+    """Number of commands dropped from `commands`."""
     memory: Digest | None = None
-    """What of its turns is remembered, as it is pinned."""
+    """Digest of the pinned memory policy."""
     summaries: tuple[Summary, ...] = ()
-    """Those that stand in place of older turns, oldest first."""
+    """Summaries in force, oldest first."""
     whole: dict[str, int] = field(default_factory=dict[str, int])
-    """View to the latest turn there was when somebody undid a summary of it."""
+    """View to the number of turns there were when a caller last undid a summary of it."""
     purged: int = 0
-    """The last turn that no window shows any more; 0 before the first purge."""
+    """Last turn hidden by a purge of memory; 0 before the first purge."""
     reference: Reference | None = None
     """What the latest answered turn was about."""
     warnings: tuple[str, ...] = ()
-    """What was wrong with the files it is made from."""
+    """Warnings about the files of the blueprint."""
     attributes_in: int = 1
-    """Sequence of the event that says its attributes: the opening, or the latest move."""
+    """Sequence of the event that set the attributes: the opening or the latest move."""
     origin: Origin | None = None
-    """The session it came from."""
+    """The parent or the fork origin of the session, if it has one."""
     drawn: str | None = None
-    """By which session's id variants are drawn, where not by its own."""
+    """Session id that prompt variants are drawn by, where it is not the session's own."""

@@ -1,8 +1,9 @@
-"""Summaries: words of a model that stand in a view of the history in place of its older turns.
+"""Summaries of older turns, and ranges of turn numbers.
 
-A state keeps the latest of each view, each with the one it took in, so that undoing one leaves the
-window that was there before. Which turns a summary stands for is kept turn by turn, as ranges: one
-that was left out as it was written, and is restored later, stands beside it.
+A summary is text by a model that replaces older turns in one view of the history. The state keeps
+the latest summaries of each view, each with the sequence of the summary it replaced, so that
+undoing one restores the window from before. The turns of a summary are recorded as ranges. A turn
+that was excluded when the summary was written, and is restored later, appears beside it.
 """
 
 from __future__ import annotations
@@ -15,53 +16,53 @@ from turnlog.events.memory import TurnRange
 from turnlog.projections.session.places import Said
 
 MOST_KEPT: Final = 8
-"""Summaries of a view that a state keeps; one that takes in a forgotten one cannot be undone."""
+"""Summaries kept for one view. A summary whose predecessor was dropped cannot be undone."""
 
 Turns = tuple[TurnRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One that stands."""
+    """A summary in force."""
 
     view: str
     said: Said
-    """Where its words stand."""
+    """Reference to its text."""
     turns: Turns
-    """What it stands for, in order."""
+    """The turns it covers, in order."""
     phases: tuple[str, ...]
-    """Phases those turns were said in."""
+    """Phases that its turns belong to."""
     former: int | None
-    """Sequence of the one that it took in."""
+    """Sequence of the summary that it absorbed."""
 
     @property
     def sequence(self) -> int:
-        """Sequence of the event that holds it, by which it is called."""
+        """Sequence of the event that holds it, which identifies the summary."""
         return self.said.sequence
 
 
 @dataclass(frozen=True)
 class Summing:
-    """One that is to be made before the open turn goes on."""
+    """A summary that the open turn is waiting for."""
 
     view: str
     turns: Turns
-    """What it is to stand for, the turns of the former one included."""
+    """The turns it is to cover, including those of the absorbed summary."""
     former: int | None
-    """Sequence of the one that it takes in."""
+    """Sequence of the summary that it absorbs."""
     characters: int
-    """Length of what it is made from."""
+    """Length of the source text in code points."""
     withdrawn: bool = False
-    """Whether one of its turns was taken back meanwhile, so that it must not stand."""
+    """Whether one of its turns was excluded or redacted meanwhile; the summary is then discarded.
+    """
 
 
 def holds(turns: Turns, turn: int) -> bool:
-    """Tell whether a turn is among these."""
     return any(each.first <= turn <= each.last for each in turns)
 
 
 def ranges(turns: Iterable[int]) -> Turns:
-    """Join numbers of turns to ranges."""
+    """Merge turn numbers into ranges."""
     joined: list[TurnRange] = []
     for turn in sorted(set(turns)):
         if joined and joined[-1].last + 1 == turn:
@@ -72,12 +73,11 @@ def ranges(turns: Iterable[int]) -> Turns:
 
 
 def numbers(turns: Turns) -> Iterable[int]:
-    """Give every turn of these ranges."""
     return (turn for each in turns for turn in range(each.first, each.last + 1))
 
 
 def kept(summaries: Sequence[Summary], made: Summary) -> tuple[Summary, ...]:
-    """Add one; the oldest of its view is forgotten where there are too many."""
+    """Add a summary, and drop the oldest one of its view when there are too many."""
     own = [each for each in summaries if each.view == made.view]
     gone = own[0] if len(own) == MOST_KEPT else None
     return (*(each for each in summaries if each is not gone), made)

@@ -1,10 +1,3 @@
-"""The rules of a turn that waits for a summary: it goes on in any case, with it or without.
-
-What comes of the call is one batch with the claim to the next one, as with every answer that a turn
-goes on from. Words that are no shorter than what they are to stand for are no summary, and neither
-are those that tell of a turn that was taken back while they were written.
-"""
-
 from __future__ import annotations
 
 from itertools import chain
@@ -34,7 +27,7 @@ def begin(state: SessionState, command: BeginSummary) -> Events:
 
 
 def record(state: SessionState, command: RecordSummary) -> Events:
-    """Record what was summed up; of a worker that is no longer heard, only what it took."""
+    """Record the summary and start the next call; for a superseded worker record only the cost."""
     attempt, text = command.attempt, Plain(text=command.text)
     opened = current(state, attempt)
     if opened is None or opened.summing is None:
@@ -47,7 +40,7 @@ def record(state: SessionState, command: RecordSummary) -> Events:
 
 
 def give_up(state: SessionState, command: GiveUpSummary) -> Events:
-    """Record why there is no summary, and go on without."""
+    """Record why there is no summary, and start the next call without it."""
     attempt, fault = command.attempt, command.fault
     ended = attempt_ended(
         attempt, EndAttempt(attempt, "failed", command.spent, "release", command.fault)
@@ -89,10 +82,10 @@ def _failed(opened: OpenTurn, summing: Summing, code: str, detail: str) -> Summa
 
 
 def _phases(state: SessionState, summing: Summing) -> tuple[str, ...]:
-    """Name the phases that any of its turns was said in, and the one they are summed up in.
+    """Collect the phases of the covered turns, of the absorbed summary, and the current phase.
 
-    The call that does is told by whatever it lists, so its words are of that phase as well; and
-    what it takes in are the words of another such call.
+    The prompt of the summary call includes layers of the current phase, so its text belongs to that
+    phase as well.
     """
     former = (each.phases for each in state.summaries if each.sequence == summing.former)
     settled = [(ref.turn, ref.turn, ref.phase) for ref in state.turns]

@@ -1,9 +1,3 @@
-"""The rule of switching: by which profile and which model a session goes on.
-
-It is done between turns, so that a turn is answered by one profile from its first call to its last.
-A phase that names a profile brings it along; whoever asked for a model then has it no longer.
-"""
-
 from __future__ import annotations
 
 from turnlog.events.errors import Refused
@@ -15,7 +9,7 @@ from turnlog.projections.session.state import SessionState
 
 
 def switch(state: SessionState, command: SwitchProfile) -> Events:
-    """Switch to what a caller asks for; nothing where the session runs by that already."""
+    """Switch to the profile and model a caller requests; nothing where they are in use already."""
     if state.closed:
         raise Refused("session-closed", "the session is closed", fix="open another session")
     if command.profile not in command.profiles:
@@ -34,7 +28,7 @@ def switch(state: SessionState, command: SwitchProfile) -> Events:
 
 
 def led(state: SessionState, profile: str | None) -> Events:
-    """Switch to the profile that a phase names, where it names another one."""
+    """Switch to the profile that a phase names; this also drops a model chosen by the caller."""
     if profile is None or profile == state.profile:
         return ()
     return (ProfileSwitched(profile=profile, before=state.profile, reason="phase"),)

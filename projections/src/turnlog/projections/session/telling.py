@@ -1,8 +1,9 @@
-"""Telling of tools: whether a prompt tells of them in full or only names them, and why.
+"""Tool disclosure: whether a prompt describes the tools in full or only names them, and why.
 
-They are told in full in every call of the first turn of a profile, until it is completed, and again
-when somebody asks for it or memory was purged; from then on their names do. Of a turn that is open
-when that happens nobody knows how far it has come, so the turn after it is told in full as well.
+Prompts describe the tools in full in every call of a profile's first turn until one turn is
+completed, and again when a caller requests it or memory is purged. Later prompts only name them. A
+turn that is open at such a request may be past its first prompt, so the turn after it gets the full
+description as well.
 """
 
 from __future__ import annotations
@@ -19,32 +20,32 @@ if TYPE_CHECKING:
     from turnlog.projections.session.state import SessionState
 
 Why = Literal["first_turn", "asked", "purged"]
-"""What tools are told in full for."""
+"""Why tools are described in full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """How long the tools of a profile are told in full."""
+    """How long the tools of a profile are described in full."""
 
     until: int
-    """As long as no more turns than these were completed."""
+    """Full description applies while no more turns than this are completed."""
     why: Why
 
 
 def told_anew(state: SessionState, why: Why, profiles: Iterable[str] | None = None) -> SessionState:
-    """Have the tools of these profiles told in full again, or of all that have any."""
+    """Describe the tools of these profiles in full again; by default of all pinned profiles."""
     until = state.completed + (state.open is not None and why != "first_turn")
     anew = {name: Telling(until, why) for name in profiles or state.tools}
     return replace(state, telling={**state.telling, **anew})
 
 
 def in_full(state: SessionState) -> Why | None:
-    """Say what the tools of the session's profile are told in full for; none if they are not."""
+    """Return why the tools of the current profile are described in full, or None."""
     telling = state.telling.get(state.profile)
     return telling.why if telling and state.completed <= telling.until else None
 
 
 def texts_of(pinned: ToolsSnapshotted) -> tuple[Digest, ...]:
-    """Name the blobs of everything that prompts can say of a profile's tools."""
+    """Return the digests of all texts that prompts can show of a profile's tools."""
     texts = (pinned.full, pinned.names, pinned.prompts_text)
     return (*(pin.digest for pin in pinned.tools.values()), *filter(None, texts))

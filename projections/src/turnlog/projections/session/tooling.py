@@ -1,8 +1,8 @@
-"""The rules of tools: when one may be run, and how each that was asked for comes back once.
+"""Rules for tools: when one may start, and how every requested one returns exactly once.
 
-That a tool is about to be run is recorded by the attempt that speaks for the turn, so a worker that
-was superseded cannot begin one. What it had begun by then may still come back, for as long as the
-turn is open and nobody else has said what became of it.
+The attempt that holds the claim records that a tool is about to run, so a superseded worker cannot
+start one. A tool that it started before may still return, as long as the turn is open and no other
+outcome is recorded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def snapshot_tools(state: SessionState, command: SnapshotTools) -> Events:
 
 
 def request_schemas(state: SessionState) -> Events:
-    """Have tools told in full again; nothing where the next call tells of them in full anyway."""
+    """Disclose the tools in full again, unless the next call does so anyway."""
     still_open(state)
     if state.profile not in state.tools:
         what = f"profile {state.profile} has been told of no tools yet"
@@ -45,7 +45,7 @@ def request_schemas(state: SessionState) -> Events:
 
 
 def start(state: SessionState, command: StartTool) -> Events:
-    """Begin a tool."""
+    """Record the start of a pending tool; nothing where the claim is lost or the tool returned."""
     opened = current(state, command.attempt)
     if opened is None or _waiting(opened, command.use) is None:
         return ()
@@ -61,7 +61,7 @@ def start(state: SessionState, command: StartTool) -> Events:
 
 
 def come_back(state: SessionState, command: ReturnTool) -> Events:
-    """Record what came of a tool, whoever says it first."""
+    """Record the outcome of a tool; the first reported outcome counts."""
     opened, returned = state.open, command.returned
     if opened is None or opened.turn != command.attempt.turn:
         return ()
@@ -76,7 +76,7 @@ def _waiting(opened: OpenTurn, use: ToolUse) -> ToolUse | None:
 
 
 def refused(called: ToolCalled, why: str) -> ToolReturned:
-    """Let a tool come back that was never run."""
+    """Return the refusal of a tool call that never ran."""
     return ToolReturned(
         turn=called.turn,
         call=called.call,
@@ -89,7 +89,7 @@ def refused(called: ToolCalled, why: str) -> ToolReturned:
 
 
 def left_behind(opened: OpenTurn) -> Iterator[KnownEvent]:
-    """Let what is pending come back as the turn is settled without it."""
+    """Return an outcome for every pending tool of a turn that is being settled."""
     for use in pending(opened):
         begun = use.started > 0
         yield ToolReturned(

@@ -1,5 +1,3 @@
-"""Commands of a turn that goes on, of tools, and of how a turn is looked at."""
-
 from __future__ import annotations
 
 from collections.abc import Container
@@ -15,22 +13,22 @@ from turnlog.projections.tools.planning import Planned
 
 @dataclass(frozen=True, slots=True)
 class AnswerCall:
-    """The call has its answer, and the turn goes on."""
+    """Record a call's answer after which the turn continues with another call."""
 
     attempt: Attempt
     text: str
     finish: Finish
     spent: Spent
     tools: tuple[ToolRequest, ...] = ()
-    """What it asked for."""
+    """Tool calls that the answer requested."""
     offered: Container[str] = ()
-    """What it was offered."""
+    """Names of the tools that were offered."""
     most: int = 0
-    """How many of these it may have."""
+    """How many tool calls one answer may request."""
     planned: Planned | None = None
-    """What it planned; none where it was not to."""
+    """The plan in the answer; None where the call was not a plan call."""
     repairs: tuple[str, ...] = ()
-    """What had to be mended before it could be read."""
+    """Repairs that were needed to parse the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +41,23 @@ class SnapshotTools:
 
 @dataclass(frozen=True, slots=True)
 class RequestSchemas:
-    """Have the tools of the session's profile told in full again."""
+    """Disclose the tools of the current profile in full again."""
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayTurn:
-    """Keep how a turn is to be looked at."""
+    """Set how user interfaces show a turn."""
 
     turn: int
     text: str | None = None
-    """How what was said is drawn; none leaves it as it was."""
+    """Display form of the user's text; None leaves it unchanged."""
     reply: str | None = None
-    """How the reply is drawn; none leaves it as it was."""
+    """Display form of the reply; None leaves it unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartTool:
-    """Say that a tool is about to be run."""
+    """Record that a tool is about to run."""
 
     attempt: Attempt
     use: ToolUse
@@ -67,7 +65,7 @@ class StartTool:
 
 @dataclass(frozen=True, slots=True)
 class ReturnTool:
-    """Say what came of a tool."""
+    """Record the outcome of a tool call."""
 
     attempt: Attempt
     use: ToolUse

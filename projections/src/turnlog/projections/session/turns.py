@@ -1,7 +1,7 @@
-"""Settled turns within the state: recent ones kept one by one, older ones as runs.
+"""How settled turns are kept in the state: recent ones one by one, older ones as runs.
 
-A turn is recent while a window might still reach it: as long as the turns behind it have fewer
-characters than the widest window of the blueprint, and up to a fixed number of turns.
+A turn is recent while a window might reach it: as long as the later turns have fewer characters
+than the widest window of the blueprint, and up to `MAX_RECENT_TURNS` turns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from turnlog.projections.session.summaries import holds
 
 
 def kept(state: SessionState, settled: TurnRef) -> SessionState:
-    """Add a settled turn; what no window can reach any more joins the older runs."""
+    """Add a settled turn, and merge turns that no window can reach into the runs."""
     turns = _in_order((*state.turns, settled))
     old = _out_of_reach(turns, state.reach)
     if not old:
@@ -30,7 +30,7 @@ def kept(state: SessionState, settled: TurnRef) -> SessionState:
 
 
 def _in_order(turns: tuple[TurnRef, ...]) -> tuple[TurnRef, ...]:
-    """Put a turn that was added behind its elders, where it nearly always is."""
+    """Sort the turns by number; the added one is nearly always the last already."""
     if len(turns) == 1 or turns[-2].turn < turns[-1].turn:
         return turns
     return tuple(sorted(turns, key=lambda ref: ref.turn))
@@ -67,7 +67,7 @@ def _fate(run: Run) -> tuple[Settled, bool, bool, str | None]:
 
 
 def status_of(state: SessionState, turn: int) -> TurnRef | Run | None:
-    """Find a settled turn; none when it is not settled or was never submitted."""
+    """Return the settled turn or the run that contains it, or None."""
     recent = next((ref for ref in state.turns if ref.turn == turn), None)
     return recent or next((run for run in state.earlier if run.first <= turn <= run.last), None)
 
@@ -80,7 +80,7 @@ def with_turn(
     redacted: bool | None = None,
     reply: Said | None = None,
 ) -> SessionState:
-    """Mark a settled turn, wherever it is kept."""
+    """Set the marks of a settled turn, recent or in a run."""
     found = status_of(state, turn)
     if found is None:
         return state
@@ -104,7 +104,7 @@ def with_turn(
 
 
 def _taken_back(state: SessionState, turn: int) -> SessionState:
-    """Note where a summary that is being made would tell of a turn that was taken back."""
+    """Withdraw the pending summary when it covers a turn that was excluded or redacted."""
     opened = state.open
     if opened is None or opened.summing is None or not holds(opened.summing.turns, turn):
         return state

@@ -1,6 +1,6 @@
-"""The fold of the turn that is under way: opened, claimed, assembled, gone on with, settled.
+"""How events change the open turn: submitted, claimed, prompted, resolved, continued and settled.
 
-Of a turn that is open no longer nothing is taken in here but what became of its reply.
+Events of a turn that is no longer open change nothing, except the redaction of its reply.
 """
 
 from __future__ import annotations
@@ -28,18 +28,16 @@ from turnlog.projections.session.state import (
 from turnlog.projections.session.turns import kept, with_turn
 
 NOTE_RULE: Final = "when reply_redacted"
-"""How a manifest says that a part stands in a call because a reply was withheld."""
+"""Rule that a manifest names for a part that is included because a reply was redacted."""
 
 
 def went_on(state: SessionState, recorded: Recorded, event: Progress) -> SessionState:
-    """Let the open turn go on by one of its own events."""
     if state.open is None or state.open.turn != event.turn:
         return state
     return replace(state, open=advanced(state.open, recorded, event))
 
 
 def resolved(state: SessionState, recorded: Recorded, event: TurnResolved) -> SessionState:
-    """Take in what a resolver said of the open turn."""
     if state.open is None or state.open.turn != event.turn:
         return state
     found = Resolved(
@@ -53,7 +51,6 @@ def resolved(state: SessionState, recorded: Recorded, event: TurnResolved) -> Se
 
 
 def submitted(state: SessionState, recorded: Recorded, event: TurnSubmitted) -> SessionState:
-    """Open a turn."""
     text = said(recorded, "text", event.text)
     at, brought = recorded.envelope.time, brought_by(recorded, event)
     opened = OpenTurn(event.turn, text, recorded.envelope.id, at, inputs=brought)
@@ -61,12 +58,11 @@ def submitted(state: SessionState, recorded: Recorded, event: TurnSubmitted) -> 
 
 
 def brought_by(recorded: Recorded, event: TurnSubmitted | TurnQueued) -> Brought | None:
-    """Say where the inputs of a turn stand; none where it came without any."""
+    """Return the reference to a turn's inputs, or None where it has none."""
     return Brought(recorded.sequence, recorded.stream_sequence) if event.inputs else None
 
 
 def released(state: SessionState, recorded: Recorded, turn: int) -> SessionState:
-    """Open the turn that waited."""
     found = next((waiting for waiting in state.waiting if waiting.turn == turn), None)
     if found is None:
         return state
@@ -83,7 +79,7 @@ def settled(
     reply: Said | None = None,
     work: Said | None = None,
 ) -> SessionState:
-    """Count a turn among those that have their end."""
+    """Settle an open or waiting turn, and add it to the settled turns."""
     open_or_waiting = (state.open, *state.waiting)
     text = next((each.text for each in open_or_waiting if each and each.turn == turn), None)
     done = status == "completed"
@@ -99,7 +95,6 @@ def settled(
 
 
 def claimed(state: SessionState, event: AttemptStarted) -> SessionState:
-    """Give the open turn to a worker."""
     if state.open is None or state.open.turn != event.turn:
         return state
     opened = replace(state.open, attempt=event.attempt, running=True, worker=event.worker)
@@ -107,7 +102,7 @@ def claimed(state: SessionState, event: AttemptStarted) -> SessionState:
 
 
 def assembled(state: SessionState, recorded: Recorded, event: ContextAssembled) -> SessionState:
-    """Note that the prompt of a call is fixed, and with it who was told of a withheld reply."""
+    """Record that the prompt of a call is in the log, and which turn carries the redaction note."""
     if state.open is None or state.open.turn != event.turn:
         return state
     place, at = recorded.stream_sequence, recorded.envelope.time
@@ -119,7 +114,7 @@ def assembled(state: SessionState, recorded: Recorded, event: ContextAssembled) 
 
 
 def _note_after(note: Note | None, event: ContextAssembled) -> Note | None:
-    """The first turn that carries a note has it to itself; with the next one it is gone."""
+    """Return the note after a prompt: the first turn to carry it keeps it, the next drops it."""
     if note is None or note.told == event.turn:
         return note
     if note.told is not None:
@@ -129,7 +124,6 @@ def _note_after(note: Note | None, event: ContextAssembled) -> Note | None:
 
 
 def attempt_ended(state: SessionState, event: AttemptEnded) -> SessionState:
-    """Note that nobody is at the open turn."""
     opened = state.open
     if opened is None or opened.turn != event.turn or opened.attempt != event.attempt:
         return state
@@ -137,7 +131,7 @@ def attempt_ended(state: SessionState, event: AttemptEnded) -> SessionState:
 
 
 def redacted(state: SessionState, recorded: Recorded, event: ReplyRedacted) -> SessionState:
-    """Let a replacement stand for a reply, of the open turn or of any before it."""
+    """Replace the reply of the open or an earlier turn, and add a note for the latest one."""
     replacement = said(recorded, "replacement", event.replacement)
     if state.open and state.open.turn == event.turn:
         state = settled(state, event.turn, "completed", replacement)

@@ -1,6 +1,6 @@
-"""The rules of workers: who may answer a turn, and what is recorded of every try.
+"""Rules for workers: claim a turn, record prompts and answers, complete or fail the turn.
 
-A worker whose claim was superseded can still say what its attempt cost, and nothing else.
+A worker whose claim was superseded may still report what its attempt cost, and nothing else.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ def complete(state: SessionState, command: CompleteTurn) -> Events:
     step = stepped(state, command)
     replied = _replied(state, command, step)
     moved = entered(state, command.phases, step, attempt.turn) if step and command.phases else ()
-    # A phase that speaks by itself comes before whatever waits; one kept apart leaves none waiting
+    # A debrief turn goes before the waiting turns, and leaving an isolated phase cancels them. In
+    # both cases no waiting turn is released.
     taken = any(isinstance(event, TurnSubmitted | TurnCancelled) for event in moved)
     released = () if taken else released_next(state)
     about = () if command.withheld else updated(state, command.references)

@@ -1,5 +1,5 @@
-"""The read models in SQL: rows that events are folded into, and the questions asked of them.
+"""The read models in SQL: rows folded from events, and the queries on them.
 
-Nothing in here is the truth: every row can be thrown away and had again from the log. This is the
-one room of the projections that does I/O, and the one that imports sqlalchemy.
+Every row can be deleted and rebuilt from the log. This is the only package of the projections that
+does I/O and that imports sqlalchemy.
 """

@@ -1,7 +1,11 @@
-"""Advancing: events and the checkpoint behind them go into the rows together, or not at all.
+"""Applies batches of events: rows and projection position change in one transaction, or not at all.
 
-The caller brings the transaction. What the database refuses is found by folding the same events
-one by one, so that a value too big for a column stops one session like any other poison.
+The caller opens the transaction. If the database refuses a batch, its events are folded one by one,
+so that a value that does not fit a column stops only one session.
+
+A stopped session can be replayed after a fix: its quarantined events are folded in their order. The
+position is locked meanwhile, so that a new event of that session is folded after them. An event
+that fails again returns to quarantine with its new reason.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from turnlog.projections.store.writing import write
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """Where a build has come to, and what happened on the way."""
+    """The new position of a build, and the sessions that were stopped."""
 
     checkpoint: Checkpoint
     poisons: Sequence[Poison]
@@ -32,7 +36,10 @@ class Advanced:
 async def advance(
     connection: AsyncConnection, before: Checkpoint, events: Sequence[Arrived]
 ) -> Advanced | None:
-    """Fold the events behind `before`; none, and nothing written, when it was moved meanwhile."""
+    """Fold the events after `before`.
+
+    Return None, with nothing written, if the position has moved meanwhile.
+    """
     last = events[-1].raw
     digest = digest_of(last.stored)
     after = await checkpoints.moved(connection, before, last.stream_sequence, digest)
@@ -44,7 +51,7 @@ async def advance(
 async def keep(
     connection: AsyncConnection, build: int, events: Sequence[Arrived]
 ) -> Sequence[Poison]:
-    """Fold events into the rows of a build, and give those that were set aside."""
+    """Fold events into the rows of a build, and return those that stopped their sessions."""
     try:
         return await _kept(connection, build, events, {})
     except Exception as error:
@@ -70,7 +77,7 @@ async def _kept(
     refused: Mapping[int, str],
 ) -> Sequence[Poison]:
     owners = {event.owner for event in events}
-    # A savepoint: what is refused must not end the transaction that the checkpoint moves in.
+    # A savepoint, so that a refused value does not end the transaction that moves the position.
     savepoint = await connection.begin_nested()
     try:
         tails = await _tails(connection, build, owners)
@@ -78,7 +85,7 @@ async def _kept(
         folded = fold(events, tails, halted, refused)
         await write(connection, build, folded.changes)
     except Exception as error:
-        # Anything else ends the transaction, and SQLite has done so itself when its disk is full.
+        # Any other error ends the transaction; SQLite does so itself when its disk is full.
         if refuses(error):
             await savepoint.rollback()
         raise

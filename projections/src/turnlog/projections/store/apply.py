@@ -1,9 +1,3 @@
-"""What an event means for the rows: a pure function from an event to changes.
-
-It gives values, never differences, and asks nothing of the database, so the same events always
-make the same rows. Types it does not know change nothing but the session's last sequence.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -71,13 +65,13 @@ from turnlog.projections.store.texts import (
 
 
 def changes(recorded: Recorded) -> Iterator[Change]:
-    """Give the changes one event leads to, all but that the session now ends with it."""
+    """Yield the changes of one event, except the session's new last event."""
     yield from _changes(recorded)
     yield from _command(recorded)
 
 
 def ending(recorded: Recorded, digest: Digest) -> Change:
-    """Say that a session ends with this event; `digest` is that of its stored bytes."""
+    """Return the change that sets a session's last event; `digest` is that of its stored bytes."""
     at = recorded.envelope.time
     return _session(recorded, last_sequence=recorded.sequence, last_hash=digest, last_at=at)
 
@@ -85,7 +79,7 @@ def ending(recorded: Recorded, digest: Digest) -> Change:
 def _changes(recorded: Recorded) -> Iterator[Change]:
     at = recorded.envelope.time
     match recorded.event:
-        # Those of every turn come first: each case is a question asked of the events behind it.
+        # Events of every turn are matched first: each case costs a comparison for all later events.
         case TurnSubmitted() | TurnQueued() as event:
             yield from _submitted(recorded, event)
         case AttemptStarted() as event:
@@ -141,7 +135,7 @@ def _command(recorded: Recorded) -> Iterator[Change]:
     envelope, event = recorded.envelope, recorded.event
     if envelope.commandkey is None or envelope.commandhash is None:
         return
-    # As in the state: the last event of a command stands for it.
+    # As in the session state, the last event of a command represents it.
     values: Values = {
         "hash": envelope.commandhash,
         "sequence": recorded.sequence,
@@ -250,7 +244,7 @@ def _completed(recorded: Recorded, event: TurnCompleted) -> Change:
 
 def _redacted(recorded: Recorded, event: ReplyRedacted) -> Iterator[Change]:
     at = recorded.envelope.time
-    # A reply withheld before it was ever said settles its turn; one taken back later does not.
+    # A reply withheld before it was shown settles its turn; one redacted later does not.
     yield _turn(
         recorded,
         event.turn,

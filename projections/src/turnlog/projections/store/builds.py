@@ -1,10 +1,3 @@
-"""Builds: the rows once more, from the start of the log, beside those that readers see.
-
-A build is filled like the live one and switched to in one transaction; what readers saw before
-is then cleared away a few sessions at a time, so that no other writer waits long. A build that
-was given up half-way harms nobody and is cleared away by the next rebuild.
-"""
-
 from __future__ import annotations
 
 from typing import Final
@@ -16,18 +9,18 @@ from turnlog.projections.store.engine import Store
 from turnlog.projections.store.tables import ROWS, SESSIONS
 
 _FEW: Final = 50
-"""Sessions cleared away in one transaction, however many turns they have."""
+"""Sessions cleared in one transaction, however many turns they have."""
 
 
 async def clear_unseen(store: Store, *, below: int | None = None) -> None:
-    """Clear away every build that readers do not see, or only those older than `below`."""
+    """Clear every build that readers do not use, or only those below build number `below`."""
     async with store.writing() as connection:
         builds = await checkpoints.unseen(connection, below=below)
     for build in builds:
         while await _cleared_few(store, build):
             pass
         async with store.writing() as connection:
-            # Rows whose session has none: what was quarantined before it opened.
+            # Rows without a session row: events that were quarantined before their session opened.
             for table in ROWS:
                 await connection.execute(delete(table).where(table.c.build == build))
             await checkpoints.forget(connection, build)

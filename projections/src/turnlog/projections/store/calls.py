@@ -1,6 +1,8 @@
-"""What the events of the call family mean for the rows: calls, attempts and the growth ledger.
+"""The rows that follow from an event: a pure function from an event to row changes.
 
-An attempt that nobody could ask stays without figures: null is unknown, and never zero.
+It sets values, never differences, and does not query the database, so the same events always give
+the same rows. Events without rows only change the session's last sequence. Figures that were never
+measured stay null, which means unknown and not zero.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from turnlog.projections.window.savings import savings
 
 
 def started(recorded: Recorded, event: AttemptStarted) -> Change:
-    """Begin the row of an attempt."""
+    """Return the row of a new attempt."""
     key = (recorded.tenant, recorded.session, event.turn, event.attempt)
     at = recorded.envelope.time
     values: Values = {
@@ -30,7 +32,7 @@ def started(recorded: Recorded, event: AttemptStarted) -> Change:
 
 
 def ended(recorded: Recorded, event: AttemptEnded) -> Change:
-    """Say how an attempt ended; a worker's own word replaces what others said of it."""
+    """Return the end of an attempt; the worker's own event replaces what others recorded of it."""
     usage, cost, timings = event.usage, event.cost, event.timings
     values: Values = {
         "ended_at": recorded.envelope.time,
@@ -49,7 +51,7 @@ def ended(recorded: Recorded, event: AttemptEnded) -> Change:
 
 
 def assembled(recorded: Recorded, event: ContextAssembled) -> Iterator[Change]:
-    """Begin the row of a call, and one row for each component of its prompt."""
+    """Yield the row of a call, and one ledger row for each component of its prompt."""
     manifest = event.manifest
     saved = savings(manifest)
     key = (recorded.tenant, recorded.session, event.call)
@@ -104,7 +106,7 @@ def _turns(part: Part) -> int:
 
 
 def answered(recorded: Recorded, event: CallCompleted) -> Change:
-    """Say which attempt answered a call, and with how much."""
+    """Return the change that records which attempt answered a call, and its length."""
     values: Values = {
         "attempt": event.attempt,
         "finish": event.finish,

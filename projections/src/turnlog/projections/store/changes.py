@@ -1,8 +1,12 @@
-"""Changes to rows: what follows from events, before any database is asked.
+"""Changes of rows: built from events without a database, then written in few statements.
 
-A change names its row by natural key and gives values, never differences, so making it twice is
-the same as making it once. Changes of one batch to one row are merged first; after that no two
-touch the same row, and they can be written table by table in any order.
+A change names its row by natural key and sets values, never differences, so applying it twice has
+the same effect as once. Changes of one batch to the same row are merged first. Afterwards no two
+changes affect the same row, and they can be written table by table in any order.
+
+For each table and set of columns, one statement is built and compiled, and the rows are sent to the
+driver as tuples. SQLAlchemy's own way inspects each value of each row, which costs more than the
+database takes to store it.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ Values = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A row stands with these values from here on; columns not named are null."""
+    """Set a row to these values; columns not named become null."""
 
     table: Table
     key: tuple[Value, ...]
@@ -28,7 +32,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """These columns of a row have these values from here on; no row, no change."""
+    """Set these columns of a row; nothing happens if the row does not exist."""
 
     table: Table
     key: tuple[Value, ...]
@@ -39,7 +43,7 @@ Change = Put | Patch
 
 
 def merged(changes: Iterable[Change]) -> list[Change]:
-    """Give the same changes with each row in at most one of them."""
+    """Return equivalent changes with at most one change per row."""
     rows: dict[tuple[Table, tuple[Value, ...]], Change] = {}
     for change in changes:
         place = (change.table, change.key)
@@ -57,7 +61,7 @@ def _after(before: Change, change: Change) -> Change:
 
 
 def _fixed(before: Change, change: Change) -> Values:
-    """Give what `before` says of columns that stay as they were first written."""
+    """Return what `before` sets in columns that are never changed after their first write."""
     return {
         name: value
         for name in _once(change.table)

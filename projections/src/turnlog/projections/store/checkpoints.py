@@ -1,8 +1,12 @@
-"""Checkpoints: how far a build of the rows has come, and on which log.
+"""Projection positions: how far a build of the rows is folded, and from which log.
 
-A checkpoint is moved by compare-and-set, in the transaction that writes the rows it stands for.
-Whoever finds it moved by someone else writes nothing and reads it again, so two projectors, a
-rebuild or a commit whose outcome nobody knows can never fold an event twice.
+A position is moved by compare-and-set, in the transaction that writes its rows. A process that
+finds it moved writes nothing and reads it again. So two projectors, a rebuild or a commit with
+unknown outcome never fold an event twice.
+
+A rebuild fills a new build from the start of the log, beside the one that readers use, and then
+switches to it in one transaction. The old rows are cleared a few sessions at a time, so that other
+writers do not wait long. An interrupted build is harmless; the next rebuild clears it.
 """
 
 from __future__ import annotations
@@ -20,10 +24,10 @@ from turnlog.projections.store.tables import PROJECTIONS
 PROJECTION: Final = "sessions"
 """The name of this projection; it never changes."""
 VERSION: Final = 4
-"""Raised whenever the same events make other rows; older rows are then rebuilt."""
+"""Incremented whenever the same events give other rows; older rows are then rebuilt."""
 
 _GIVEN_UP: Final = -1
-"""A position no build moves on from."""
+"""The position of an abandoned build; it cannot be moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Checkpoint:
     build: int
     version: int
     seen: bool
-    """Whether readers see this build."""
+    """Whether readers use this build."""
     log: Identity
     position: int = 0
     """Stream sequence of that event; 0 before the first."""
@@ -46,7 +50,7 @@ _ACTIVE: Final = and_(_OURS, PROJECTIONS.c.active == true())
 
 
 async def active(connection: AsyncConnection) -> Checkpoint | None:
-    """Give the checkpoint of the build that readers see; none before the first start."""
+    """Return the position of the build that readers use; None before the first start."""
     row = (await connection.execute(select(PROJECTIONS).where(_ACTIVE))).one_or_none()
     return _checkpoint(row) if row else None
 
@@ -57,7 +61,7 @@ def _checkpoint(row: Row[*tuple[object, ...]]) -> Checkpoint:
 
 
 async def found(connection: AsyncConnection, build: int) -> Checkpoint | None:
-    """Give the checkpoint of a build; none when it was given up or is gone."""
+    """Return the position of a build; None if it was abandoned or deleted."""
     ours = and_(_OURS, PROJECTIONS.c.build == build, PROJECTIONS.c.position >= 0)
     row = (await connection.execute(select(PROJECTIONS).where(ours))).one_or_none()
     return _checkpoint(row) if row else None
@@ -66,7 +70,7 @@ async def found(connection: AsyncConnection, build: int) -> Checkpoint | None:
 async def unfinished(
     connection: AsyncConnection, log: Identity, *, above: int
 ) -> Checkpoint | None:
-    """Give the build beyond `above` that this release began on this log and readers wait for."""
+    """Return the newest unfinished build above `above` that this release began on this log."""
     ours = and_(
         _OURS,
         PROJECTIONS.c.build > above,
@@ -81,13 +85,13 @@ async def unfinished(
 
 
 async def held(connection: AsyncConnection) -> Checkpoint | None:
-    """Give the same, and let nobody move it before this transaction ends."""
+    """Return the active position, and lock it until the transaction ends."""
     await connection.execute(update(PROJECTIONS).where(_ACTIVE).values(active=True))
     return await active(connection)
 
 
 async def begin(connection: AsyncConnection, log: Identity, *, seen: bool) -> Checkpoint:
-    """Begin a build from the start of the log; readers see it at once only if `seen`."""
+    """Begin a build from the start of the log; readers use it at once only if `is_active`."""
     highest = await connection.scalar(select(func.max(PROJECTIONS.c.build)).where(_OURS))
     begun = Checkpoint((highest or 0) + 1, VERSION, seen, log)
     row = insert(PROJECTIONS).values(
@@ -106,7 +110,7 @@ async def begin(connection: AsyncConnection, log: Identity, *, seen: bool) -> Ch
 async def moved(
     connection: AsyncConnection, before: Checkpoint, position: int, digest: Digest | None
 ) -> Checkpoint | None:
-    """Move a checkpoint on; none when it is no longer as `before` says."""
+    """Move a position forward; None if it differs from `before` by now."""
     there = and_(
         _OURS,
         PROJECTIONS.c.build == before.build,
@@ -119,7 +123,7 @@ async def moved(
 
 
 async def switched(connection: AsyncConnection, before: Checkpoint) -> Checkpoint | None:
-    """Let readers see a build from now on; none when it is no longer as `before` says."""
+    """Make readers use a build from now on; None if its position differs from `before` by now."""
     if await moved(connection, before, before.position, before.hash) is None:
         return None
     ours = and_(_OURS, PROJECTIONS.c.build == before.build)
@@ -129,7 +133,7 @@ async def switched(connection: AsyncConnection, before: Checkpoint) -> Checkpoin
 
 
 async def unseen(connection: AsyncConnection, *, below: int | None = None) -> list[int]:
-    """Give the builds that readers do not see, and stop whoever still fills one of them."""
+    """Abandon the builds that readers do not use, stopping their writers; return their numbers."""
     hidden = and_(_OURS, PROJECTIONS.c.active != true())
     if below is not None:
         hidden = and_(hidden, PROJECTIONS.c.build < below)
@@ -139,5 +143,5 @@ async def unseen(connection: AsyncConnection, *, below: int | None = None) -> li
 
 
 async def forget(connection: AsyncConnection, build: int) -> None:
-    """Let go of a build whose rows are gone; only then may its number be used again."""
+    """Delete a build whose rows are gone; its number may be used again afterwards."""
     await connection.execute(delete(PROJECTIONS).where(_OURS, PROJECTIONS.c.build == build))

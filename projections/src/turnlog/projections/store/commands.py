@@ -1,8 +1,4 @@
-"""Commands that a session's state has forgotten, looked up in the rows.
-
-The state keeps the latest keys; the rows keep all of them, but lag. So an answer is given only
-when the rows have reached the oldest key of the state: in between nothing can hide.
-"""
+"""Lookups in the rows that services use: older commands, and the events of calls."""
 
 from __future__ import annotations
 
@@ -21,12 +17,16 @@ from turnlog.projections.store.texts import storable
 
 @dataclass(frozen=True, slots=True)
 class FoldedCommands:
-    """Finds commands in the read models."""
+    """Finds commands that a session's state no longer holds.
+
+    The state holds the latest keys. The rows hold all keys but may lag. A lookup therefore requires
+    that the rows have reached the oldest key of the state, so that no key can be missed in between.
+    """
 
     store: Store
 
     async def find(self, state: SessionState, key: str) -> Memo | None:
-        """Give the record of a key; raises `Unavailable` while the rows lag too far behind."""
+        """Return the record of a key; raises `Unavailable` while the rows lag too far behind."""
         oldest = state.commands[0].sequence if state.commands else state.head.sequence
         if await folded(self.store, state.tenant, state.session) < oldest:
             raise Unavailable("read models", "have not come to the commands that are remembered")

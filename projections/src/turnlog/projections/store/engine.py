@@ -1,9 +1,9 @@
-"""The database behind the read models: SQLite in a file, or Postgres.
+"""The database of the read models: SQLite in a file, or Postgres.
 
-Both are used alike: short transactions, one writer at a time, errors that say who must act. A
-database out of reach is `Unavailable` and nothing more; which values a database refuses for good
-is told by `refuses`, since only those may be set aside. Statements are never logged with their
-values, because those are what people said.
+Both are used the same way: short transactions, one writer at a time, errors by who must act. An
+unreachable database raises `Unavailable`. `is_refused_value` tells which values a database will
+never store, because only their events may be quarantined. Statements are never logged with values,
+because values can be people's texts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from turnlog.events.errors import Refused, Unavailable
 
 _PATIENCE: Final = 30.0
-"""Seconds that connecting to Postgres, or a statement there, may take."""
+"""Maximum seconds for connecting to Postgres, or for a statement there."""
 _LOCKED: Final = 5.0
-"""Seconds a writer waits for another one of SQLite; nothing can cut this wait short."""
+"""Seconds a SQLite writer waits for another one; this wait cannot be cancelled."""
 _PAUSE: Final = 0.01
-"""Seconds between two tries of what SQLite does not wait for."""
+"""Seconds between retries of operations for which SQLite does not wait itself."""
 _REFUSED_STATES: Final = ("22", "23", "54")
 """SQLSTATE classes of Postgres: bad data, broken constraint, beyond a limit."""
 
@@ -40,7 +40,7 @@ class Store:
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncConnection]:
-        """Give a connection whose statements all see the same moment."""
+        """Yield a connection whose statements all see the same snapshot."""
         async with _reachable(), self.engine.connect() as connection:
             if self.engine.dialect.name == "postgresql":
                 await connection.execution_options(isolation_level="REPEATABLE READ")
@@ -48,19 +48,19 @@ class Store:
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncConnection]:
-        """Give a connection whose statements are kept together, or not at all."""
+        """Yield a connection whose statements are committed together, or not at all."""
         async with _reachable(), self.engine.connect() as connection:
             writer = await connection.execution_options(turnlog_writes=True)
             async with writer.begin():
                 yield writer
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self.engine.dispose()
 
 
 def open_store(url: str) -> Store:
-    """Open `sqlite:///path` or `postgresql://...`; nothing is connected before the first use."""
+    """Open `sqlite:///path` or `postgresql://...`; it connects on first use."""
     try:
         target = make_url(url)
     except (ArgumentError, ValueError):
@@ -75,7 +75,7 @@ def open_store(url: str) -> Store:
 
 
 def _no_database(detail: str) -> Refused:
-    # The address may hold a password: it is not repeated.
+    # Not repeated in the error: the address may contain a password.
     return Refused(
         "bad-database",
         f"no database for the read models: {detail}",
@@ -85,14 +85,15 @@ def _no_database(detail: str) -> Refused:
 
 
 def _sqlite(url: URL) -> AsyncEngine:
-    # Transactions are begun by the hook below; the driver's own way begins them too late.
+    # The hook below begins transactions; the driver itself begins them too late.
     options = {"timeout": _LOCKED, "isolation_level": None}
     engine = create_async_engine(url, connect_args=options, hide_parameters=True)
     event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
     event.listen(engine.sync_engine, "invalidate", _unlock_sqlite)
-    # Terminating stops the driver's thread; cancelled twice, it stops while its own closing still
-    # waits for that thread, and a task is left that never ends. Closing has no such moment.
+    # Terminating stops the driver's thread. If it is cancelled twice, it stops while closing still
+    # waits for that thread, which leaves a task that never ends. Closing does not have this
+    # problem.
     engine.dialect.do_terminate = engine.dialect.do_close  # type: ignore[method-assign]
     return engine
 
@@ -103,8 +104,8 @@ def _prepare_sqlite(connection: AdaptedConnection, record: object) -> None:
 
 
 async def _prepared(connection: aiosqlite.Connection) -> None:
-    # Of several that are first at a new file, SQLite lets one change its mode and refuses the
-    # others at once: it waits for a writer's lock, and this is not one.
+    # When several connections open a new file at once, SQLite lets one change the mode and refuses
+    # the others immediately: its lock timeout does not apply here.
     for left in reversed(range(round(_LOCKED / _PAUSE))):
         try:
             await connection.execute("PRAGMA journal_mode = WAL")
@@ -117,14 +118,14 @@ async def _prepared(connection: aiosqlite.Connection) -> None:
 
 
 def _unlock_sqlite(connection: DBAPIConnection, record: object, error: object) -> None:
-    # A cancelled statement is closed with its cursor still open, and SQLite then holds the lock
-    # until a garbage collection comes by. Rolled back, it holds nothing.
+    # A cancelled statement is closed with its cursor open, and SQLite keeps the lock until the
+    # garbage collector runs. A rollback releases it.
     del record, error
     connection.rollback()
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A writer takes the lock before it reads: one that took it later could not wait for it.
+    # A writer takes the lock before it reads; taken later, SQLite would not wait for it.
     writes = connection.get_execution_options().get("turnlog_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -148,7 +149,7 @@ def _first_line(error: Exception) -> str:
 
 
 def refuses(error: Exception) -> bool:
-    """Tell whether a database will never take these values, however often it is asked."""
+    """Return whether the database will never accept these values, however often it is tried."""
     state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
     if state is not None:
         return str(state).startswith(_REFUSED_STATES)

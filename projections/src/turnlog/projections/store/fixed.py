@@ -1,8 +1,3 @@
-"""Where a call's prompt was fixed, as far as the read models have come.
-
-A hint for whoever looks it up on the log: rows that lag, or are being built, know less.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -18,12 +13,12 @@ from turnlog.projections.store.texts import storable
 
 @dataclass(frozen=True, slots=True)
 class FoldedCalls:
-    """Finds calls in the read models."""
+    """Finds the event with a call's prompt; rows that lag or are being built may not have it."""
 
     store: Store
 
     async def sequence_of(self, tenant: str, session: str, call: str) -> int | None:
-        """Give the sequence of the event that fixed a call's prompt; none where no row says."""
+        """Return the sequence of the event that fixed a call's prompt; None if no row has it."""
         found = select(CALLS.c.sequence).where(
             of_session(CALLS, tenant, session), CALLS.c.call == storable(call)
         )

@@ -1,9 +1,9 @@
-"""Folding: stored bytes become changes, or go to quarantine with a reason. Pure.
+"""Folds stored bytes into row changes, or puts them into quarantine with a reason. Pure.
 
-An event is folded only if it belongs right behind what the rows already hold of its session: by
-its own sequence, and by the digest of the event before it. One that does not, that nobody can
-decode, or that trips over a bug stops its own session and no other; what comes behind it there
-is held back until it is replayed. Nothing is dropped.
+An event is folded only if it directly follows what the rows hold of its session, by sequence and by
+the digest of the event before it. An event that does not follow, cannot be decoded, or triggers a
+bug stops its own session and no other. Later events of that session are held back until they are
+replayed. No event is dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Owner = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last event of a session that was folded."""
+    """The last folded event of a session."""
 
     sequence: int
     hash: Digest
@@ -43,38 +43,39 @@ class Poison:
     position: int
     reason: str
     chained: bool
-    """False when it did not belong behind the rows: perhaps this is another log than theirs."""
+    """False if it does not follow the rows: they may come from another log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What came of some events."""
+    """The changes of a batch of events, and the events that stopped their sessions."""
 
     changes: tuple[Change, ...]
     poisons: tuple[Poison, ...]
 
 
 class _Unchained(Corrupt):
-    """The event does not belong behind the one the rows hold last."""
+    """The event does not follow the last folded event of its session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Bytes from the log, and the event they turned out to be, or why they are none."""
+    """Bytes from the log with the decoded event, or the error of decoding them."""
 
     raw: Raw
     event: Recorded | Corrupt
     owner: Owner
-    """Whose it is, by the place where it is stored: bytes may lie."""
+    """Tenant and session by the subject the bytes are stored under; the bytes may claim otherwise.
+    """
 
     @property
     def traceparent(self) -> str | None:
-        """The trace it was written in."""
+        """The trace context in which the event was written."""
         return None if isinstance(self.event, Corrupt) else self.event.envelope.traceparent
 
 
 def arrived(raw: Raw) -> Arrived:
-    """Decode bytes, whatever they are."""
+    """Decode stored bytes; an error is part of the result."""
     event: Recorded | Corrupt
     try:
         event = read(raw.stored, raw.stream_sequence)
@@ -99,8 +100,8 @@ def fold(
 ) -> Folded:
     """Fold events in stored order.
 
-    `tails` and `halted` say how the sessions concerned stand in the rows; `refused` gives
-    reasons, by stream sequence, for events whose values the database was found to refuse.
+    `tails` and `halted` describe the sessions concerned as the rows have them. `refused` has
+    reasons, by stream sequence, for events whose values the database refuses.
     """
     folding = _Folding(dict(tails), set(halted), refused)
     for event in events:
@@ -158,7 +159,7 @@ def _checked(recorded: Recorded | Corrupt, owner: Owner, tail: Tail | None) -> R
 
 
 def _reason(error: Exception) -> str:
-    """Say what went wrong without the values it went wrong with."""
+    """Describe an error without the values that caused it."""
     if isinstance(error, Corrupt):
         return str(error)
     place = extract_tb(error.__traceback__)[-1]

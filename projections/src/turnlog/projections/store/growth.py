@@ -1,7 +1,7 @@
-"""Growth: what each component took of each call, and what was saved; of a session, or of all.
+"""The token ledger: what each component used in each call, and what was saved.
 
-The ledger is folded from manifests, so its figures are those of each call's own counter. Adding up
-those of calls that were counted by several of them says how much it was, and nothing exact.
+The ledger is folded from manifests, so its figures are those of each call's own counter. A sum over
+calls with different counters is only an approximation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from turnlog.projections.store.selecting import columns_of, of_session, of_tenan
 from turnlog.projections.store.tables import CALLS, SESSIONS, WINDOW_PARTS
 
 GroupBy = Literal["all", "blueprint", "profile", "kind", "model"]
-"""What calls are put together by."""
+"""How calls are grouped."""
 _CALLS: Final = CALLS.c
 _PARTS: Final = WINDOW_PARTS.c
 _OF_CALL: Final = and_(
@@ -39,7 +39,7 @@ _OF_SESSION: Final = and_(
 async def of_calls(
     connection: AsyncConnection, tenant: str, session: str, since: datetime | None = None
 ) -> tuple[CallGrowth, ...]:
-    """Give a session's calls in order, each with its components as they come in the prompt."""
+    """Return a session's calls in order, each with its components in prompt order."""
     held: defaultdict[str, list[ComponentRow]] = defaultdict(list)
     parts = (
         select(_PARTS.call, *columns_of(WINDOW_PARTS, ComponentRow))
@@ -70,7 +70,7 @@ async def of_groups(
     since: datetime | None = None,
     session: str | None = None,
 ) -> tuple[GroupGrowth, ...]:
-    """Give what calls since a moment, of a session or of all, took together, group by group."""
+    """Return totals by group, for calls since a time, of one session or of all."""
     group = _group(by).label("group")
     of = of_tenant(CALLS, tenant) if session is None else of_session(CALLS, tenant, session)
     wanted = (of, *_later(since))
@@ -120,5 +120,5 @@ def _group(by: GroupBy) -> ColumnElement[str | None]:
 
 
 def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
-    # Postgres adds up to a decimal; all of these are whole.
+    # Postgres returns a decimal sum; all of these are integers.
     return cast(func.coalesce(func.sum(column), 0), BigInteger)

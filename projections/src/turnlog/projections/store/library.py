@@ -1,8 +1,8 @@
-"""The rows of the library: segments and checkpoint go into them together, or not at all.
+"""Rows of library segments: rows and projection position change together, or not at all.
 
-The caller brings the transaction. The checkpoint is moved by compare-and-set, so two projectors
-can never write over one another, and a rebuild fills a new build and switches to it in one
-transaction, since a library is small.
+The caller opens the transaction. The position is moved by compare-and-set, so two projectors never
+overwrite each other. A library is small, so a rebuild fills and activates a new build in one
+transaction.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from turnlog.projections.store.writing import write
 PROJECTION: Final = "library"
 """The name of this projection; it never changes."""
 VERSION: Final = 1
-"""Raised whenever the same events make other rows; older rows are then made anew."""
+"""Incremented whenever the same events give other rows; older rows are then rebuilt."""
 
 _OURS: Final = and_(PROJECTIONS.c.name == PROJECTION, PROJECTIONS.c.active == true())
 SEEN: Final = select(PROJECTIONS.c.build).where(_OURS).scalar_subquery()
-"""The build that readers see, looked up within the very statement that reads its rows."""
+"""The active build, looked up within the statement that reads its rows."""
 
 
 Texts = Mapping[tuple[str, Digest], str]
-"""Texts by tenant and digest; one that is not in it is gone."""
+"""Text by tenant and digest; a missing entry means that the blob is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shelved:
-    """How far the rows have come, and on which log."""
+    """How far the rows are folded, and from which log."""
 
     build: int
     version: int
@@ -52,7 +52,7 @@ class Shelved:
 
 
 async def checkpoint(connection: AsyncConnection) -> Shelved | None:
-    """Give the checkpoint; none before the first start."""
+    """Return the position; None before the first start."""
     row = (await connection.execute(select(PROJECTIONS).where(_OURS))).one_or_none()
     if row is None:
         return None
@@ -61,7 +61,7 @@ async def checkpoint(connection: AsyncConnection) -> Shelved | None:
 
 
 async def begin(connection: AsyncConnection, log: Identity) -> Shelved:
-    """Begin anew: the rows there were are gone, and the checkpoint is before the first event."""
+    """Begin a new build: delete all rows, and set the position before the first event."""
     before = await checkpoint(connection)
     begun = Shelved(before.build + 1 if before else 1, VERSION, log)
     for table in (SEGMENTS, LIBRARIES):
@@ -87,7 +87,7 @@ async def keep(
     changed: Iterable[Changed],
     texts: Texts,
 ) -> bool:
-    """Write what changed and move the checkpoint on; nothing where it was moved by others."""
+    """Write changed segments and move the position; return False if it has moved meanwhile."""
     there = and_(
         _OURS, PROJECTIONS.c.build == before.build, PROJECTIONS.c.position == before.position
     )
@@ -100,7 +100,7 @@ async def keep(
 
 
 async def folded(store: Store, tenant: str) -> int:
-    """Give the sequence of a tenant's segments that the rows have come to."""
+    """Return the sequence of a tenant's segments that the rows are folded to; 0 without rows."""
     rows = LIBRARIES.c
     found = select(rows.sequence).where(rows.build == SEEN, rows.tenant == tenant)
     async with store.reading() as connection:

@@ -1,7 +1,7 @@
-"""The tables of the library's segments: what every variant of each says now.
+"""The tables of library segments: the current text of every variant.
 
-They are a projection of their own, with its own name, version and checkpoint, since segments
-belong to no session. Whoever looks in here finds texts, and edits them through the log only.
+Segments belong to no session, so they are a projection of their own, with its own name, version and
+position. Texts can be read here but are edited only through the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIBRARIES: Final = Table(
     Column("sequence", BigInteger, nullable=False),
     Column("stopped", Text),
 )
-"""One row a tenant: how far its segments have come, and why they went no further."""
+"""One row per tenant: the sequence its segments are folded to, and why folding stopped there."""
 
 SEGMENTS: Final = Table(
     "segments",
@@ -46,7 +46,8 @@ SEGMENTS: Final = Table(
     Column("edited_by", Text, nullable=False),
     Column("sought", Text, nullable=False),
 )
-"""One row a variant of a segment. `content` is null where its blob is gone; `sought` is the
-text folded for searching, so that both databases find the same."""
+"""One row per variant of a segment. `content` is null if its blob is missing; `sought` is the text
+case-folded for searching, so that both databases find the same rows.
+"""
 
 Index("segments_by_place", SEGMENTS.c.build, SEGMENTS.c.tenant, SEGMENTS.c.scope, SEGMENTS.c.ref)

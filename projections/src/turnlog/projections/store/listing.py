@@ -1,7 +1,9 @@
-"""Listing sessions: by what they are and what is said in their first turn, newest first.
+"""Queries of sessions: filtered lists, the turns and calls of one session, counts and totals.
 
-A page is continued from the place of its last session in the log, which never changes, so no
-session is met twice and none is missed while others are opened.
+Lists are sorted newest first. A page continues after the stream position of its last session, which
+never changes, so no session is repeated or missed while others are opened. The caller provides the
+connection, so that several answers can come from one snapshot. Queries do not wait for the rows to
+catch up; use `read_your_writes` for that.
 """
 
 from __future__ import annotations
@@ -29,23 +31,23 @@ _ROWS: Final = SESSIONS.c
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which sessions; what is none does not matter."""
+    """Which sessions to list; a condition that is None is not applied."""
 
     q: str | None = None
-    """Stands somewhere in the id or the title, in whatever case."""
+    """Substring of the id or the title, ignoring case."""
     blueprint: str | None = None
     attributes: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Each given at opening with just this value, or with one that is spelt so in JSON."""
+    """Attributes given at opening with exactly this value, or with one of this JSON form."""
     since: datetime | None = None
-    """Something happened in it at or after this moment."""
+    """It has an event at or after this time."""
     redacted: bool | None = None
-    """Whether a reply of it was redacted."""
+    """Whether one of its replies was redacted."""
     origin: str | None = None
-    """The session it came from."""
+    """The session it was created from."""
     digest: str | None = None
-    """It is pinned to this text, as its blueprint, its cartridge or whatever else."""
+    """A text it is pinned to: blueprint, cartridge, memory policy or prompt file."""
     open: bool | None = None
-    """Whether it may still go on."""
+    """Whether it is not closed."""
 
 
 async def sessions(
@@ -56,7 +58,7 @@ async def sessions(
     limit: int = PAGE,
     before: int | None = None,
 ) -> Page:
-    """Give a page of sessions; `before` is what the page ahead of it said."""
+    """Return a page of sessions; `before` is taken from the previous page."""
     found = (
         select(*columns_of(SESSIONS, SessionRow))
         .where(of_tenant(SESSIONS, tenant), *_conditions(wanted))
@@ -71,7 +73,7 @@ async def sessions(
 
 
 async def session(connection: AsyncConnection, tenant: str, session: str) -> SessionRow | None:
-    """Give one session."""
+    """Return one session, or None."""
     columns = columns_of(SESSIONS, SessionRow)
     found = select(*columns).where(of_session(SESSIONS, tenant, session))
     row = (await connection.execute(found)).mappings().one_or_none()

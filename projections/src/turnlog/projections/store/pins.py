@@ -1,7 +1,7 @@
-"""Pins: which texts the sessions that are still open are made from, and how many are of each.
+"""Pinned versions: which texts the open sessions are pinned to, and how many sessions to each.
 
-A closed session makes no call any more, so it counts for nothing here. Prompt files count where
-they were pinned since the session was last moved to another version.
+Closed sessions make no calls, so they are not counted. Prompt files count if they were pinned after
+the session's last move to another blueprint version.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ class Pin:
     blueprint: str
     what: What
     version: int | None
-    """Of a blueprint."""
+    """Version of a blueprint."""
     provider: str | None
-    """Of a prompt file: for which it was resolved."""
+    """Provider that a prompt file was resolved for."""
     layer: str | None
-    """And for which layer."""
+    """Layer of a prompt file."""
     path: str | None
-    """And where it was found."""
+    """Path of a prompt file."""
     digest: Digest
     sessions: int
-    """How many."""
+    """Number of sessions."""
 
 
 async def pins(
     connection: AsyncConnection, tenant: str, blueprint: str | None = None
 ) -> tuple[Pin, ...]:
-    """Give every pin of open sessions, those of a blueprint or of all, the most used first."""
+    """Return all pins of open sessions, of one blueprint or of all, the most used first."""
     live = and_(of_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
     if blueprint is not None:
         live = and_(live, SESSIONS.c.blueprint == storable(blueprint))
@@ -69,7 +69,7 @@ async def pins(
 
 
 def pinned_to(digest: Digest) -> ColumnElement[bool]:
-    """Match the rows of sessions that are pinned to a text, whatever it is to them."""
+    """Match sessions that are pinned to a text, whatever its kind."""
     own = (SESSIONS.c.blueprint_digest, SESSIONS.c.cartridge, SESSIONS.c.memory)
     prompt = exists().where(_in_force(), PROMPTS.c.digest == digest)
     return or_(*(column == digest for column in own), prompt)
@@ -83,7 +83,7 @@ def _order(pin: Pin) -> tuple[str, str, str, str, int, str]:
 def _own(
     what: What, digest: ColumnElement[str], live: ColumnElement[bool]
 ) -> Select[*tuple[Any, ...]]:
-    """Count what the row of a session names itself."""
+    """Count the pins that are columns of the session row."""
     version = SESSIONS.c.blueprint_version if what == "blueprint" else null()
     groups = [SESSIONS.c.blueprint, digest, *([version] if what == "blueprint" else [])]
     return (
@@ -122,7 +122,7 @@ def _prompts(live: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
 
 
 def _in_force() -> ColumnElement[bool]:
-    """Join a session with the prompt files it is pinned to now."""
+    """Join a session with the prompt files it is currently pinned to."""
     rows = PROMPTS.c
     return and_(
         rows.build == SESSIONS.c.build,

@@ -1,7 +1,7 @@
-"""Quarantine: the events that stopped their session, and those behind them that wait.
+"""Quarantine: events that stopped their session, and later ones of it that wait.
 
 It holds the stored bytes, so that a session can be replayed after a fix in one transaction and
-without the log. A session is stopped as long as one of its events in here has a reason.
+without the log. A session is stopped as long as one of its quarantined events has a reason.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Halted:
     tenant: str
     session: str
     position: int
-    """Stream sequence of the event that stopped it."""
+    """Stream sequence of the event that stopped the session."""
     reason: str
     held_back: int
-    """How many events of the session wait behind that one."""
+    """Number of later events of the session that wait."""
 
 
 async def halted_among(
     connection: AsyncConnection, build: int, owners: Collection[Owner]
 ) -> set[Owner]:
-    """Give those of these sessions that are stopped."""
+    """Return which of these sessions are stopped."""
     found = select(_ROWS.tenant, _ROWS.session).where(
         _ROWS.build == build,
         _ROWS.reason.is_not(None),
@@ -45,7 +45,7 @@ async def halted_among(
 
 
 async def halted(connection: AsyncConnection, build: int) -> Sequence[Halted]:
-    """Give all stopped sessions, in the order in which they stopped."""
+    """Return all stopped sessions, in the order in which they stopped."""
     owner = (_ROWS.tenant, _ROWS.session)
     found = (
         select(
@@ -62,7 +62,7 @@ async def halted(connection: AsyncConnection, build: int) -> Sequence[Halted]:
 
 
 async def released(connection: AsyncConnection, build: int, owner: Owner) -> list[Raw]:
-    """Take a session's events out of quarantine, in stored order."""
+    """Remove a session's events from quarantine, and return them in stored order."""
     tenant, session = owner
     ours = and_(_ROWS.build == build, _ROWS.tenant == tenant, _ROWS.session == session)
     found = await connection.execute(select(QUARANTINE).where(ours).order_by(_ROWS.position))

@@ -1,9 +1,3 @@
-"""The questions that are asked of one session, and how much there is of everything.
-
-Whoever asks brings the connection, so that several answers can be of one moment. Nothing in here
-waits for the rows to catch up; `reach` does.
-"""
-
 from __future__ import annotations
 
 from collections import defaultdict
@@ -25,7 +19,7 @@ from turnlog.projections.store.tables import (
 async def turns(
     connection: AsyncConnection, tenant: str, session: str, *, after: int = 0, limit: int | None
 ) -> tuple[TurnRow, ...]:
-    """Give a session's turns behind a turn, in order; without a limit, all of them."""
+    """Return a session's turns after a turn, in order; all of them without a limit."""
     found = (
         select(*columns_of(TURNS, TurnRow))
         .where(of_session(TURNS, tenant, session), TURNS.c.turn > after)
@@ -36,7 +30,7 @@ async def turns(
 
 
 async def calls(connection: AsyncConnection, tenant: str, session: str) -> tuple[CallRow, ...]:
-    """Give a session's calls in order, each with its attempts."""
+    """Return a session's calls in order, each with its attempts."""
     tried: defaultdict[str, list[AttemptRow]] = defaultdict(list)
     for attempt in await attempts(connection, tenant, session):
         tried[attempt.call].append(attempt)
@@ -54,7 +48,7 @@ async def calls(connection: AsyncConnection, tenant: str, session: str) -> tuple
 async def attempts(
     connection: AsyncConnection, tenant: str, session: str
 ) -> tuple[AttemptRow, ...]:
-    """Give a session's attempts in order, those at calls whose prompt was never fixed too."""
+    """Return a session's attempts in order, including those of calls without a fixed prompt."""
     found = (
         select(*columns_of(ATTEMPTS, AttemptRow))
         .where(of_session(ATTEMPTS, tenant, session))
@@ -66,9 +60,9 @@ async def attempts(
 async def counts(connection: AsyncConnection, tenant: str) -> Counts:
     """Count what a tenant has."""
     still_open = and_(of_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
-    # Postgres adds up to a decimal; money is whole.
+    # Postgres returns a decimal sum; money is an integer.
     known = cast(func.coalesce(func.sum(ATTEMPTS.c.micro_dollars), 0), BigInteger)
-    # What a fork has from its origin was paid for there.
+    # Attempts that a fork copied were paid for in the original session.
     made = and_(of_tenant(ATTEMPTS, tenant), ATTEMPTS.c.copied.is_(False))
     ended = and_(made, ATTEMPTS.c.ended_at.is_not(None))
     found = select(

@@ -1,7 +1,7 @@
-"""Reading one's own writes: waiting until the rows hold what was just appended.
+"""Read your own writes: wait until the rows contain what was just appended.
 
-A projector in the same process rings a bell after every commit. Where the projector is another
-process nobody rings, and the rows are looked at now and then; the answer is the same.
+A projector in the same process sends a signal after every commit. For a projector in another
+process the rows are polled instead; the result is the same.
 """
 
 from __future__ import annotations
@@ -19,36 +19,39 @@ from turnlog.projections.store.selecting import of_session
 from turnlog.projections.store.tables import SESSIONS
 
 _LOOK_EVERY: Final = 0.05
-"""Seconds between looks while no bell rings."""
+"""Seconds between polls while no signal arrives."""
 
 
 class Bell:
-    """Tells readers in this process that there are new rows."""
+    """Notifies readers in this process that there are new rows."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
     def ring(self) -> None:
-        """Wake whoever listens since the last ring."""
+        """Wake all readers that wait for the current signal."""
         rung, self._rung = self._rung, asyncio.Event()
         rung.set()
 
     def listen(self) -> asyncio.Event:
-        """Give what the next ring sets; whoever takes it before looking misses nothing."""
+        """Return the event that the next notification sets.
+
+        A reader that gets it before it reads the rows misses no notification.
+        """
         return self._rung
 
 
 async def reached(
     store: Store, bell: Bell, tenant: str, session: str, sequence: int, *, within: float
 ) -> bool:
-    """Wait until the rows hold a session's event; false when they do not within so many seconds."""
+    """Wait until the rows contain a session's event; False if not `within` so many seconds."""
     return await come_to(bell, partial(folded, store, tenant, session), sequence, within=within)
 
 
 async def come_to(
     bell: Bell, look: Callable[[], Awaitable[int]], sequence: int, *, within: float
 ) -> bool:
-    """Wait until a look at the rows gives a sequence or a later one."""
+    """Wait until `read_sequence` returns this sequence or a later one."""
     clock = asyncio.get_running_loop()
     until = clock.time() + within
     while True:
@@ -63,7 +66,7 @@ async def come_to(
 
 
 async def folded(store: Store, tenant: str, session: str) -> int:
-    """Give the last sequence of a session that the rows hold; 0 when they hold none."""
+    """Return the last sequence of a session that the rows contain; 0 if they contain none."""
     found = select(SESSIONS.c.last_sequence).where(of_session(SESSIONS, tenant, session))
     async with store.reading() as connection:
         return await connection.scalar(found) or 0

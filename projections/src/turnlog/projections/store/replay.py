@@ -1,9 +1,3 @@
-"""Replaying a stopped session after a fix: its events leave quarantine in the order they came.
-
-The checkpoint is held meanwhile, so that an event of that session which arrives now is folded
-behind them and not among them. What is still poison goes back, with its new reason.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,16 +11,16 @@ from turnlog.projections.store.fold import Poison, arrived
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of a replay."""
+    """The result of a replay."""
 
     events: int
-    """How many were tried."""
+    """How many events were folded again."""
     poison: Poison | None
-    """What stopped the session again."""
+    """The event that stopped the session again."""
 
 
 async def replay(connection: AsyncConnection, tenant: str, session: str) -> Replayed:
-    """Fold the events of a stopped session that wait; nothing waits, nothing happens."""
+    """Fold the quarantined events of a stopped session; does nothing if there are none."""
     live = await checkpoints.held(connection)
     if live is None:
         return Replayed(0, None)

@@ -1,4 +1,4 @@
-"""What the read models answer with: frozen rows, free of SQL."""
+"""The results of queries: frozen row types, independent of SQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from turnlog.events.content import Digest
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session as a list shows it. Times are the events' own, RFC 3339 in UTC."""
+    """A session in a list; times are those of its events, RFC 3339 in UTC."""
 
     session: str
     blueprint: str
@@ -21,11 +21,11 @@ class SessionRow:
     profile: str
     attributes: dict[str, JsonValue]
     title: str | None
-    """The first turn's text on one line; none while there is none that may be shown."""
+    """The first turn's text on one line; None if there is none that may be shown."""
     turns: int
-    """Turns so far, of whatever fate."""
+    """Number of turns so far, whatever their status."""
     redacted: bool
-    """Whether any reply of it was."""
+    """Whether any of its replies was redacted."""
     opened_at: str
     opened_position: int
     closed_at: str | None
@@ -38,29 +38,29 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some sessions, newest first."""
+    """A page of sessions, newest first."""
 
     sessions: tuple[SessionRow, ...]
     before: int | None
-    """Give this back to get the next page; none on the last."""
+    """Parameter for the next page; None on the last page."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRow:
-    """A turn and what came of it."""
+    """A turn and its result."""
 
     turn: int
     status: str
     """open, queued, completed, failed or cancelled."""
     text_in: int | None
-    """Sequence of the event that holds its text; none where it had none."""
+    """Sequence of the event with its text; None if it had none."""
     reply_in: int | None
-    """Sequence of the event that holds the reply, or the replacement of a redacted one."""
+    """Sequence of the event with the reply, or with the replacement of a redacted one."""
     call: str | None
-    """The call whose text the reply is."""
+    """The call that produced the reply."""
     finish: str | None
     cause: str | None
-    """Code of a failure, reason of a cancellation."""
+    """Code of a failure, or reason of a cancellation."""
     detail: str | None
     excluded: bool
     redacted: bool
@@ -71,7 +71,7 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One try of a call. What is none is unknown or not over yet, never nothing."""
+    """An attempt at a call; None means unknown or not finished, not zero."""
 
     turn: int
     attempt: int
@@ -81,7 +81,7 @@ class AttemptRow:
     ended_at: str | None
     outcome: str | None
     known: str | None
-    """How far the tokens can be trusted: reported, estimated or unknown."""
+    """How reliable the token figures are: reported, estimated or unknown."""
     input_tokens: int | None
     output_tokens: int | None
     cached_tokens: int | None
@@ -94,12 +94,12 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A call whose prompt was fixed, with every attempt at it."""
+    """A call with a fixed prompt, and all attempts at it."""
 
     call: str
     turn: int
     sequence: int
-    """Of the event that holds its manifest."""
+    """Sequence of the event with its manifest."""
     at: str
     kind: str
     model: str
@@ -107,58 +107,58 @@ class CallRow:
     digest: Digest
     budget: int | None
     tokens: int
-    """Of the prompt, by `counter`."""
+    """Tokens of the prompt, by `counter`."""
     counter: str
     parts: int
     profile: str | None
-    """The profile it was made by, where the record says so."""
+    """The profile it was made with, if recorded."""
     savings: int
-    """Tokens it would have taken more, had nothing of it been shortened."""
+    """Tokens saved by shortening the prompt."""
     attempt: int | None
-    """The one that answered."""
+    """The attempt that answered."""
     finish: str | None
     characters: int | None
     attempts: tuple[AttemptRow, ...]
 
     @property
     def known(self) -> str:
-        """How far the figures can be trusted: no further than those of its worst attempt."""
+        """How reliable the figures are: as reliable as those of the worst attempt."""
         said = {attempt.known or "unknown" for attempt in self.attempts} or {"unknown"}
         return next(known for known in ("unknown", "estimated", "reported") if known in said)
 
     @property
     def input_tokens(self) -> int | None:
-        """Tokens sent in all attempts, as far as they are known; none when nothing is."""
+        """Known input tokens of all attempts; None if none is known."""
         return _total(attempt.input_tokens for attempt in self.attempts)
 
     @property
     def output_tokens(self) -> int | None:
-        """Tokens received in all attempts, as far as they are known; none when nothing is."""
+        """Known output tokens of all attempts; None if none is known."""
         return _total(attempt.output_tokens for attempt in self.attempts)
 
     @property
     def micro_dollars(self) -> int | None:
-        """Millionths of a dollar for all attempts, as far as known; none when nothing is."""
+        """Known cost of all attempts in millionths of a dollar; None if none is known."""
         return _total(attempt.micro_dollars for attempt in self.attempts)
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentRow:
-    """What one component took of one call."""
+    """What one component used in one call."""
 
     component: str
     parts: int
     tokens: int
     characters: int
     turns: int
-    """Turns of history it held."""
+    """Number of history turns it included."""
     cut_turns: int
-    """Turns of history that were cut to fit."""
+    """Number of history turns that were cut to fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallGrowth:
-    """What one call took, and what made it take less."""
+    """What one call used, and what made it shorter."""
 
     call: str
     turn: int
@@ -169,29 +169,29 @@ class CallGrowth:
     budget: int | None
     tokens: int
     savings: int
-    """Tokens that all optimizations saved together."""
+    """Tokens saved by all optimizations together."""
     optimizations: dict[str, int]
-    """Rules by which the prompt is shorter, each with the tokens it saved."""
+    """Rules that shortened the prompt, each with the tokens it saved."""
     components: tuple[ComponentRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupGrowth:
-    """What some calls took together."""
+    """What a group of calls used together."""
 
     group: str | None
-    """What they have in common; none where that is nothing, or not known."""
+    """The common value of the group; None if there is none or it is unknown."""
     calls: int
     tokens: int
     savings: int
     components: dict[str, int]
-    """Tokens of each."""
+    """Tokens by component."""
     cut_turns: int
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much there is of everything in a tenant."""
+    """How many sessions, turns, calls and redactions a tenant has, and their cost."""
 
     sessions: int
     open_sessions: int
@@ -199,9 +199,9 @@ class Counts:
     calls: int
     redactions: int
     micro_dollars: int
-    """As far as known."""
+    """The known cost."""
     unknown_costs: int
-    """Attempts that ended and whose cost nobody knows."""
+    """Ended attempts with unknown cost."""
 
 
 def _total(figures: Iterable[int | None]) -> int | None:

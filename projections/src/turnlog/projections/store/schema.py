@@ -1,8 +1,7 @@
-"""The schema: brought to this release's revision before anything reads or writes.
+"""Migration of the database schema to the revision of this release.
 
-One history serves both databases. A look at one row tells whether there is anything to do, so a
-process that finds the schema up to date never imports alembic. A schema of a later release is
-refused, not guessed at.
+One migration history serves both databases. A single row shows whether there is anything to do, so
+a process with an up-to-date schema never imports alembic. A schema of a later release is refused.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from turnlog.events.errors import Corrupt
 from turnlog.projections.store.engine import Store
 
 REVISION: Final = "0006"
-"""The latest revision; a test holds it against the migrations."""
+"""The latest revision; a test compares it with the migrations."""
 _SCRIPTS: Final = "turnlog.projections.store:migrations"
 _LOCK: Final = 0x7475726E
-"""Any number, the same in every release: two processes must not migrate one database at once."""
+"""An arbitrary number, equal in every release, so that two processes never migrate at once."""
 
 
 async def prepare(store: Store) -> None:
-    """Bring the schema up to date; raises `Corrupt` when a later release made it."""
+    """Bring the schema up to date; raises `Corrupt` if a later release created it."""
     async with store.reading() as connection:
         if await connection.run_sync(_revision) == REVISION:
             return
@@ -34,7 +33,7 @@ async def prepare(store: Store) -> None:
 
 
 async def _locked(connection: AsyncConnection) -> None:
-    # SQLite's writer is alone as it is.
+    # SQLite has only one writer anyway.
     if connection.dialect.name == "postgresql":
         await connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
 
@@ -46,7 +45,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _migrated(connection: Connection) -> None:
-    # Costs time that only a migration should pay.
+    # Imported here, because only a migration should pay for the import.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415

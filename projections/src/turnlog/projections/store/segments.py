@@ -1,7 +1,7 @@
-"""Listing segments: by what they are for, what they are, and what they say, in order of number.
+"""Queries of segments: by scope, kind and text, in order of their numbers.
 
-A row is a variant of a segment as it is now. A page is continued from its last segment, whose
-number never changes, so none is met twice and none is missed while others are edited.
+A row is the current state of one variant of a segment. A page continues after its last segment,
+whose number never changes, so none is repeated or missed while others are edited.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SegmentRow:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Which segments; what is none does not matter."""
+    """Which segments to list; a condition that is None is not applied."""
 
     scope: str | None = None
     ref: str | None = None
@@ -53,13 +53,13 @@ class Sought:
     type: str | None = None
     active: bool | None = None
     q: str | None = None
-    """Stands somewhere in the text, in whatever case."""
+    """Substring of the text, ignoring case."""
 
 
 async def segments(
     connection: AsyncConnection, tenant: str, sought: Sought, *, after: int, limit: int
 ) -> tuple[tuple[SegmentRow, ...], bool]:
-    """Give the variants of up to `limit` segments behind a number, and whether there are more."""
+    """Return the variants of up to `limit` segments after a number, and whether there are more."""
     numbers = (
         select(_ROWS.id)
         .where(*_conditions(tenant, sought), _ROWS.id > after)

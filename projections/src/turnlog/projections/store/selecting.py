@@ -1,4 +1,4 @@
-"""What all questions have in common: the build that readers see, and rows by the shape wanted."""
+"""What all queries share: the active build, and columns by row type."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ SEEN: Final = (
     .where(PROJECTIONS.c.name == PROJECTION, PROJECTIONS.c.active == true())
     .scalar_subquery()
 )
-"""The build that readers see, looked up within the very statement that reads its rows."""
+"""The active build, looked up within the statement that reads its rows."""
 
 
 def of_tenant(table: Table, tenant: str) -> ColumnElement[bool]:
-    """Match a tenant's rows."""
+    """Match the rows of a tenant."""
     return and_(table.c.build == SEEN, table.c.tenant == tenant)
 
 
 def of_session(table: Table, tenant: str, session: str) -> ColumnElement[bool]:
-    """Match a session's rows."""
+    """Match the rows of a session."""
     return and_(of_tenant(table, tenant), table.c.session == session)
 
 
 def columns_of(table: Table, shape: type) -> list[Column[Any]]:
-    """Give those columns of a table that a row shape has."""
+    """Return the columns of a table that a row type has as fields."""
     return [table.c[field.name] for field in fields(shape) if field.name in table.c]

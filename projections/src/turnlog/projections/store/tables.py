@@ -1,8 +1,8 @@
-"""The tables: natural keys, whole numbers of money, and no clock but that of the events.
+"""The tables of the read models: natural keys, integer money, and only the times of events.
 
-Every row carries the build it belongs to, so that a rebuild fills the same tables beside the live
-rows and readers are switched by one flag. What people and models said is not copied: rows name the
-event it stands in. Only a session's title shows some of it, where the event holds it plain.
+Every row has the build it belongs to. A rebuild fills the same tables beside the active rows, and
+one flag switches readers to it. Texts are not copied: rows refer to the event that holds them. Only
+a session's title shows part of a text, if the event holds it unencrypted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Index, LargeBinary, MetaData
 METADATA: Final = MetaData()
 
 ONCE: Final = {"once": True}
-"""Marks a column that stays as it was first written."""
+"""Marks a column that is never changed after its first write."""
 
 PROJECTIONS: Final = Table(
     "projections",
@@ -28,7 +28,7 @@ PROJECTIONS: Final = Table(
     Column("hash", Text),
     Column("active", Boolean, nullable=False),
 )
-"""One row a build: which log it is folded from, how far, and whether readers see it."""
+"""One row per build: the log it is folded from, its position, and whether readers use it."""
 
 
 def _text(name: str, *, null: bool = True) -> Column[str]:
@@ -55,7 +55,7 @@ def _rows(
             for key, kind in {**owner, **keys}.items()
         ),
         *others,
-        # SQLite then keeps small rows in the very index of their key, and not once more beside it.
+        # SQLite then stores small rows in the index of their key itself, without a second copy.
         sqlite_with_rowid=large,
     )
 
@@ -86,10 +86,11 @@ SESSIONS: Final = _rows(
     _text("last_at", null=False),
     large=True,
 )
-"""One row a session. `blueprint_in` is the sequence of the event that pinned what it is made from:
-its opening, or the latest move to another version; `sought` is id and title folded for
-searching, so that both databases find the same; `last_hash` lets the next event prove that it
-belongs behind the last one."""
+"""One row per session. `blueprint_in` is the sequence of the event that pinned the blueprint
+version: the opening, or the latest move. `sought` is id and title case-folded for searching, so
+that both databases find the same rows. `last_hash` lets the next event prove that it follows the
+last one.
+"""
 
 ATTRIBUTES: Final = _rows(
     "session_attributes",
@@ -97,8 +98,9 @@ ATTRIBUTES: Final = _rows(
     _text("digest", null=False),
     _number("given_in", null=False),
 )
-"""Attributes once more, for filters: the value's digest, since an index entry must be short. One is
-in force where it was given by the session's `blueprint_in`: a version may have fewer of them."""
+"""Attributes for filters: the digest of each value, because an index entry must be short. An
+attribute is in force if `given_in` is the session's `blueprint_in`; a newer version may have fewer.
+"""
 
 PROMPTS: Final = _rows(
     "prompts",
@@ -107,8 +109,9 @@ PROMPTS: Final = _rows(
     _text("digest", null=False),
     _number("pinned_in", null=False),
 )
-"""One row a prompt file a session was pinned to by an event of that sequence. It is in force where
-that lies behind the session's `blueprint_in`: a move to another version lets go of all of them."""
+"""One row per prompt file that a session was pinned to, by the event with that sequence. It is in
+force if it is after the session's `blueprint_in`: a move to another version releases all of them.
+"""
 
 TURNS: Final = _rows(
     "turns",
@@ -126,8 +129,9 @@ TURNS: Final = _rows(
     _text("released_at"),
     Column("settled_at", Text, info=ONCE),
 )
-"""One row a turn; `text_in` and `reply_in` are sequences of the events that hold what was said, a
-replacement where the reply was redacted."""
+"""One row per turn. `text_in` and `reply_in` are the sequences of the events with the texts, or
+with the replacement of a redacted reply.
+"""
 
 CALLS: Final = _rows(
     "calls",
@@ -150,8 +154,9 @@ CALLS: Final = _rows(
     _text("finish"),
     _number("characters"),
 )
-"""One row a call whose prompt was fixed; `attempt` and what follows it once it has an answer.
-`optimizations` is JSON: rules by which the prompt is shorter, with the tokens each saved."""
+"""One row per call with a fixed prompt; `attempt` and later columns are set when it is answered.
+`optimizations` is JSON: the rules that shortened the prompt, with the tokens each saved.
+"""
 
 ATTEMPTS: Final = _rows(
     "attempts",
@@ -172,8 +177,9 @@ ATTEMPTS: Final = _rows(
     _text("fault"),
     _flag("copied"),
 )
-"""One row an attempt; null money and null tokens are unknown, never nothing. One that
-is `copied` was made, and paid for, in the session that this one was forked from."""
+"""One row per attempt; null money and null tokens are unknown, not zero. A `copied` attempt was
+made and paid for in the session that this one was forked from.
+"""
 
 WINDOW_PARTS: Final = _rows(
     "window_parts",
@@ -186,7 +192,7 @@ WINDOW_PARTS: Final = _rows(
     _number("turns", null=False),
     _number("cut_turns", null=False),
 )
-"""The growth ledger: what each component took of each call, and how many turns were cut of it."""
+"""The token ledger: what each component used in each call, and how many of its turns were cut."""
 
 REDACTIONS: Final = _rows(
     "redactions",
@@ -196,7 +202,7 @@ REDACTIONS: Final = _rows(
     _text("rule", null=False),
     _text("at", null=False),
 )
-"""One row a redaction."""
+"""One row per redaction."""
 
 PHASES: Final = _rows(
     "phases",
@@ -208,7 +214,7 @@ PHASES: Final = _rows(
     _number("turn"),
     _text("at", null=False),
 )
-"""One row a phase that was entered."""
+"""One row per entered phase."""
 
 COMMANDS: Final = _rows(
     "commands",
@@ -217,7 +223,7 @@ COMMANDS: Final = _rows(
     _number("sequence", null=False),
     _number("turn"),
 )
-"""One row a command that carried a key, so that it is known for the life of its session."""
+"""One row per command with an idempotency key, kept as long as its session."""
 
 QUARANTINE: Final = _rows(
     "quarantine",
@@ -227,7 +233,7 @@ QUARANTINE: Final = _rows(
     Column("stored", LargeBinary, nullable=False),
     large=True,
 )
-"""Events that were not folded: the bad one with its reason, and those of its session behind it."""
+"""Events that were not folded: the failing one with its reason, and later ones of its session."""
 
 ROWS: Final = (
     ATTRIBUTES,
@@ -242,7 +248,7 @@ ROWS: Final = (
     QUARANTINE,
     SESSIONS,
 )
-"""Every table of rows; sessions last, so that clearing them away can stop at any point."""
+"""Every table of rows. Sessions are last, so that clearing can be interrupted at any point."""
 
 Index(
     "projections_one_active",

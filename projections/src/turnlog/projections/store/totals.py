@@ -1,5 +1,3 @@
-"""What sessions come to by the rows, to be held against what their events say."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,7 +15,10 @@ Figures = dict[str, ColumnElement[int]]
 async def totals_of(
     connection: AsyncConnection, tenant: str, sessions: Sequence[str]
 ) -> dict[str, Totals]:
-    """Give what these sessions come to; those without a row are left out."""
+    """Return totals of these sessions by their rows, to compare with the events.
+
+    Sessions without a row are left out.
+    """
     figures: dict[str, dict[str, int]] = {}
     asked: dict[Table, Figures] = {
         SESSIONS: {"sequence": func.max(SESSIONS.c.last_sequence)},
@@ -37,7 +38,7 @@ async def totals_of(
 
 
 def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
-    # Postgres adds up to a decimal; all of these are whole.
+    # Postgres returns a decimal sum; all of these are integers.
     return cast(func.coalesce(func.sum(column), 0), BigInteger)
 
 

@@ -1,10 +1,3 @@
-"""Writing changes: how many of them become few statements, sent to the driver as they are.
-
-A statement is built and compiled once for a table and the columns concerned; after that a row is
-a tuple in the order of its places. SQLAlchemy's own way looks at each value of each row, which
-costs more than the database takes to store it.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -22,18 +15,18 @@ from turnlog.projections.store.changes import Change, Patch, Value, merged
 from turnlog.projections.store.texts import NUL, storable
 
 _KEY: Final = "key of "
-"""Sets the name of a key apart from that of a column that is written."""
+"""Prefix that separates a key parameter from the parameter of a written column."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
     sql: str
     places: tuple[str, ...]
-    """The column that each place is for."""
+    """The column of each parameter."""
 
 
 async def write(connection: AsyncConnection, build: int, changes: Iterable[Change]) -> None:
-    """Make the changes to the rows of one build."""
+    """Write the changes to the rows of one build."""
     ordered = sorted(merged(changes), key=_likeness)
     for (_, _, names), group in groupby(ordered, key=_likeness):
         alike = list(group)
@@ -54,11 +47,11 @@ def _row(
     places: tuple[str, ...], keys: tuple[str, ...], build: int, change: Change
 ) -> tuple[Value, ...]:
     found = map({**change.values, **dict(zip(keys, (build, *change.key), strict=True))}.get, places)
-    # Nearly no text has one, and asking first costs less than a call for each value of each row.
+    # Hardly any text contains NUL, and testing first costs less than a call per value.
     return tuple([storable(v) if isinstance(v, str) and NUL in v else v for v in found])
 
 
-# There are a few dozen statements, and building one takes longer than running it.
+# There are only a few dozen statements, and building one takes longer than running it.
 @cache
 def _statement(table: Table, patched: tuple[str, ...] | None, dialect: Dialect) -> _Statement:
     made = _put(table, dialect) if patched is None else _patch(table, patched)
@@ -68,7 +61,7 @@ def _statement(table: Table, patched: tuple[str, ...] | None, dialect: Dialect) 
 
 
 def _put(table: Table, dialect: Dialect) -> Insert:
-    # Two dialects spell an upsert alike, by two classes that have nothing in common.
+    # Both dialects have the same upsert syntax, but their classes have no common base.
     insert = sqlite.insert if dialect.name == "sqlite" else postgresql.insert
     row = insert(table)
     names = [column.name for column in table.c]

@@ -1,1 +1,1 @@
-"""Answers that must be JSON of a form."""
+"""Answers that must be JSON with a given schema."""

@@ -1,7 +1,12 @@
-"""Finding JSON in what a model wrote: around it are thoughts, prose, a block of code, and dirt.
+"""Finds JSON in a model's answer, repairs it, and validates it against a schema.
 
-Models think first and answer last, so what stands last is the likeliest to be meant. How much of it
-may be mended goes by how sure that is: brackets that prose only happens to have become nothing.
+Around the JSON may be thoughts, prose, a code block and control characters. Models think first and
+answer last, so the last JSON is the likeliest answer. How much of it may be repaired depends on how
+certain that is.
+
+Models give one value where a list is required, a bare word for an object, or a number for a text. A
+valid answer is never changed, repairing is idempotent, and every repair is listed. An answer that
+could be repaired only by guessing is invalid: the model is asked again instead.
 """
 
 from __future__ import annotations
@@ -25,23 +30,25 @@ _BLOCK: Final = re.compile(r"```[a-zA-Z]*\s(.*)```", re.DOTALL)
 _BEGINS: Final = re.compile(r"(```[a-zA-Z]*\s*)?[{\[]")
 _CLOSES: Final = re.compile(r"\s*```")
 _MOST_PIECES: Final = 64
-"""How many pieces of a text are looked at; prose has few brackets."""
+"""Maximum number of candidates in one text; prose has few brackets."""
 Mending = Literal["all", "within", "none"]
 
 
 class Unfit(ValueError):
-    """An answer that does not have its form, and why; what it says is not repeated."""
+    """An answer that does not match its schema, and why; the message does not repeat the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An object or a list that stands in an answer."""
+    """An object or a list found in an answer."""
 
     value: JsonValue
     repairs: tuple[str, ...]
-    """What was done to get at it."""
+    """What was removed to extract it."""
     mending: Mending
-    """All of it where nothing else was said, what is within a block or ends the text, or none."""
+    """`all` if the text contains nothing else, `within` if it fills a code block or ends the text,
+    otherwise `none`.
+    """
 
 
 def _refused(constant: str) -> NoReturn:
@@ -53,7 +60,7 @@ _LENIENT: Final = json.JSONDecoder(strict=False, parse_constant=_refused)
 
 
 def read(text: str) -> JsonValue:
-    """Read a text that is JSON as it stands; raises `Unfit`."""
+    """Parse a text that is JSON as it is; raise `InvalidAnswer`."""
     try:
         found: JsonValue = STRICT.decode(text)
     except (ValueError, RecursionError):
@@ -62,7 +69,7 @@ def read(text: str) -> JsonValue:
 
 
 def found_in(text: str) -> list[Piece]:
-    """Give what may be meant in a text, the likeliest first; raises `Unfit` where nothing is."""
+    """Return the candidates of a text, the likeliest first; raise `InvalidAnswer` without any."""
     repairs: list[str] = []
     for taken_out, dirt in _DIRT.items():
         text, times = dirt.subn("", text)
@@ -74,7 +81,7 @@ def found_in(text: str) -> list[Piece]:
 
 
 def _whole(text: str) -> list[Piece]:
-    """Read a text that is JSON and nothing else, or one block of it."""
+    """Parse a text that is nothing but JSON or one code block; return no candidate otherwise."""
     block = _BLOCK.fullmatch(text)
     try:
         value: JsonValue = _LENIENT.decode(block[1] if block else text)
@@ -85,7 +92,7 @@ def _whole(text: str) -> list[Piece]:
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    """Give the JSON that stands among words, but nothing from within what is broken."""
+    """Yield the JSON values between words, but nothing from within broken JSON."""
     at = 0
     while begins := _BEGINS.search(text, at):
         start = begins.end() - 1

@@ -1,10 +1,3 @@
-"""Fitting an answer to its form: what is nearly what a schema wants is mended, and it is said how.
-
-Models write one thing where a list is wanted, a bare word for an object, a number for a text. What
-has its form already is never touched, and what was mended needs no mending again. What cannot be
-mended without guessing is not: a model is asked again rather than misread.
-"""
-
 from __future__ import annotations
 
 import json
@@ -24,16 +17,16 @@ Place = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """An answer that has its form."""
+    """An answer that matches its schema."""
 
     text: str
     value: JsonValue
     repairs: tuple[str, ...] = ()
-    """What had to be done for it."""
+    """The repairs it needed."""
 
 
 def fitted(text: str, schema: Schema, *, repair: bool = True) -> Fitted:
-    """Give an answer the form of a schema; raises `Unfit`."""
+    """Validate an answer, after repairs if allowed; raise `InvalidAnswer`."""
     try:
         value = read(text)
         _judged(value, schema)
@@ -71,7 +64,7 @@ def _judged(value: JsonValue, schema: Schema) -> None:
 
 
 def spelt(place: Sequence[str | int]) -> str:
-    """Spell a place in an answer: `steps.0.goal`."""
+    """Format a path in an answer: `steps.0.goal`."""
     return ".".join(str(step)[:64] for step in place) or "it"
 
 
@@ -79,7 +72,7 @@ def spelt(place: Sequence[str | int]) -> str:
 class _Mending:
     repairs: list[str]
     whole: bool
-    """Whether it may be a part of what is wanted, alone."""
+    """Whether the whole value may be converted too, such as one item to a list of one."""
 
     def coerced(self, value: JsonValue, schema: JsonValue, place: Place) -> JsonValue:
         if not isinstance(schema, dict):
@@ -128,7 +121,7 @@ class _Mending:
 
 
 def _foremost(schema: Schema) -> str | None:
-    """Name the one thing that an object must say; none where it must say more, or nothing."""
+    """Return the only required property of an object; None if there are more or none."""
     required = _names(schema)
     return required[0] if len(required) == 1 else None
 
@@ -143,7 +136,7 @@ def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
 
 
 def _types(schema: JsonValue) -> tuple[str, ...]:
-    """Give the types that a schema wants; none where it wants no certain one."""
+    """Return the types that a schema allows; empty if it does not restrict the type."""
     named = schema.get("type") if isinstance(schema, dict) else None
     return tuple(map(str, named)) if isinstance(named, list) else (str(named),) if named else ()
 

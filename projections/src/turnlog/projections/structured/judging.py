@@ -1,7 +1,7 @@
-"""Judging a value by a JSON Schema, and a schema by what may stand in one.
+"""Validation of values by JSON Schema, and of the schemas themselves.
 
-Nothing is ever fetched: a schema refers to parts of itself or to nothing. What is said of a fault
-is what the schema wanted; the value, which may be anybody's secret, is not repeated.
+Nothing is fetched: a schema may refer only to parts of itself. A message repeats the rule of the
+schema and never the value, which may be secret.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 _SAID: Final = 120
-"""Characters of a rule that are repeated."""
+"""Maximum length of a repeated rule in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a value."""
+    """A rule of a schema that a value violates."""
 
     place: tuple[str | int, ...]
-    """Where in it."""
+    """The path within the value."""
     rule: str
-    """The rule of the schema that it breaks."""
+    """The violated rule."""
 
 
 def fault_in(value: JsonValue, schema: Mapping[str, JsonValue]) -> Fault | None:
-    """Find the first thing that is wrong with a value; none where it is as the schema wants."""
-    # Tens of milliseconds that only sessions with such answers should pay for
+    """Return the first violation of a value, or None if it is valid."""
+    # The import takes tens of milliseconds, which only sessions with such answers should pay.
     from jsonschema import Draft202012Validator  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
@@ -48,7 +48,7 @@ def fault_in(value: JsonValue, schema: Mapping[str, JsonValue]) -> Fault | None:
 
 
 def fault_of(schema: Mapping[str, JsonValue]) -> str | None:
-    """Say why a schema cannot be used; none where it can."""
+    """Return why a schema cannot be used, or None if it can."""
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 as above
 
     try:
@@ -63,7 +63,7 @@ def fault_of(schema: Mapping[str, JsonValue]) -> str | None:
 
 
 def _leads(schema: Mapping[str, JsonValue], reference: str) -> bool:
-    """Tell whether a schema has another at the place in it that is referred to."""
+    """Return whether the schema has a subschema at the reference."""
     from referencing import Registry  # noqa: PLC0415 as above
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
     from referencing.jsonschema import DRAFT202012  # noqa: PLC0415

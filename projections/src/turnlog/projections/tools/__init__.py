@@ -1,1 +1,1 @@
-"""Tools as texts: how a model is told of them, what it planned, and what of a result it is told."""
+"""Tools as text: the catalog for models, parsed plans, and condensed results."""

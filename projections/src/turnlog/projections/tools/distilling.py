@@ -1,10 +1,3 @@
-"""Distilling: what prompts are told of a tool's result.
-
-A result that is short stands as it is. Of a long one its shape is told: what its members are, how
-many rows its table has, their columns, a few of them; of a text its length and its beginning. Each
-of these has a bound, whatever a server sends. The whole is a blob that anybody may read.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,28 +22,28 @@ CELL: Final = 60
 ASKED: Final = 2_000
 """Characters shown of the arguments of a call."""
 _LATER: Final = Distil(rows=20, chars=400)
-"""What of a result is told as long as nobody works with it."""
+"""The limits for results in later turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distilled:
-    """What is told of a result."""
+    """The text of a result for a prompt, and whether it was condensed."""
 
     text: str
     treatment: Literal["kept", "condensed"]
 
 
 def told(tool: str, arguments: str, gave: str) -> str:
-    """Tell of a call and of what it gave in one text, so that nothing parts them.
+    """Format a tool call and its result as one text, so that they cannot be separated.
 
-    All lines but the first are set in, so that no result looks like that of another tool.
+    All lines but the first are indented, so that no result can look like that of another tool.
     """
     text = f"{tool} {_cut(arguments or '{}', ASKED)}\n{gave}"
     return "  ".join(text.splitlines(keepends=True))
 
 
 def distilled(result: str, spec: Distil) -> Distilled:
-    """Tell of a result as far as its length allows."""
+    """Return a short result as it is and condense a long one."""
     members = members_of(result)
     if len(result) <= spec.chars and _rows(result, members) <= spec.rows:
         return Distilled(result, "kept")
@@ -59,7 +52,7 @@ def distilled(result: str, spec: Distil) -> Distilled:
 
 
 def summarised(result: str) -> str | None:
-    """Tell of a result what later turns are told; none where that is no less."""
+    """Return the summary of a result for later turns; None if it would not be shorter."""
     gist = distilled(result, _LATER)
     return gist.text if gist.treatment == "condensed" else None
 
@@ -77,12 +70,13 @@ def _lines(text: str) -> int:
 def _told(result: str, members: Mapping[str, JsonValue], spec: Distil) -> str:
     try:
         return _shape(result, members, spec) if members else _beginning(result)
-    except RecursionError:  # what could just be read may be too deep to be written
+    # A value that could be parsed may still be nested too deep for encoding.
+    except RecursionError:
         return _beginning(result)
 
 
 def _shape(result: str, members: Mapping[str, JsonValue], spec: Distil) -> str:
-    """Tell of the longest list as of a table, and of what stands beside it."""
+    """Format the longest list as a table, after the other members."""
     lists = {name: rows for name, rows in members.items() if isinstance(rows, list)}
     long = {name: size for name, rows in lists.items() if (size := len(canonical(rows))) > CELL}
     table = max(long, key=lambda name: long[name], default=None)
@@ -132,7 +126,7 @@ def _cell(value: JsonValue) -> JsonValue:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """Name as many as there is room for, one at the least, and how many there are beside them."""
+    """Join as many texts as fit, at least one, and the number of the others."""
     shown, room = 1, LIST - len(texts[0]) if texts else 0
     while shown < len(texts) and (room := room - len(texts[shown]) - 2) >= 0:
         shown += 1

@@ -1,9 +1,9 @@
-"""Offers: the tools and prompts that servers have, filtered, named and spelt for models.
+"""The tool catalog: tools and prompts of servers, filtered, named and formatted.
 
-What a session is told of its tools is made here once and stored: one blob a tool for those that a
-request offers, and one text each for telling of all of them in full or by name. A prompt refers to
-these blobs, so that what was offered reads back whatever a server says by then. Servers are
-strangers: what one says of a tool stands on lines of that tool alone, and none of it is endless.
+The texts are made once and stored: one blob for each tool that a request offers, and one text each
+for listing all of them in full or by name. A prompt refers to these blobs, so that it reads back
+the same whatever a server says later. Servers are not trusted: a description stays on the lines of
+its own tool, and all lengths are limited.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ from turnlog.projections.blueprint.tools import ServerSpec, ToolsSpec
 from turnlog.projections.window.request import canonical
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every provider takes for the name of a tool."""
+"""Tool names that every provider accepts."""
 _MOST_OFFERS: Final = 256
-"""Tools and prompts of a profile."""
+"""Maximum number of tools and prompts of a profile."""
 _MOST_SPELT: Final = 64_000
-"""Characters of one as it is spelt for models; a longer one is left out."""
+"""Maximum length of a formatted tool in characters; a longer one is left out."""
 _MOST_SAID: Final = 4_000
-"""Characters of a description; more are cut off."""
+"""Maximum length of a description in characters; the rest is cut off."""
 _MOST_NAME: Final = 128
-"""Characters of a name or a type that a server made up."""
+"""Maximum length of a name or a type that a server chose."""
 _MOST_LEFT_OUT: Final = 64
-"""How many of those that are left out are named."""
+"""Maximum number of excluded tools that are recorded with a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A tool, or a prompt, as its server describes it."""
+    """A tool or a prompt as its server describes it."""
 
     tool: str
-    """What the server calls it."""
+    """The name that the server uses."""
     description: str
     schema: dict[str, JsonValue]
-    """JSON Schema of its arguments."""
+    """JSON Schema of the arguments."""
     kind: Literal["tool", "prompt"] = "tool"
 
 
 @dataclass(frozen=True, slots=True)
 class TakenUp:
-    """The tools and prompts of a profile, and the texts that its event names by digest."""
+    """The event that records the tools and prompts of a profile, and the texts it names by digest.
+    """
 
     event: ToolsSnapshotted
     texts: tuple[str, ...]
@@ -64,14 +65,14 @@ class _Named:
 
     @property
     def spelt(self) -> dict[str, JsonValue]:
-        """As OpenAI's protocol has it, which litellm translates for others."""
+        """The tool in OpenAI's format, which litellm translates for other providers."""
         about = _cut(self.offer.description, _MOST_SAID)
         function: dict[str, JsonValue] = {"name": self.name, "description": about}
         return {"type": "function", "function": {**function, "parameters": self.offer.schema}}
 
 
 def digest_of_offers(found: Mapping[str, Iterable[Offer]]) -> Digest:
-    """Digest of everything servers say of what they have, by which a change of it is known."""
+    """Return the digest of all server descriptions, by which a change is noticed."""
     said: dict[str, JsonValue] = {
         server: [[each.kind, each.tool, each.description, each.schema] for each in offers]
         for server, offers in found.items()
@@ -80,7 +81,7 @@ def digest_of_offers(found: Mapping[str, Iterable[Offer]]) -> Digest:
 
 
 def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]) -> TakenUp:
-    """Take up what servers offer, in the order of the blueprint and of the servers."""
+    """Build the catalog of a profile, in the order of the blueprint and of the servers."""
     every: dict[tuple[str, str], _Named] = {}
     left_out: dict[str, str] = {}
     for server, of in spec.servers.items():
@@ -119,7 +120,7 @@ def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]
 
 
 def _against(named: _Named, spec: ServerSpec, taken: Collection[tuple[str, str]]) -> str | None:
-    """Say why an offer is left out; none where it is not."""
+    """Return why a tool or prompt is left out, or None."""
     offer = named.offer
     if offer.kind == "tool" and spec.only is not None and offer.tool not in spec.only:
         return "not among `only`"
@@ -157,7 +158,7 @@ def _kind(said: dict[str, JsonValue]) -> str:
 
 
 def _flat(text: str, most: int = _MOST_NAME) -> str:
-    """Give what a server says as a piece of one line."""
+    """Format a server's text as part of one line."""
     return _cut(" ".join(mended(text).split()), most)
 
 

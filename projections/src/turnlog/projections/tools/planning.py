@@ -1,7 +1,7 @@
-"""Reading a plan: what a model wrote becomes steps, and what had to be mended is said.
+"""Parses a plan: the steps of a model's validated answer, and the repairs they needed.
 
-Its form is a schema like that of any other answer. What no schema can know is looked at here: which
-tools there are, and how many steps are allowed.
+A schema defines its form like that of any other answer. Here the plan is checked against what no
+schema knows: which tools exist, and how many steps are allowed.
 """
 
 from __future__ import annotations
@@ -34,24 +34,25 @@ PLAN: Final[dict[str, JsonValue]] = {
         }
     },
 }
-"""The form of a plan: steps, each with a goal and the tools it may take, or with the result of the
-turn before that it is done by."""
+"""The JSON Schema of a plan: steps, each with a goal and either the tools it may use or the result
+of the previous turn that answers it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Intended:
-    """One step as a model means it."""
+    """One step of a plan."""
 
     goal: str
     tools: tuple[str, ...] = ()
-    """Those it named, of those there are."""
+    """The existing tools that the step names."""
     given: int | None = None
-    """Sequence of the result that it is done by."""
+    """Sequence of the earlier result that answers the step, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, and what had to be left out of it."""
+    """A plan, and the repairs it needed."""
 
     steps: tuple[Intended, ...]
     repairs: tuple[str, ...] = ()
@@ -60,9 +61,9 @@ class Planned:
 def plan_in(
     fitted: Fitted, tools: Container[str], most: int, given: Mapping[str, int] = {}
 ) -> Planned:
-    """Read a plan of at most so many steps; raises `Unfit`.
+    """Parse a plan of at most `max_steps` steps; raise `InvalidAnswer`.
 
-    `given` names the results of the turn before, each with the sequence it stands at.
+    `results` maps the names of the previous turn's results to their sequences.
     """
     said = cast("list[dict[str, Any]]", cast("dict[str, Any]", fitted.value)["steps"])
     if len(said) > most:
@@ -80,7 +81,7 @@ def plan_in(
 
 
 def _given(place: int, name: str, given: Mapping[str, int], repairs: list[str]) -> int | None:
-    """Find the result that a step is done by; one that points nowhere is taken as any other."""
+    """Return the sequence of the result a step refers to; note an unknown name and return None."""
     if name and name not in given:
         repairs.append(f"steps.{place}: there is no result {name[:64]!r}")
     return given.get(name)

@@ -1,8 +1,11 @@
-"""Reading: what a tool's result holds, by name, if it is JSON.
+"""Condenses tool results for prompts, and describes the tool work of a turn.
 
-Servers give one value, or one after the other on lines of their own, and many put the rows that
-were asked for some way down in an object. What is not JSON from its first character to its last
-is a text, and nothing is read out of it.
+A short result is included as it is. A long one is replaced by its shape: its members, the number of
+rows of its table, their columns and a sample; for a text, its length and its beginning. Every part
+has a length limit, whatever a server sends. The whole result is a blob that can be fetched.
+
+A result has members if it is JSON from its first character to its last. Servers send one value, or
+several on lines of their own, and often nest the rows in an object. Everything else is text.
 """
 
 from __future__ import annotations
@@ -16,15 +19,15 @@ from pydantic import JsonValue
 
 _DECODER: Final = json.JSONDecoder()
 _BETWEEN: Final = re.compile(r"[ \t\r]*(\n\s*|\Z)")
-"""What stands between two values, and behind the last."""
+"""The separator between two values, and after the last one."""
 DEEP: Final = 4
-"""How far down members are looked for."""
+"""Maximum depth at which members are searched."""
 WHOLE: Final = ""
-"""The name of what is not in an object."""
+"""The name of a value that is not inside an object."""
 
 
 def members_of(result: str) -> Mapping[str, JsonValue] | None:
-    """Give the members of a result by their paths; none where it has no members."""
+    """Return the members of a result by their dotted paths; None if it has none."""
     try:
         values = [*_values(result.strip())]
     except (ValueError, RecursionError):
@@ -41,7 +44,7 @@ def members_of(result: str) -> Mapping[str, JsonValue] | None:
 
 
 def _values(text: str) -> Iterator[JsonValue]:
-    """Read one value after the other; raises `ValueError`."""
+    """Yield one value after the other; raise `ValueError`."""
     at = 0
     while at < len(text):
         value, end = _DECODER.raw_decode(text, at)

@@ -1,22 +1,20 @@
-"""How a turn was worked out, in one text: what was planned, and what tools gave.
-
-It is made once, as the turn is completed, and recorded; the plans of later turns are told it, in
-front of the reply. It is kept short: of each result as much as later turns are told of it.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 MOST: Final = 16
-"""Results that are told of."""
+"""Maximum number of results."""
 LONG: Final = 1_000
-"""Characters of each, its arguments included."""
+"""Maximum length of each result in characters, with its arguments."""
 
 
 def worked(goals: Iterable[str], results: Iterable[str]) -> str | None:
-    """Tell how a turn was worked out; none where nothing was planned."""
+    """Return the plan and the tool results of a turn as one text; None if there was no plan.
+
+    It is made once, when the turn is completed, and recorded. Plans of later turns include it
+    before the reply, so each result is limited to the length that later turns get.
+    """
     steps = [f"{number}. {goal}" for number, goal in enumerate(goals, 1)]
     if not steps:
         return None

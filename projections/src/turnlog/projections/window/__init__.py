@@ -1,1 +1,1 @@
-"""The window: what the next call to a model sees, and the record of why."""
+"""The prompt of a call to a model, and the manifest that records how it was assembled."""

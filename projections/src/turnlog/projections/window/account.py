@@ -1,7 +1,9 @@
-"""The account of a call: which layers stand in it, by which segments, and what was cut to fit.
+"""Reports computed from a manifest alone: what each layer contributes, and tokens saved.
 
-It is read off the manifest and says nothing that is not there. What a manifest tells part by part
-is told here layer by layer, for an application that wants to know what became of its input.
+A manifest lists parts. `list_layer_reports` groups them by layer, for an application that wants to
+know how its input was used. `compute_token_savings` sums what trim steps and condensing saved, in
+the counts that the manifest records. The length of summarised turns is not in a manifest, so it is
+not part of the savings.
 """
 
 from __future__ import annotations
@@ -15,32 +17,32 @@ from turnlog.events.manifest import Cut, FromSegment, Manifest, Part
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """An item that stands with fewer tiers than the turn allowed it."""
+    """An item that is included with fewer tiers than the turn allows."""
 
     item: str
     from_tier: int
-    """The highest that would have stood."""
+    """The highest tier that would have been included."""
     to_tier: int
-    """The highest that was left."""
+    """The highest tier that is included."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerAccount:
-    """What became of one layer that stands, or would have stood."""
+    """How one layer is included in a prompt, or why it is not."""
 
     layer: str
     stands: bool
     segments: tuple[int, ...]
-    """Those that stand, in order."""
+    """Ids of the included segments, in order."""
     trimmed: Cut | None
     compressed: bool
     lowered: tuple[Lowered, ...]
     dropped: bool
-    """Whether all of it was left out to make room."""
+    """Whether the whole layer was left out to make room."""
 
 
 def accounts(manifest: Manifest) -> tuple[LayerAccount, ...]:
-    """Give an account of every layer in the order of the prompt, history and tools apart."""
+    """Return a report for every layer in prompt order, except history and tools."""
     layers: dict[str, list[Part]] = {}
     for part in manifest.parts:
         if part.layer != "history" and part.role != "tools":
@@ -63,7 +65,6 @@ def _account(layer: str, parts: Sequence[Part]) -> LayerAccount:
 
 
 def _lowered(parts: Sequence[Part]) -> Iterator[Lowered]:
-    """Find the items a tier was taken from, by what else of them was left then."""
     shown = [
         (part, source)
         for part, source in _segments(parts)

@@ -1,8 +1,8 @@
-"""Assembling: a state and a blueprint become a prompt and its manifest. Pure, in two halves.
+"""Assemble the prompt of a call and its manifest from session state and blueprint.
 
-`needs` says what must be fetched, `assemble` does the rest; the fetching is left to whoever
-calls. The same record gives the same bytes for ever: a change that breaks this raises the
-assembler's version.
+Both functions are pure: `find_prompt_needs` lists what must be fetched, the caller fetches it, and
+`assemble` builds the prompt. The same record must always give the same bytes. A change that breaks
+this raises `ASSEMBLER_VERSION`.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from turnlog.projections.window.telling import texts_told
 from turnlog.projections.window.tools import offered_tools, pinned_tools
 
 _UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
-"""Who counts where nothing is ever cut."""
+"""The counter of calls without a budget."""
 
 
 def segments_wanted(material: Material, state: SessionState, call: Call) -> list[Wanted]:
-    """Say what a call asks the library for, before anything else of it is known."""
+    """Return the library segments that a call requests."""
     return wanted(material, material.blueprint.calls[call.kind].layers, state, call)
 
 
 def needs(material: Material, state: SessionState, call: Call) -> Needs:
-    """Say what a call refers to."""
+    """Return what must be fetched before a call can be assembled."""
     said = [said for back in looks(material, state, call) for said in back.said(state)]
     return Needs(
         blobs=_blobs(material, state, call),
@@ -69,14 +69,13 @@ def needs(material: Material, state: SessionState, call: Call) -> Needs:
 
 
 def reaches_back(material: Material, state: SessionState, call: Call) -> bool:
-    """Tell whether a call could hold turns that the state keeps as runs only."""
+    """Return whether a call could include turns that the state keeps only as runs."""
     budget = _budget(material.blueprint, call)
     tokens = allowed(budget.tokens, call.inputs) if budget else 0
     return any(back.further(state, budget, tokens) for back in looks(material, state, call))
 
 
 def _asked(state: SessionState) -> tuple[Said, ...]:
-    """Give where the open turn's own texts stand."""
     if state.open is None:
         return ()
     found = state.open.resolved.results if state.open.resolved else None
@@ -89,7 +88,7 @@ def _budget(blueprint: Blueprint, call: Call) -> Budget | None:
 
 
 def _under_way(material: Material, state: SessionState, call: Call) -> Iterator[Said]:
-    """Give where the texts of the step and of the turn's tools stand, as far as they are told."""
+    """Yield the text references of the current step and of the turn's tool results."""
     blueprint = material.blueprint
     listed = (blueprint.layers.get(name) for name in blueprint.calls[call.kind].layers)
     for layer in listed:
@@ -117,7 +116,10 @@ def _blobs(material: Material, state: SessionState, call: Call) -> tuple[str, ..
 
 
 def assemble(material: Material, state: SessionState, call: Call, texts: Texts) -> Assembled:
-    """Build a call's prompt; raises `Refused` when it cannot fit, `Corrupt` for a missing text."""
+    """Assemble the prompt of a call.
+
+    Raises `Refused` if it cannot fit its budget, and `Corrupt` if a text was not fetched.
+    """
     spec = material.blueprint.calls[call.kind]
     budget = _budget(material.blueprint, call)
     spoken = budget.counter if budget else _UNBUDGETED

@@ -1,4 +1,4 @@
-"""What a call is asked with, and what comes out: the vocabulary of assembling."""
+"""Input and output types of prompt assembly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnlog.projections.session.state import Said
 from turnlog.projections.window.request import Request
 
 ASSEMBLER: Final = 1
-"""Version of the assembler; raised whenever it gives another prompt for the same record."""
+"""Version of the assembler; raised when the same record gives a different prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +25,23 @@ class Call:
     kind: str
     """The blueprint's name for this kind of call."""
     model: str
-    """As litellm names it."""
+    """The model name as litellm spells it."""
     provider: str
-    """For which prompt files are resolved."""
+    """The provider that prompt files are resolved for."""
     at: str
-    """Clock reading, RFC 3339; recorded, so that the result can be had again."""
+    """Clock reading, RFC 3339; recorded, so that the prompt can be assembled again."""
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """What the turn brings along, as its event holds it."""
+    """The inputs of the turn, as its event holds them."""
     gathered: Gathered = field(default_factory=lambda: Gathered({}))
-    """What the library gave for it; recorded with it."""
+    """The segments that the library returned for this call; recorded with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The call of the same kind before this one."""
+    """The previous call of the same kind."""
 
     call: str
-    """`3.1`."""
+    """The call id, such as `3.1`."""
     manifest: Manifest
 
 
@@ -52,14 +52,14 @@ class Needs:
     blobs: tuple[Digest, ...]
     said: tuple[Said, ...]
     older: bool
-    """Whether the state does not reach back far enough: fold the whole session, ask again."""
+    """Whether the state lacks older turns: fold the whole session, then ask again."""
     earlier: int | None = None
-    """Where the prompt of the call of this kind before it lies in the stream, if there was one."""
+    """Stream sequence of the previous prompt of this kind of call, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What was fetched: blobs by digest, what was said by where it stands, the call before."""
+    """The fetched texts: blobs by digest, event texts by reference, and the previous call."""
 
     blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
     said: Mapping[Said, str] = field(default_factory=dict[Said, str])
@@ -68,13 +68,13 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A prompt, and the record of how it came to be."""
+    """A prompt and the manifest that records how it was assembled."""
 
     request: Request
     manifest: Manifest
 
 
 def provider_of(model: str) -> str:
-    """Name the provider in a model as litellm spells it: `openai/gpt-x` is `openai`."""
+    """Return the provider in a litellm model name: `openai` for `openai/gpt-x`."""
     provider, slash, _ = model.partition("/")
     return provider if slash else "openai"

@@ -1,11 +1,11 @@
-"""Condensing: turns of a history told in short, each by a rule whose result never changes.
+"""Condense the turns of a history view by rules whose results never change.
 
-A rule is given recorded texts and nothing else, and a manifest names it, so that what was said in
-short reads back from the log like anything that was said word for word. `duplicates` leaves out
-paragraphs and whole turns that are said again later. `repeats` makes one exchange of a question
-that was asked over and over: it keeps every value it was asked with, and all values of answers that
-are alike but for those. Of other answers it says nothing in words of its own: a brief one stands as
-it is, a long one as far as it counts what was asked for; one that does not is not told in short.
+A rule sees recorded texts only, and the manifest names it, so that a condensed text can be rebuilt
+from the log. `duplicates` leaves out paragraphs and whole turns that a later turn repeats.
+`repeats` merges exchanges that ask the same question again and again: the merged exchange keeps all
+values of the questions, and all values of answers that differ in nothing else. Other answers are
+kept whole if they are short, or up to the sentence that counts what was asked for. An exchange with
+any other answer is not condensed.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from turnlog.projections.window.plan import HistorySlot
 from turnlog.projections.window.spoken import Exchange, Retelling, Spoken, spoken
 
 DUPLICATES: Final = "duplicates"
-"""The rule by which turns are left out that are said again later."""
+"""The rule that leaves out turns which a later turn repeats."""
 _WORDS: Final = frozenset(get_args(Condense))
 AGAIN: Final = "(said again below)"
-"""What stands for a paragraph that a later turn says again."""
+"""The text that replaces a paragraph which a later turn repeats."""
 LONG: Final = 60
-"""Characters from which on a paragraph or a turn is worth leaving out."""
+"""Minimum length of a paragraph or turn that is worth leaving out."""
 FEWEST: Final = 3
-"""Exchanges in a row from which on one question counts as asked over and over."""
+"""Minimum number of consecutive exchanges that count as one repeated question."""
 BRIEF: Final = 80
-"""Characters up to which an answer stands as it is, and its beginning where it is longer."""
+"""Maximum length of an answer that is kept whole, and of the excerpt of a longer one."""
 _PAIR: Final = 2
-"""Messages of a question and its answer."""
+"""A question and its answer."""
 _MONTH: Final = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
     r"|Sep(?:t|tember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b"
 )
 _VALUE: Final = re.compile(
-    # What a value can begin with is looked for first, since most of a text is none
+    # The lookahead rejects most positions cheaply, since most of a text is no value.
     r"(?=[\"“\d$€£ADFJMNOS])(?:\"[^\"\n]+\"|“[^”\n]+”"
     r"|\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4}"
     rf"|\d{{1,2}} {_MONTH}(?: \d{{4}})?|\b{_MONTH} \d{{1,2}}(?:, \d{{4}})?\b"
@@ -51,17 +51,17 @@ _VALUE: Final = re.compile(
 )
 """A quoted text, a date, an amount of money or a number."""
 _NOUN: Final = re.compile(r"[^\W\d_]{4,}")
-"""A word that may be counted; shorter ones mostly stand between others."""
+"""A word that may be counted; shorter words are mostly function words."""
 _COUNT: Final = re.compile(
     rf"(?<![\d.,$€£])(\d+(?:,\d{{3}})*) ({_NOUN.pattern})"
     rf"(?=((?:[^.!?:\n]|[.!?:](?=\S)){{0,{BRIEF}}}))"
 )
-"""A number, what it counts, and what is left of the sentence."""
+"""A number, the noun it counts, and the rest of the sentence."""
 _LISTED: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 
 
 def retold(condensed: Condensed, again: Sequence[int], run: Sequence[Spoken]) -> Spoken:
-    """Tell a run in short once more; raises `Corrupt` where its turns are none to tell so."""
+    """Condense a run again, by its recorded rule; raises `Corrupt` if the rule does not apply."""
     match condensed:
         case "duplicates-1":
             return _without(run[0], again)
@@ -74,7 +74,7 @@ def retold(condensed: Condensed, again: Sequence[int], run: Sequence[Spoken]) ->
 
 
 def in_short(slot: HistorySlot, condense: Condense | None, counting: Counting) -> HistorySlot:
-    """Tell a view in short, by the word of its author."""
+    """Condense a history view as its blueprint says."""
     match condense:
         case None:
             return slot
@@ -90,7 +90,7 @@ def in_short(slot: HistorySlot, condense: Condense | None, counting: Counting) -
 def repeats_told(
     exchanges: Sequence[Exchange], counting: Counting, rule: str
 ) -> tuple[Exchange, ...]:
-    """Make one exchange of each question that was asked over and over, where that is shorter."""
+    """Merge the exchanges of each repeated question where that is shorter."""
     told: list[Exchange] = []
     for run in _alike(exchanges):
         said = _in_one([each.said for each in run]) if len(run) >= FEWEST else None
@@ -104,13 +104,13 @@ def repeats_told(
 def duplicates_told(
     exchanges: Sequence[Exchange], counting: Counting
 ) -> tuple[tuple[Exchange, ...], tuple[LeftOut, ...]]:
-    """Leave out what is said again later; gives also the turns of which nothing is left."""
+    """Leave out what a later turn repeats; also return the turns that are left out entirely."""
     told: list[Exchange] = []
     gone: list[LeftOut] = []
     whole, later = set[Spoken](), dict[tuple[str, str], int]()
     for exchange in reversed(exchanges):
         said = exchange.said
-        # The words of one are no place to look for those of the other
+        # The role is part of the key: a user's words do not repeat an assistant's.
         paragraphs = [
             (text.role, each) for text in said.messages for each in _paragraphs(text.content)
         ]
@@ -133,13 +133,13 @@ def _shorter(
     run: Sequence[Exchange], said: Spoken, retelling: Retelling, counting: Counting
 ) -> Exchange:
     tokens = sum(counting.count(each.content) for each in said.messages)
-    # What a step of a ladder saves is told with the step
+    # A trim step records its saving itself.
     saved = sum(each.tokens for each in run) - tokens if retelling.rule in _WORDS else 0
     return Exchange(run[0].turn, said, tokens, retelling, saved)
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Take a text apart into lists and what stands between; joined by line ends it is whole."""
+    """Split a text into lists and prose; joining the parts with line ends restores it."""
     lines = groupby(text.split("\n"), key=_kind)
     return ["\n".join(those) for _, those in lines]
 
@@ -151,7 +151,7 @@ def _kind(line: str) -> str:
 
 
 def _without(said: Spoken, places: Sequence[int]) -> Spoken:
-    """Put a word in the place of the paragraphs that are said again; none stands twice in a row."""
+    """Replace repeated paragraphs by one marker per run of them."""
     texts = {"user": "", "assistant": ""}
     begins = 0
     for message in said.messages:
@@ -164,7 +164,7 @@ def _without(said: Spoken, places: Sequence[int]) -> Spoken:
 
 
 def _alike(exchanges: Sequence[Exchange]) -> Iterator[list[Exchange]]:
-    """Give runs of neighbours that ask one question, and everything else one by one."""
+    """Yield runs of adjacent exchanges that ask the same question; any other exchange alone."""
     for pattern, asking in groupby(exchanges, key=_question):
         run: list[Exchange] = []
         for exchange in asking:
@@ -176,14 +176,13 @@ def _alike(exchanges: Sequence[Exchange]) -> Iterator[list[Exchange]]:
 
 
 def _follows(before: Exchange, after: Exchange) -> bool:
-    """Tell whether one turn is the next after another, and both results can be told in short."""
     return before.turn + 1 == after.turn and all(
         _result(*(message.content for message in each.said.messages)) for each in (before, after)
     )
 
 
 def _question(exchange: Exchange) -> str | None:
-    """Give what is asked, whatever the values; none where nothing was asked and answered."""
+    """Return the question with its values masked, or None if the turn is no plain exchange."""
     said = exchange.said.messages
     if exchange.retelling or len(said) != _PAIR:
         return None
@@ -198,7 +197,6 @@ def _pattern(asked: str) -> str | None:
 
 
 def _in_one(run: Sequence[Spoken]) -> Spoken:
-    """Make one exchange of several that ask one question."""
     asked, answered = zip(*([each.content for each in said.messages] for said in run), strict=True)
     question = f"{_VALUE.sub('…', asked[0])} ({len(run)} times{_values(asked)})"
     if len({_VALUE.sub("…", answer) for answer in answered}) == 1:
@@ -208,13 +206,12 @@ def _in_one(run: Sequence[Spoken]) -> Spoken:
 
 
 def _values(texts: Iterable[str]) -> str:
-    """Give the values of texts that are alike but for those."""
     values = [", ".join(_VALUE.findall(text)) for text in texts]
     return f", in turn with: {'; '.join(values)}" if any(values) else ""
 
 
 def _result(asked: str, answered: str) -> str | None:
-    """Give an answer where it is brief, or its beginning where that counts what was asked for."""
+    """Return a short answer whole, or the beginning of one that counts what was asked for."""
     if len(answered) <= BRIEF:
         return " ".join(answered.split())
     prose = "\n".join(takewhile(lambda line: not _LISTED.match(line), answered.split("\n")))
@@ -223,7 +220,7 @@ def _result(asked: str, answered: str) -> str | None:
 
 
 def _counts(prose: str, asked: str) -> Iterator[int]:
-    """Give the ends of the sentences that count what a question asks for."""
+    """Yield the ends of the sentences that count a noun of the question."""
     values, nouns = _VALUE.findall(asked), {_one(noun) for noun in _NOUN.findall(asked)}
     for count in _COUNT.finditer(prose):
         if count[1] not in values and _one(count[2]) in nouns:

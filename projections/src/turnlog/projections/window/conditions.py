@@ -1,5 +1,3 @@
-"""Conditions: whether a layer stands in a call at all. The vocabulary is fixed."""
-
 from __future__ import annotations
 
 from typing import assert_never
@@ -12,7 +10,7 @@ from turnlog.projections.window.material import Material
 
 
 def holds(when: When, material: Material, state: SessionState, call: Call) -> bool:
-    """Tell whether a condition holds for the next call."""
+    """Return whether a layer's condition is met in the next call."""
     match when:
         case "first_turn":
             said = call.inputs.get("first_turn")
@@ -32,13 +30,16 @@ def holds(when: When, material: Material, state: SessionState, call: Call) -> bo
 
 
 def _untold(state: SessionState) -> bool:
-    """A note is for the first turn that carries it, all tries of that turn included."""
+    """Return whether the redaction note belongs in this turn.
+
+    The note is for the first turn that carries it, in all attempts at that turn.
+    """
     turn = state.open.turn if state.open else state.submitted + 1
     return state.note is not None and state.note.told in {None, turn}
 
 
 def condition_name(when: When) -> str:
-    """Spell a condition as the record has it."""
+    """Return a condition as the manifest spells it."""
     match when:
         case WhenContext(context=level):
             return f"context {level}"

@@ -1,8 +1,8 @@
-"""Counting tokens. Every count says who counted and whether it is exact.
+"""Token counters. Each count names its counter and says whether it is exact.
 
-A message is counted as a whole, since that is what a model is sent; its tokens are then shared
-out among its parts, so that the parts of a prompt add up to it. A vocabulary is handed in: reading
-one takes files, and this module reads none.
+A message is counted as a whole, as the model receives it. Its tokens are then divided among its
+parts, so that the parts add up to the message. Vocabularies are passed in: loading one reads files,
+and this module reads none.
 """
 
 from __future__ import annotations
@@ -17,58 +17,54 @@ from turnlog.projections.blueprint.budget import CharactersPerToken, CounterSpec
 
 
 class Vocabulary(Protocol):
-    """The tokens of a family of models."""
+    """The token vocabulary of a family of models."""
 
     def count(self, text: str) -> int:
-        """Count the tokens of a text."""
         ...
 
     def is_of(self, model: str) -> bool:
-        """Tell whether a model has this very vocabulary; `model` as litellm names it."""
+        """Return whether a model, named as litellm does, uses exactly this vocabulary."""
         ...
 
 
 class Counting(Protocol):
-    """Who counts the tokens of a call."""
+    """Counts the tokens of a call."""
 
     def __hash__(self) -> int:
-        """Tell counters apart, so that what they counted can be remembered."""
+        """Counters must be hashable, since counts are cached by counter."""
         ...
 
     @property
     def counter(self) -> Counter:
-        """The name it has on the record."""
+        """The counter as the manifest records it."""
         ...
 
     def count(self, text: str) -> int:
-        """Count the tokens of a text."""
         ...
 
     def shares(self, texts: Iterable[str]) -> list[int]:
-        """Count texts that stand one behind the other; together they are what the whole counts."""
+        """Count consecutive texts; the counts add up to the count of the joined text."""
         ...
 
 
 class ByCharacters(NamedTuple):
-    """Counts a token for every so many characters, rounding up.
+    """Counts one token per `per_token` characters, rounded up.
 
-    No text but the empty one is free: a window that holds so many tokens holds no more
-    characters than they stand for, which is what bounds the state of a session.
+    No text but the empty one is free, so a token limit also limits characters. This bounds the size
+    of a session's state.
     """
 
     per_token: int
 
     @property
     def counter(self) -> Counter:
-        """See `Counting.counter`: `chars/4`."""
+        """See `TokenCounter.counter`: `chars/4`."""
         return Counter(name=f"chars/{self.per_token}", exact=False)
 
     def count(self, text: str) -> int:
-        """See `Counting.count`."""
         return -(-len(text) // self.per_token)
 
     def shares(self, texts: Iterable[str]) -> list[int]:
-        """See `Counting.shares`."""
         ends = accumulate((len(text) for text in texts), initial=0)
         return [
             later - earlier
@@ -77,10 +73,10 @@ class ByCharacters(NamedTuple):
 
 
 class ByVocabulary(NamedTuple):
-    """Counts what a vocabulary makes of a text.
+    """Counts the tokens that a vocabulary makes of a text.
 
-    Exact for the texts of a model that has this vocabulary. What a provider puts around messages
-    is not counted by anybody but the provider.
+    Exact for the texts of a model that uses this vocabulary. What a provider adds around messages
+    is not counted.
     """
 
     name: str
@@ -89,15 +85,14 @@ class ByVocabulary(NamedTuple):
 
     @property
     def counter(self) -> Counter:
-        """See `Counting.counter`: `o200k_base`."""
+        """See `TokenCounter.counter`: `o200k_base`."""
         return Counter(name=self.name, exact=self.exact)
 
     def count(self, text: str) -> int:
-        """See `Counting.count`."""
         return self.vocabulary.count(text)
 
     def shares(self, texts: Iterable[str]) -> list[int]:
-        """See `Counting.shares`; what tokens across a joint make different goes to the longest."""
+        """See `TokenCounter.count_shares`; the longest text takes the difference at the joints."""
         standing = list(texts)
         counts = [self.count(text) for text in standing]
         if counts:
@@ -107,7 +102,7 @@ class ByVocabulary(NamedTuple):
 
 
 def counting_by(spec: CounterSpec, known: Mapping[str, Vocabulary], model: str) -> Counting:
-    """Give who counts for a model; raises `Corrupt` where the vocabulary was not handed in."""
+    """Return the counter for a model; raises `Corrupt` if its vocabulary is missing."""
     match spec:
         case CharactersPerToken(chars_per_token=per_token):
             return ByCharacters(per_token)

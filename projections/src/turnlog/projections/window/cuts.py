@@ -1,5 +1,3 @@
-"""Steps that leave less of a text, or nothing of a layer."""
-
 from __future__ import annotations
 
 from turnlog.projections.blueprint.ladder import Compress, Drop, Trim
@@ -8,7 +6,7 @@ from turnlog.projections.window.sentences import beginning
 
 
 def trimmed(block: Block, step: Trim) -> Block:
-    """Leave the beginning, by the first of the lengths that makes a difference."""
+    """Shorten each piece to the first listed length that is shorter than it is now."""
 
     def change(piece: Piece) -> Piece:
         held = piece.cut.to if piece.cut else len(piece.whole)
@@ -22,7 +20,7 @@ def trimmed(block: Block, step: Trim) -> Block:
 
 
 def compressed(block: Block, step: Compress) -> Block:
-    """Leave the first sentences."""
+    """Shorten each piece to its first sentences."""
 
     def change(piece: Piece) -> Piece:
         if len(piece.whole) <= step.chars or piece.treatment == "compressed":
@@ -34,6 +32,6 @@ def compressed(block: Block, step: Compress) -> Block:
 
 
 def dropped(block: Block, step: Drop) -> Block:
-    """Leave nothing."""
+    """Leave out the whole layer."""
     del step
     return block.without(block.standing, "drop")

@@ -1,8 +1,8 @@
-"""Fences: what sets the layers of a message apart, and how a text is kept from forging one.
+"""Delimiters around the layers of a message, and protection of texts that imitate them.
 
-A line imitates a fence when a reader could take it for one: whatever stands between its letters
-that nobody sees, in whatever width they are written, whichever layer it names. Such a line is
-indented by one blank. Nothing else is ever changed.
+A line imitates a delimiter if a reader could mistake it for one, whatever invisible characters,
+letter widths or layer names it uses. Such a line is indented by one space. Nothing else in a text
+is changed.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from turnlog.projections.blueprint.form import Form
 
 _NAME: Final = re.compile(r"\{(?:LAYER|layer)\}")
 _UNSEEN: Final = frozenset("CMZ")
-"""Categories that a reader does not see: controls and formats, marks, separators."""
+"""Unicode categories that a reader does not see: controls and formats, marks, separators."""
 _UNSEEN_ASCII: Final = dict.fromkeys((*range(0x21), 0x7F))
-"""The same within ASCII, which most lines are."""
+"""The invisible ASCII characters: most lines are ASCII, and this path is faster."""
 
 
-# Layers are few, and their fences are written at every step of every call
+# There are few layers, and their delimiters are needed at every step of every call.
 @lru_cache(1_024)
 def fence(template: str, layer: str) -> str:
-    """Write the fence of a layer."""
+    """Return a delimiter template filled with a layer's name."""
     return template.replace("{LAYER}", layer.upper()).replace("{layer}", layer)
 
 
 def opening(form: Form, layer: str) -> str:
-    """What stands above a layer; nothing where the form has no fences."""
+    """Return the opening delimiter and a line end; empty if the format has none."""
     return fence(form.open, layer) + "\n" if form.open else ""
 
 
 def closing(form: Form, layer: str) -> str:
-    """What stands below it."""
+    """Return a line end and the closing delimiter; empty if the format has none."""
     return "\n" + fence(form.close, layer) if form.close else ""
 
 
 def imitations(form: Form, text: str) -> tuple[int, ...]:
-    """Give where the lines of a text begin that imitate a fence of this form."""
+    """Return the offsets of lines that imitate a delimiter of this format."""
     pattern = _pattern(form.open, form.close)
     if pattern is None or pattern[0] not in normalize("NFKC", text).casefold():
         return ()
@@ -54,16 +54,17 @@ def imitations(form: Form, text: str) -> tuple[int, ...]:
 
 
 def indented(text: str, places: tuple[int, ...]) -> str:
-    """Put a blank in each of these places."""
+    """Insert a space at each of these offsets."""
     ends = (*places[1:], len(text))
     lines = (f" {text[begin:end]}" for begin, end in zip(places, ends, strict=False))
     return text[: places[0]] + "".join(lines) if places else text
 
 
-# Forms are few, and each is asked for every text of every call
+# There are few formats, and each is needed for every text of every call.
 @cache
 def _pattern(*templates: str) -> tuple[str, re.Pattern[str]] | None:
-    """Give a character every fence begins with, and what a line of one looks like."""
+    """Return the first character of every delimiter, if it is the same, and the imitation pattern.
+    """
     written = [template for template in templates if template]
     if not written:
         return None
@@ -73,7 +74,7 @@ def _pattern(*templates: str) -> tuple[str, re.Pattern[str]] | None:
 
 
 def _looks(template: str) -> str:
-    """Spell what imitates a fence: any name, and signs repeated however often."""
+    """Return a pattern that matches any layer name and any repetition of punctuation."""
     between = [_repeated(_seen(literal)) for literal in _NAME.split(template)]
     return r"[\w-]*".join(between)
 
@@ -87,7 +88,7 @@ def _repeated(literal: str) -> str:
 
 
 def _seen(line: str) -> str:
-    """Give what a reader sees of a line, all letters and signs being alike."""
+    """Return the visible characters of a line, with case and width folded."""
     if line.isascii():
         return line.translate(_UNSEEN_ASCII).casefold()
     plain = normalize("NFKC", line).casefold()

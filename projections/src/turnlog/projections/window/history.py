@@ -1,5 +1,3 @@
-"""History in a window: which turns a view holds, and why the others are not in it."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,24 +17,24 @@ from turnlog.projections.window.spoken import Exchange, exchange, worked_out
 from turnlog.projections.window.visibility import OUT_OF_SIGHT, Sight
 
 OUT_OF_REACH: Final = "out of reach"
-"""Why a turn is left out that is older than any window looks."""
+"""The rule of turns that are older than any view looks."""
 PURGED: Final = "purged"
-"""Why one is that was there before the memory was purged."""
+"""The rule of turns from before the memory was purged."""
 SUMMARISED: Final = "summarised"
-"""Why one is that a summary stands for."""
+"""The rule of turns that a summary replaces."""
 UNSELECTED: Final = "not selected"
-"""Why one is that a call does not have to sum up."""
+"""The rule of turns that a call is not asked to summarise."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Turns that are not in the view, all for one reason."""
+    """Turns that are not in a view, all for the same reason."""
 
     first: int
     last: int
     rule: str
     saved: int = 0
-    """Tokens that they would take, where they are not missed: something else says the same."""
+    """Tokens that they would take, where another text says the same."""
 
 
 def chosen(
@@ -46,9 +44,9 @@ def chosen(
     recall: Recall | None = None,
     summary: Summary | None = None,
 ) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
-    """Split the settled turns into those a view holds, oldest first, and those it does not.
+    """Split the settled turns into those a view includes, oldest first, and the excluded ones.
 
-    `summary` is what stands in place of some of them.
+    `summary` replaces some of the turns.
     """
     far = 0 if view.all else max(0, len(state.turns) - MOST_RECENT)
     recent, veils = state.turns[far:], _veils(view, state, summary)
@@ -73,7 +71,7 @@ def chosen(
 
 
 def _veils(view: History, state: SessionState, summary: Summary | None) -> tuple[LeftOut, ...]:
-    """Give the turns that do not stand whatever became of them; of two, the first one counts."""
+    """Return the ranges that are hidden whatever the turns' status; the first match wins."""
     veils = [LeftOut(1, state.purged, PURGED)] if state.purged else []
     if summary is not None:
         veils += [LeftOut(each.first, each.last, SUMMARISED) for each in summary.turns]
@@ -83,7 +81,7 @@ def _veils(view: History, state: SessionState, summary: Summary | None) -> tuple
 
 
 def _unselected(state: SessionState) -> Iterator[LeftOut]:
-    """Give the turns between those that are to be summed up, and all others."""
+    """Yield the ranges of turns that are not selected for a summary."""
     summing = state.open.summing if state.open else None
     behind = 1
     for each in summing.turns if summing else ():
@@ -101,7 +99,7 @@ def _veiled(turn: int, veils: tuple[LeftOut, ...]) -> str | None:
 def _far(
     first: int, last: int, turns: TurnRef | Run, sight: Sight, veils: tuple[LeftOut, ...]
 ) -> Iterator[LeftOut]:
-    """Say why turns are left out that no window looks back to, cut where the reason changes."""
+    """Yield why turns beyond the view are excluded, split where the reason changes."""
     if not sight.holds(turns.phase):
         yield LeftOut(first, last, OUT_OF_SIGHT)
         return
@@ -125,7 +123,7 @@ def _rule(turns: TurnRef | Run, sight: Sight, veils: tuple[LeftOut, ...] = ()) -
 
 
 def merged(out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
-    """Join neighbours that are left out for the same reason."""
+    """Merge adjacent ranges that are excluded for the same reason."""
     runs: list[LeftOut] = []
     for run in sorted(out, key=lambda run: run.first):
         if runs and runs[-1].rule == run.rule and runs[-1].last + 1 == run.first:
@@ -145,9 +143,9 @@ def reaches_further(
     tokens: int = 0,
     summary: Summary | None = None,
 ) -> bool:
-    """Tell whether a view could hold turns that the state keeps as runs only.
+    """Return whether a view could include turns that the state keeps only as runs.
 
-    `tokens` is what the budget allows.
+    `tokens` is the limit of the budget.
     """
     veils = _veils(view, state, summary)
     runs = [run for run in state.earlier if _rule(run, sight) is None]
@@ -171,12 +169,12 @@ def reaches_further(
 
 
 def _bare(run: Run, sight: Sight, veils: tuple[LeftOut, ...]) -> bool:
-    """Tell whether some of a run would stand, were it not out of reach."""
+    """Return whether some turns of a run would be included if they were within reach."""
     return any(gone.rule == OUT_OF_REACH for gone in _far(run.first, run.last, run, sight, veils))
 
 
 def said_in(turns: Iterable[TurnRef], *, work: bool = False) -> Iterator[Said]:
-    """Give where the texts of these turns stand, in order."""
+    """Yield the text references of these turns, in order."""
     for ref in turns:
         for said in (ref.text, ref.reply, ref.work) if work else (ref.text, ref.reply):
             if said and said.characters:
@@ -186,7 +184,7 @@ def said_in(turns: Iterable[TurnRef], *, work: bool = False) -> Iterator[Said]:
 def exchanges_of(
     turns: Iterable[TurnRef], texts: Mapping[Said, str], counting: Counting, *, work: bool = False
 ) -> Iterator[Exchange]:
-    """Render turns; what was recorded is never rendered in another way later."""
+    """Yield the exchanges of turns; a recorded turn is always rendered the same way."""
     for ref in turns:
         text, reply = ref.text, ref.reply
         try:

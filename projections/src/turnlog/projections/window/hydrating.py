@@ -1,9 +1,10 @@
-"""Hydration: what tools gave in the turn before, for a plan that need not ask for it again.
+"""Tool results for the next call: those of the previous turn, and those of the open turn.
 
-Of each result its summary is told, under a name that a step may point at. A step that does is done:
-no call is made for it, and what the result was is among those of its turn. Which results may be
-told is asked anew for every prompt, so that one of a turn that was excluded or withheld in the
-meantime is gone from the turn that was to use it, too.
+A plan may reuse a result of the previous turn instead of calling the tool again. The prompt shows
+the summary of each under a name that a step can refer to. A step that does is done without a call,
+and the result counts among those of its own turn. Which results may be shown is decided for every
+prompt, so a result of a turn that was excluded or redacted meanwhile also disappears from the turn
+that was to reuse it.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from turnlog.projections.window.visibility import OUT_OF_SIGHT, sight
 
 @dataclass(frozen=True, slots=True)
 class Hydration:
-    """What may be told of the turn before."""
+    """The results of the previous turn that may be shown."""
 
     results: tuple[Given, ...] = ()
     why: str | None = None
-    """Why there are none, where there would be some."""
+    """Why there are none, if some were recorded."""
 
 
 def hydration(material: Material, state: SessionState) -> Hydration:
-    """Say what may be told now."""
+    """Return the results of the previous turn that may be shown now."""
     returns = state.returns
     if returns is None:
         return Hydration()
@@ -42,7 +43,7 @@ def hydration(material: Material, state: SessionState) -> Hydration:
 
 
 def in_short(state: SessionState) -> frozenset[Said]:
-    """Give where texts stand that are shorter than the results of tools which they tell of."""
+    """Return the references of texts that condense a longer tool result."""
     used = state.open.tools if state.open else ()
     before = state.returns.results if state.returns else ()
     now = (use.said for use in used if use.said and use.distilled)
@@ -50,12 +51,12 @@ def in_short(state: SessionState) -> frozenset[Said]:
 
 
 def named(results: Sequence[Given]) -> Iterator[tuple[str, Given]]:
-    """Give each result with the name that a plan points at it by: `r1`."""
+    """Yield each result with the name that a plan refers to it by: `r1`."""
     return ((f"r{place}", given) for place, given in enumerate(results, 1))
 
 
 def given_to(opened: OpenTurn, results: Sequence[Given]) -> Iterator[Said]:
-    """Give where the results stand that steps of a turn are done by, in the order of the plan."""
+    """Yield the reused results of a turn's steps, in the order of the plan."""
     known = {given.said.sequence: given.said for given in results}
     steps = {step.given: None for step in opened.plan or () if step.given is not None}
     return (known[sequence] for sequence in steps if sequence in known)

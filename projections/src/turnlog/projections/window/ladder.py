@@ -1,10 +1,3 @@
-"""The ladder: what goes when a prompt does not fit, in the order its author wrote.
-
-A step is repeated until it makes nothing shorter any more; only then comes the next. A prompt
-that fits is returned untouched, and one that cannot be made to fit is refused with what stands
-in the way.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -26,7 +19,7 @@ from turnlog.projections.window.steps import aims, taken
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much something takes."""
+    """The size of a plan or a part of it."""
 
     tokens: int
     characters: int
@@ -37,19 +30,19 @@ Measure = Callable[[Plan], Size]
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """One ladder to be climbed: what it measures, and how much that may be."""
+    """One ladder to apply: what it measures, and its limit."""
 
     ladder: Ladder
     measure: Measure
     limit: int
     of: Bounds = WHOLE
     yields: bool = False
-    """Whether what no step makes short enough is left to the limit of the whole."""
+    """Whether an exceeded limit is left to the limit of the whole prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """What is known beside the plan."""
+    """What a plan is fitted with, besides the plan."""
 
     budget: Budget
     counting: Counting
@@ -57,18 +50,19 @@ class Fitting:
     beside: int = 0
     """Tokens of the tools that are offered with the prompt."""
     registered: Mapping[str, TakeStep] = field(default_factory=dict[str, TakeStep])
-    """Steps of packages."""
+    """Trim steps that packages register, by name."""
 
     @property
     def limit(self) -> int:
-        """Tokens the whole prompt may have."""
+        """The token limit of the whole prompt."""
         return allowed(self.budget.tokens, self.inputs)
 
 
 def fitted(plan: Plan, fitting: Fitting) -> tuple[Plan, tuple[StepTaken, ...]]:
-    """Cut a plan down: sections, then components, then the whole; says what was done.
+    """Shorten a plan to its limits and return it with the steps that were taken.
 
-    Raises `OverBudget` when that cannot be.
+    Sections come first, then components, then the whole prompt. Raises `BudgetExceeded` if the
+    ladders do not suffice.
     """
     taken_steps: list[StepTaken] = []
     for climb in _climbs(fitting):
@@ -112,7 +106,7 @@ def _climbed(plan: Plan, climb: Climb, fitting: Fitting) -> tuple[Plan, list[Ste
                 over = size.tokens - climb.limit
                 shorter = taken(plan, step.rung, on, over, fitting.counting, fitting.registered)
                 less = climb.measure(shorter)
-                # A step that does not shorten is exhausted; this is also why climbing ends
+                # A step that does not shorten is exhausted. This also guarantees termination.
                 if less.characters >= size.characters:
                     break
                 plan, size = shorter, less
@@ -136,7 +130,7 @@ def _noted(word: str, on: str, climb: Climb, before: Size, after: Size) -> StepT
 
 
 def plan_size(plan: Plan, counting: Counting, beside: int = 0) -> Size:
-    """Measure everything that stands in the prompt."""
+    """Return the size of the whole prompt."""
     tokens, characters = beside, 0
     for slot in plan:
         if isinstance(slot, HistorySlot):
@@ -150,16 +144,16 @@ def plan_size(plan: Plan, counting: Counting, beside: int = 0) -> Size:
 
 
 def section_size(plan: Plan, layer: str, counting: Counting) -> Size:
-    """Measure what one layer says, without its fences."""
+    """Return the size of one layer, without delimiters."""
     blocks = (block for slot in plan if isinstance(slot, LayerSlot) for block in slot.blocks)
     text = "".join([block.content for block in blocks if block.layer == layer])
     return Size(counting.count(text), len(text))
 
 
 def component_size(plan: Plan, component: str, counting: Counting, beside: int = 0) -> Size:
-    """Measure all that is counted under one component, with what stands around its texts.
+    """Return the size of one component, delimiters and separators included.
 
-    Each text is counted alone, so that cutting one component makes no other one longer.
+    Each text is counted by itself, so that cutting one component does not lengthen another.
     """
     tokens, characters = beside if component == TOOLS_CONTEXT else 0, 0
     for slot in plan:

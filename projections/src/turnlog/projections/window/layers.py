@@ -1,4 +1,7 @@
-"""Layers: a named part of a prompt becomes a text with a source, or leaves no trace."""
+"""Resolve the layers of a message to texts with a source.
+
+A layer without a text leaves no trace in the prompt, but its part in the manifest says why.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +45,12 @@ from turnlog.projections.window.telling import told
 from turnlog.projections.window.visibility import sight
 
 INPUT: Final = "input"
-"""The built-in layer: the text of the turn."""
+"""The built-in layer that holds the text of the turn."""
 
 NOTHING: Final = "nothing to say"
+"""The rule of a layer whose text is empty."""
 DISTIL: Final = "distil"
-"""The rule of a text that stands for a longer result of a tool."""
+"""The rule of a text that condenses a longer tool result."""
 """Why a layer whose text is empty is left out."""
 
 Key = TypeVar("Key")
@@ -54,7 +58,7 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Everything a layer's text can come from."""
+    """Everything that the text of a layer can come from."""
 
     material: Material
     state: SessionState
@@ -63,7 +67,7 @@ class Sources:
 
 
 def layer_block(sources: Sources, name: str, form: Form) -> Block:
-    """Resolve one layer; raises `Corrupt` when a text it needs was not fetched."""
+    """Resolve one layer; raises `Corrupt` if a text that it needs was not fetched."""
     if name == INPUT:
         return Block(INPUT, "query", True, form, (_input(sources, form),))  # noqa: FBT003
     layer = sources.material.blueprint.layers[name]
@@ -93,7 +97,7 @@ def _pieces(sources: Sources, layer: Layer, name: str, form: Form) -> tuple[Piec
 
 
 def _under(rule: str | None, piece: Piece) -> Piece:
-    """Note the condition that a piece stands under, unless it has a rule that says more."""
+    """Record the condition of a layer on a piece, unless the piece has a rule of its own."""
     return replace(piece, rule=piece.rule or rule) if piece.text else piece
 
 
@@ -169,7 +173,7 @@ def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, 
 
 
 def _brought(state: SessionState, call: Call, name: str) -> tuple[Source | None, str]:
-    """Give what the turn brought along; where its event lies is known while it is open."""
+    """Return an input of the turn; its event is known only while the turn is open."""
     given = state.open.inputs if state.open else None
     if given is None or name not in call.inputs:
         return None, ""

@@ -1,8 +1,7 @@
-"""Looking back: what a call shows of the turns before, view by view.
+"""History views as one call sees them: earlier turns, preceded by a summary of older ones.
 
-A view shows turns word for word, and before them what a model summed up of older ones. A summary
-stands in a view for as long as all that it tells of may be seen; a call that is to sum up older
-turns is shown those, and the summary that they go on from.
+A view shows a summary as long as every phase that the summary covers is visible. A call that
+summarises older turns is shown those turns and the summary that it continues.
 """
 
 from __future__ import annotations
@@ -33,41 +32,41 @@ from turnlog.projections.window.visibility import Sight, sight
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One view, as one call looks back by it."""
+    """One history view as one call sees it."""
 
     name: str
     view: History
     sight: Sight
     recall: Recall | None
-    """What its reader is told; none where no policy bounds it."""
+    """Limits of the memory policy; None where no policy applies."""
     summary: Summary | None
-    """What stands for older turns."""
+    """The summary that replaces older turns."""
 
     def turns(self, state: SessionState) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
-        """Split the settled turns into those it shows and those it does not."""
+        """Split the settled turns into those the view includes and those it excludes."""
         return chosen(self.view, state, self.sight, self.recall, self.summary)
 
     def said(self, state: SessionState) -> Iterator[Said]:
-        """Give where everything that it shows stands."""
+        """Yield the references of all texts that the view includes."""
         if self.summary:
             yield self.summary.said
         yield from said_in(self.turns(state)[0], work=self.view.of == "work")
 
     def further(self, state: SessionState, budget: Budget | None, tokens: int) -> bool:
-        """Tell whether it could show turns that the state keeps as runs only."""
+        """Return whether the view could include turns that the state keeps only as runs."""
         view, seen = self.view, self.sight
         return reaches_further(view, state, seen, budget, self.recall, tokens, self.summary)
 
 
 def looks(material: Material, state: SessionState, call: Call) -> tuple[Look, ...]:
-    """Give the views that a call lists."""
+    """Return the history views that a call lists."""
     slots = material.blueprint.calls[call.kind].messages
     named = (slot.history for slot in slots if isinstance(slot, HistoryMessages))
     return tuple(look(material, state, call.at, name) for name in named)
 
 
 def look(material: Material, state: SessionState, at: str, name: str) -> Look:
-    """Look back by a view; `at` is the clock's reading."""
+    """Return a history view at a clock reading `at`."""
     view, seen = material.blueprint.view(name), sight(material, state)
     recall = recalled(material.memory, view.memory, state, at)
     return Look(name, view, seen, recall, _summary(material, state, name, view, seen))
@@ -86,7 +85,7 @@ def _summary(
 
 
 def history_of(back: Look, state: SessionState, texts: Texts, counting: Counting) -> HistorySlot:
-    """Give the messages of a view; raises `Corrupt` where a text was not fetched."""
+    """Return the messages of a view; raises `Corrupt` if a text was not fetched."""
     turns, left_out = back.turns(state)
     work = back.view.of == "work"
     exchanges = tuple(exchanges_of(turns, texts.said, counting, work=work))

@@ -1,7 +1,9 @@
-"""What a call draws on besides what was said: the blueprint, its cartridge, and dotted paths.
+"""What a session's prompts are made from: blueprint, cartridge, memory policy, extensions.
 
-A path is a name in a fixed set of places, `cartridge.`, `attributes.` and `session.phase`. What
-it leads to is a value, and a value that is not there is empty.
+A session is pinned to blobs by digest, so today's files play no part. Trim steps and vocabularies
+come from installed packages and are passed in; one that is not installed is reported differently
+from a missing blob. Dotted paths (`cartridge.`, `attributes.`, `session.phase`) lead to values; a
+path that leads nowhere gives an empty value.
 """
 
 from __future__ import annotations
@@ -25,25 +27,25 @@ from turnlog.projections.window.counting import Vocabulary
 from turnlog.projections.window.pieces import TakeStep
 
 SESSION_ONLY = "session_only"
-"""The level of context every session has."""
+"""The context level that every session has."""
 
 
-# Without slots, since what is read out of it is read once
+# Without slots, for the cached property.
 @dataclass(frozen=True)
 class Material:
-    """What a session is made from, as it is pinned."""
+    """What a session is pinned to, loaded."""
 
     blueprint: Blueprint
     cartridge: Cartridge = field(default_factory=dict[str, JsonValue])
     memory: MemoryPolicy | None = None
     registered: Mapping[str, TakeStep] = field(default_factory=dict[str, TakeStep])
-    """The steps of packages that its ladders name."""
+    """Trim steps of packages that the blueprint's ladders name."""
     vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict[str, Vocabulary])
-    """Those that its budgets count by."""
+    """Vocabularies that the blueprint's budgets count with."""
 
     @cached_property
     def phases(self) -> PhaseGraph | None:
-        """The state machine, where there is one."""
+        """The phase graph, if the blueprint has one."""
         spec, layers = self.blueprint.phases, self.blueprint.layers.values()
         words = (layer.text for layer in layers if isinstance(layer, CarryLayer))
         drawn = self.cartridge.get("phases")
@@ -51,16 +53,16 @@ class Material:
 
     @property
     def references(self) -> ReferencesSpec | None:
-        """What a turn may mean without saying it; nothing where nothing is remembered."""
+        """The rules for inheriting references; None if the session has no memory."""
         return self.blueprint.policies.references if self.remembers else None
 
     @property
     def remembers(self) -> bool:
-        """Whether later turns may be told of earlier ones at all."""
+        """Whether prompts may include earlier turns at all."""
         return self.memory is None or self.memory.enabled
 
     def at(self, path: str, state: SessionState | None = None) -> JsonValue:
-        """Give what a dotted path leads to; none when it leads nowhere."""
+        """Return the value at a dotted path; None if it leads nowhere."""
         place, _, rest = path.partition(".")
         match place:
             case "cartridge":
@@ -74,7 +76,7 @@ class Material:
 
     @property
     def unknown_context(self) -> tuple[str, ...]:
-        """Levels that no layer answers to; they are treated as `session_only`."""
+        """Context levels that no layer handles; they are treated as `session_only`."""
         answered = {
             layer.when.context
             for layer in self.blueprint.layers.values()
@@ -84,23 +86,24 @@ class Material:
 
     @property
     def context(self) -> tuple[str, ...]:
-        """The levels of context the cartridge asks for."""
+        """The context levels that the cartridge requests."""
         spec = self.blueprint.cartridge
         asked = self.at(spec.context) if spec and spec.context else None
         levels = tuple(str(level) for level in asked) if isinstance(asked, list) else ()
         return levels or (SESSION_ONLY,)
 
     def model(self, state: SessionState, default: str) -> str:
-        """Name the model that answers, as litellm is told it; `default` is the service's own."""
+        """Return the litellm name of the session's model; `default` is the service's default model.
+        """
         named = state.model or self.blueprint.profiles[state.profile].model
         return default if named == "default" else named
 
     def stage(self, state: SessionState) -> Stage:
-        """Say what the next call of the session is for."""
+        """Return what the next call of the session is for."""
         return stage(self.blueprint.profiles[state.profile], state.open)
 
     def call_kind(self, state: SessionState) -> str:
-        """Say which kind of call the session makes now."""
+        """Return the kind of the session's next call."""
         summing = state.open.summing if state.open else None
         summed = self.blueprint.view(summing.view).summary if summing else None
         if summed is not None:
@@ -112,7 +115,7 @@ class Material:
         return self._replying(state)
 
     def kinds(self, state: SessionState) -> tuple[str, ...]:
-        """Name the kinds of call that a turn may make now, but for those that sum up."""
+        """Return the kinds of calls that a turn may make now, except calls that summarise."""
         profile = self.blueprint.profiles[state.profile]
         ahead = (call for call in (profile.plan, profile.act) if call is not None)
         return (*ahead, self._replying(state))
@@ -127,20 +130,20 @@ class Material:
 
 
 def read_cartridge(stored: str) -> Cartridge:
-    """Read a pinned cartridge."""
+    """Parse a pinned cartridge."""
     found: JsonValue = json.loads(stored)
     return found if isinstance(found, dict) else {}
 
 
 def followed(value: JsonValue, path: str) -> JsonValue:
-    """Follow a dotted path through mappings."""
+    """Return the value at a dotted path in nested mappings, or None."""
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return value
 
 
 def listed(value: JsonValue) -> str:
-    """Spell a value on one line: a list as its items, parted by commas."""
+    """Format a value on one line; the items of a list are separated by commas."""
     if isinstance(value, list):
         return ", ".join(filter(None, (listed(item) for item in value)))
     if value is None:

@@ -1,7 +1,7 @@
-"""Memory in a window: which turns a reader is told, by the policy a session is pinned to.
+"""What a reader of the memory may see, by the memory policy that a session is pinned to.
 
-The policy says how many messages, how many characters and how old; the reader's own block can
-only make that less. What is left out is left out whole: no question without its answer.
+The policy limits messages, characters and age; the reader's own settings can only lower these
+limits. A turn is excluded as a whole: no question without its answer.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from turnlog.projections.session.state import Said, SessionState, TurnRef
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """Who is told, when, and of what the turn is that they are told for."""
+    """Who reads the memory, when, and about which entity."""
 
     policy: MemoryPolicy
     reader: ReaderName | None
-    """None for what the policy itself lets be told, whoever asks."""
+    """None for what the policy itself allows any reader."""
     at: str
     """Clock reading, RFC 3339."""
     entity: str | None = None
-    """None before a resolver has said."""
+    """None before a resolver has named one."""
 
     @property
     def silent(self) -> str | None:
-        """Say why nothing at all is told; none when something may be."""
+        """Why nothing at all may be shown; None if something may be."""
         if not self.policy.enabled:
             return "memory off"
         if not self._block.enabled:
@@ -37,12 +37,12 @@ class Recall:
 
     @property
     def most_messages(self) -> int | None:
-        """Give how many messages are told at the most."""
+        """The maximum number of messages; None for no limit."""
         return _least(self.policy.max_turns, self._block.max_turns)
 
     @property
     def most_characters(self) -> int | None:
-        """Give how many characters are told at the most."""
+        """The maximum number of characters; None for no limit."""
         return _least(self.policy.max_chars, self._block.max_chars)
 
     @property
@@ -53,7 +53,7 @@ class Recall:
 def recalled(
     policy: MemoryPolicy | None, reader: ReaderName | None, state: SessionState, at: str
 ) -> Recall | None:
-    """Say what a reader may be told now; none where no policy bounds it."""
+    """Return what a reader may see now; None where no policy applies."""
     if reader is None:
         return None
     resolved = state.open.resolved if state.open else None
@@ -62,7 +62,7 @@ def recalled(
 
 
 def forgotten(recall: Recall, turns: Sequence[TurnRef]) -> dict[int, str]:
-    """Give the turns that are not told, each with the rule that leaves it out."""
+    """Return the turns that may not be shown, each with the rule that excludes it."""
     if why := recall.silent:
         return {ref.turn: why for ref in turns}
     rules: dict[int, str] = {}
@@ -79,7 +79,7 @@ def forgotten(recall: Recall, turns: Sequence[TurnRef]) -> dict[int, str]:
 
 
 def messages_in(ref: TurnRef) -> tuple[Said, ...]:
-    """Give where a turn's messages stand; one that says nothing is none."""
+    """Return the references of a turn's messages; empty texts are no messages."""
     text, reply = ref.text, ref.reply
     asked = (text,) if text and text.characters else ()
     return (*asked, reply) if reply and reply.characters else asked
@@ -101,5 +101,5 @@ def _expired(recall: Recall, said: Said) -> bool:
 
 
 def _least(*limits: int) -> int | None:
-    """Give the narrowest limit; 0 is none."""
+    """Return the lowest limit, where 0 means no limit."""
     return min((limit for limit in limits if limit), default=None)

@@ -1,11 +1,3 @@
-"""Nesting: layers that stand in the midst of another one, where its text names them.
-
-A prompt file may say `{tools_text}`. If the same message lists the layer of that name, it stands
-there, once, without a fence and without what joins layers, instead of in its place in the list. If
-the message has no such layer, nothing stands there. Only the file is looked through, never what
-comes to stand in it, and what is the name of no layer is left as it is.
-"""
-
 from __future__ import annotations
 
 import re
@@ -21,7 +13,7 @@ _NAME: Final = re.compile(r"\{([a-z][a-z0-9_-]*)\}")
 
 
 class _Place(NamedTuple):
-    """Where a text names a layer."""
+    """Where a text includes a layer."""
 
     begin: int
     end: int
@@ -31,9 +23,12 @@ class _Place(NamedTuple):
 def nested(
     blocks: tuple[Block, ...], hosts: Container[str], layers: Container[str]
 ) -> tuple[Block, ...]:
-    """Put the layers of a message where the texts of its hosts name them.
+    """Insert the layers of a message where the texts of `hosts` name them.
 
-    `layers` are all that a text may name.
+    A prompt file may contain `{tools_text}`. If the same message lists the layer of that name, the
+    layer is inserted there once, without delimiters or separators, and leaves its place in the
+    list. If the message has no such layer, the name is removed. Only prompt files are searched,
+    never inserted text. Names that are not in `layers` stay as they are.
     """
     listed = {block.layer: block for block in blocks}
     groups: dict[str, tuple[Block, ...]] = {}
@@ -57,7 +52,7 @@ def _text(host: Block) -> str:
             return ""
 
 
-# Prompt files stand in every call, and nearly none names a layer
+# Prompt files are part of every call, and nearly none includes a layer.
 @lru_cache(1_024)
 def _named_in(text: str) -> tuple[_Place, ...]:
     return tuple(_Place(found.start(), found.end(), found[1]) for found in _NAME.finditer(text))
@@ -66,7 +61,7 @@ def _named_in(text: str) -> tuple[_Place, ...]:
 def _group(
     host: Block, places: Sequence[_Place], listed: MutableMapping[str, Block]
 ) -> Iterator[Block]:
-    """Set a text apart at its places; what comes to stand at one is taken from those listed."""
+    """Split a host at its includes, taking the included layers out of `listed`."""
     (piece,) = host.pieces
     begin = 0
     for place in places:
@@ -78,7 +73,6 @@ def _group(
 
 
 def _stretch(host: Block, piece: Piece, begin: int, end: int) -> Iterator[Block]:
-    """Give what the text says from one place to another, if that is anything."""
     if begin < end:
         text, excerpt = piece.whole[begin:end], Excerpt(begin=begin, end=end)
         whole = Piece(piece.source, text, rule=piece.rule, excerpt=excerpt)

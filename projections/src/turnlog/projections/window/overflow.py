@@ -1,4 +1,4 @@
-"""What cannot be made to fit, and what stands in the way: a refusal with its figures."""
+"""The error of a prompt that cannot be made to fit, with the sizes of what is in the way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnlog.projections.window.plan import HistorySlot, Plan
 
 @dataclass(frozen=True, slots=True)
 class LayerSize:
-    """What one layer still takes after every step was taken."""
+    """The tokens of one layer after every trim step was taken."""
 
     layer: str
     tokens: int
@@ -28,13 +28,13 @@ class LayerSize:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a limit is about: one layer, one component, or where it names neither, everything."""
+    """What a limit applies to: one layer, one component, or the whole prompt."""
 
     section: str | None = None
     component: str | None = None
 
     def holds(self, layer: str, component: str) -> bool:
-        """Tell whether a layer counts towards it."""
+        """Return whether a layer counts towards the limit."""
         return self.section in {None, layer} and self.component in {None, component}
 
     def __str__(self) -> str:
@@ -48,12 +48,12 @@ WHOLE: Final = Bounds()
 
 
 def bounds_of(step: StepTaken) -> Bounds:
-    """Say what the limit was about that asked for a step."""
+    """Return the scope of the limit that required a step."""
     return Bounds(step.section, step.component)
 
 
 class OverBudget(Refused):
-    """A prompt, or a section or component of it, that no step makes short enough."""
+    """A prompt, section or component that no trim step makes short enough."""
 
     def __init__(
         self, tokens: int, limit: int, sizes: Iterable[LayerSize], of: Bounds = WHOLE
@@ -74,12 +74,12 @@ class OverBudget(Refused):
 
     @property
     def kept(self) -> tuple[LayerSize, ...]:
-        """The layers that are always kept, and are in the way."""
+        """The layers that are always kept."""
         return tuple(size for size in self.sizes if size.always)
 
 
 def sizes_of(plan: Plan, of: Bounds, counting: Counting, beside: int) -> Iterator[LayerSize]:
-    """Give the size of everything that still stands within these bounds."""
+    """Yield the size of everything that is included within these bounds."""
     for slot in plan:
         if isinstance(slot, HistorySlot):
             if slot.tokens and of.holds(HISTORY, HISTORY):

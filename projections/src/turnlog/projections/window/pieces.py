@@ -1,7 +1,7 @@
-"""Pieces: the texts of a layer, as they would stand in one call and as they came.
+"""The texts of layers, and the includes between them.
 
-A piece knows its whole text and what stands of it, so that a ladder can shorten it, take it out
-or put it back, and the record can say which. A block is a layer's pieces in their order.
+A `LayerPiece` has its full text and the included part of it, so that a ladder can shorten it, drop
+it or restore it, and the manifest can record which. A `LayerBlock` is a layer's pieces in order.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from turnlog.projections.window.fences import closing, imitations, indented, ope
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One of a list that a layer has a piece for."""
+    """One entry of a list that a layer repeats for."""
 
     place: int
-    """Its place in the list, since a list may name the same thing twice."""
+    """Its position in the list, since a list may contain the same name twice."""
     name: str
-    """What it is called: `npc.innkeeper`."""
+    """The name of the item, such as `npc.innkeeper`."""
     heading: str
-    """The line above it; empty for none."""
+    """The line above the item; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,32 +37,32 @@ class Piece:
     whole: str
     """The text as its source has it."""
     text: str = ""
-    """What stands of it; empty when it is left out."""
+    """The included text; empty if the piece is left out."""
     treatment: Treatment = "absent"
     rule: str | None = None
-    """The condition it stands under, the step that changed it, or why it is left out."""
+    """The condition of the layer, the step that changed the piece, or why it is left out."""
     cut: Cut | None = None
     indented: tuple[int, ...] = ()
     item: Item | None = None
     excerpt: Excerpt | None = None
-    """Which stretch of its source's text `whole` is; none where it is all of it."""
+    """The range of its source's text that `full_text` is; None if it is all of it."""
 
     @property
     def segment(self) -> FromSegment:
-        """Its source, which is a segment in a layer of segments."""
+        """The segment that it comes from; raises `TypeError` if its source is something else."""
         if isinstance(self.source, FromSegment):
             return self.source
         raise TypeError(f"{self.source} is no segment")
 
     def out(self, rule: str) -> Piece:
-        """Take it out of the prompt."""
+        """Return the piece left out of the prompt."""
         return replace(self, text="", treatment="dropped", rule=rule, cut=None, indented=())
 
 
-# Without slots, since a ladder measures it at every step and changes it at few
+# Without slots, for the cached property: a ladder measures a block at every step and changes few.
 @dataclass(frozen=True)
 class Block:
-    """A layer as it would stand in one call."""
+    """A layer as it appears in one call."""
 
     layer: str
     component: str
@@ -71,21 +71,21 @@ class Block:
     form: Form
     pieces: tuple[Piece, ...]
     within: str | None = None
-    """The layer in whose midst it stands, be it a stretch of that layer or another one."""
+    """The layer that includes it, whether it is an excerpt of that layer or another layer."""
 
     @property
     def host(self) -> str:
-        """The layer between whose fences it stands."""
+        """The layer between whose delimiters it is placed."""
         return self.within or self.layer
 
     @property
     def standing(self) -> tuple[Piece, ...]:
-        """The pieces that stand in the prompt."""
+        """The pieces that are included in the prompt."""
         return tuple([piece for piece in self.pieces if piece.text])
 
     @property
     def led_in(self) -> Sequence[tuple[Piece, str]]:
-        """The pieces that stand, the first of every item with its heading."""
+        """The included pieces, each with its heading if it is the first of its item."""
         led: list[tuple[Piece, str]] = []
         shown = -1
         for piece in self.standing:
@@ -97,38 +97,38 @@ class Block:
 
     @cached_property
     def content(self) -> str:
-        """What the layer says, without its fences."""
+        """The text of the layer, without delimiters."""
         stand = [before + piece.text for piece, before in self.led_in]
         return self.form.segments_between.join(stand)
 
     @property
     def fenced(self) -> str:
-        """The same with its fences; nothing where it says nothing."""
+        """The text of the layer with delimiters; empty if the layer is empty."""
         text, form = self.content, self.form
         return opening(form, self.layer) + text + closing(form, self.layer) if text else ""
 
     def changed(self, change: Callable[[Piece], Piece]) -> Block:
-        """Change the pieces that stand."""
+        """Return the block with `change` applied to its included pieces."""
         pieces = tuple([change(piece) if piece.text else piece for piece in self.pieces])
         return Block(self.layer, self.component, self.keep, self.form, pieces, self.within)
 
     def without(self, gone: Iterable[Piece], rule: str) -> Block:
-        """Take some of the pieces that stand out of the prompt."""
+        """Return the block without some of its included pieces."""
         leaving = {id(piece) for piece in gone}
         return self.changed(lambda piece: piece.out(rule) if id(piece) in leaving else piece)
 
     def shortened(self, piece: Piece, text: str, treatment: Treatment, rule: str) -> Piece:
-        """Leave only this beginning of a piece."""
+        """Return a piece shortened to this beginning of it."""
         cut = Cut(of=len(piece.whole), to=len(text))
         return replace(stood(piece, text, self.form), treatment=treatment, rule=rule, cut=cut)
 
 
 TakeStep = Callable[[Block, Mapping[str, JsonValue]], Block]
-"""A step that a package registers: pure, and the same for the same layer for ever."""
+"""A trim step that a package registers: pure, and always the same result for the same layer."""
 
 
 def stood(piece: Piece, text: str, form: Form) -> Piece:
-    """Let a text of a piece stand in the prompt, its lines kept from passing for fences."""
+    """Return a piece that includes this text, with imitated delimiters indented."""
     places = imitations(form, text)
     stands = indented(text, places)
     return Piece(

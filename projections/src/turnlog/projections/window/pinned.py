@@ -1,10 +1,3 @@
-"""Pinned material: what a session is made from, read from the blobs it names by digest.
-
-Whatever the files say today plays no part. What packages and vocabularies bring is no blob and is
-handed in by whoever has it; where something named is not installed, that is told apart from a
-blob that is gone.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +17,7 @@ from turnlog.projections.window.pieces import TakeStep
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What names a session's material."""
+    """The digests of a session's material."""
 
     blueprint: Digest
     cartridge: Digest | None
@@ -32,26 +25,26 @@ class Pins:
 
     @property
     def digests(self) -> tuple[Digest, ...]:
-        """Those there are."""
+        """The digests that are set."""
         return tuple(filter(None, (self.blueprint, self.cartridge, self.memory)))
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What an installation brings to any material, by name."""
+    """What installed packages provide, by name."""
 
     registered: Mapping[str, TakeStep]
-    """The steps of packages."""
+    """Registered trim steps."""
     vocabularies: Mapping[str, Vocabulary]
 
 
 def pins_of(state: SessionState) -> Pins:
-    """Say what a session is pinned to now."""
+    """Return what a session is pinned to now."""
     return Pins(state.blueprint.digest, state.cartridge, state.memory)
 
 
 def pinned(pins: Pins, blobs: Mapping[Digest, str], installed: Installed) -> Material:
-    """Give what a session is made from; raises `Corrupt` where a blob is not there."""
+    """Build the material of a session from its blobs; raises `Corrupt` if one is missing."""
     blueprint = Blueprint.model_validate_json(_text(pins.blueprint, blobs))
     cartridge = _text(pins.cartridge, blobs) if pins.cartridge else "{}"
     policy = _text(pins.memory, blobs) if pins.memory else None
@@ -71,19 +64,19 @@ def _text(digest: Digest, blobs: Mapping[Digest, str]) -> str:
 
 
 def steps_named(blueprint: Blueprint) -> Iterator[str]:
-    """Name the steps of packages that a blueprint's ladders take."""
+    """Yield the names of the registered steps that a blueprint's ladders use."""
     rungs = (step.rung for budget in blueprint.budget.values() for step in budget.steps)
     return (rung.name for rung in rungs if isinstance(rung, Registered))
 
 
 def vocabularies_named(blueprint: Blueprint) -> Iterator[str]:
-    """Name the vocabularies that a blueprint's budgets count by."""
+    """Yield the names of the vocabularies that a blueprint's budgets count with."""
     counters = (budget.counter for budget in blueprint.budget.values())
     return (counter.tiktoken for counter in counters if isinstance(counter, Tiktoken))
 
 
 def lacking(material: Material, kind: str) -> tuple[str, ...]:
-    """Say what a kind of call takes that this installation does not have: `step shorten`."""
+    """Return what a kind of call needs that is not installed: `step shorten`."""
     spec = material.blueprint.calls.get(kind)
     budget = material.blueprint.budget.get(spec.budget) if spec and spec.budget else None
     if budget is None:

@@ -1,7 +1,7 @@
-"""The plan of a prompt: slots in order, before and after the ladders have been climbed.
+"""The plan of a prompt: its messages and histories in order, before and after trimming.
 
-A plan knows everything a part of the manifest says except its place among the messages, which
-is settled last, when it is known what stays.
+A plan holds everything that a part of the manifest records, except the message index. That is known
+only when it is settled which messages stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from turnlog.projections.window.spoken import Exchange
 
 @dataclass(frozen=True, slots=True)
 class LayerSlot:
-    """One message made of layers; without any text it leaves no trace."""
+    """One message made of layers; it is omitted if no layer has a text."""
 
     role: Role
     form: Form
@@ -32,7 +32,7 @@ class LayerSlot:
 
 @dataclass(frozen=True, slots=True)
 class Recap:
-    """What a model summed up of older turns, as the one message before all others."""
+    """The summary of older turns, as the message before the turns of its view."""
 
     said: Said
     text: str
@@ -42,30 +42,30 @@ class Recap:
 
 @dataclass(frozen=True, slots=True)
 class HistorySlot:
-    """The messages of a history view, oldest first, and the turns that are not among them."""
+    """The messages of a history view, oldest first, and the turns that are excluded."""
 
     view: str
     exchanges: tuple[Exchange, ...]
     left_out: tuple[LeftOut, ...]
     work: bool = False
-    """Whether they tell how each turn was worked out."""
+    """Whether they also show how each turn was worked out."""
     recap: Recap | None = None
-    """What stands in place of turns that are not among them."""
+    """The summary that replaces older turns."""
 
     @property
     def summed(self) -> Recap | None:
-        """The same, where it stands."""
+        """The summary, if it is included."""
         return self.recap if self.recap and self.recap.stands else None
 
     @property
     def tokens(self) -> int:
-        """Tokens of all its messages."""
+        """Tokens of all messages."""
         summed = self.summed.tokens if self.summed else 0
         return summed + sum([exchange.tokens for exchange in self.exchanges])
 
     @property
     def characters(self) -> int:
-        """Length of all its messages."""
+        """Length of all messages."""
         summed = len(self.summed.text) if self.summed else 0
         return summed + sum([exchange.said.characters for exchange in self.exchanges])
 
@@ -78,7 +78,7 @@ Plan = tuple[Slot, ...]
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A piece with what stands around it in its message."""
+    """A piece with the text around it in its message."""
 
     block: Block
     piece: Piece
@@ -87,12 +87,12 @@ class Stretch:
 
     @property
     def text(self) -> str:
-        """All that it adds to the message."""
+        """Everything that the piece adds to the message."""
         return self.before + self.piece.text + self.after
 
 
 def stretches(slot: LayerSlot) -> Iterator[Stretch]:
-    """Set the pieces of a message that stand one behind the other."""
+    """Yield the included pieces of a message with the delimiters and separators around them."""
     form, joint = slot.form, ""
     for host, blocks in groupby(slot.blocks, _HOST):
         standing = [
@@ -108,14 +108,14 @@ def stretches(slot: LayerSlot) -> Iterator[Stretch]:
 
 
 def message(slot: LayerSlot) -> str:
-    """Give the whole text of a message: what its stretches say, without setting them apart."""
+    """Return the whole text of a message."""
     if any(block.within for block in slot.blocks):
         return "".join([stretch.text for stretch in stretches(slot)])
     return slot.form.between.join(filter(None, [block.fenced for block in slot.blocks]))
 
 
 def on_block(plan: Plan, layer: str, change: Callable[[Block], Block]) -> Plan:
-    """Change a layer, wherever it stands."""
+    """Apply a change to a layer in every message that contains it."""
     return tuple(_on(slot, layer, change) for slot in plan)
 
 
@@ -127,7 +127,7 @@ def _on(slot: Slot, layer: str, change: Callable[[Block], Block]) -> Slot:
 
 
 def on_view(plan: Plan, view: str, change: Callable[[HistorySlot], HistorySlot]) -> Plan:
-    """Change what stands of a history view."""
+    """Apply a change to a history view."""
     return tuple(
         change(slot) if isinstance(slot, HistorySlot) and slot.view == view else slot
         for slot in plan

@@ -1,9 +1,9 @@
-"""Where a prompt stops being what the call before it said: what a provider's cache can reuse.
+"""The common prefix of a prompt and the previous one, which a provider's cache can reuse.
 
-Two manifests and the turns between them are enough; no text is read. A prompt is taken apart into
-the texts its messages are made of, tools first, as providers lay them out. A message of the history
-is never rendered in another way later, so a turn whose texts stand where they stood is the same;
-and the turns that two runs begin with are not taken apart at all.
+The comparison needs two manifests and the turns between them; it reads no text. A prompt is split
+into the texts of its messages, tools first, as providers order them. History messages are always
+rendered the same way, so a turn at the same position is the same text, and two runs that begin with
+the same turns are compared by turn number.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from turnlog.projections.window.memory import messages_in
 Turns = Mapping[int, TurnRef]
 
 _PAIR: Final = ("asked", "answered")
-"""The messages of what was asked over and over and is told as one."""
+"""The messages of a merged repeated question."""
 
 
 class Mark(NamedTuple):
-    """One text of a prompt, as far as it can be told from others without reading it."""
+    """One text of a prompt, as far as it can be identified without reading it."""
 
     role: Place | None
     opens: bool
-    """Whether a message begins with it."""
+    """Whether it is the first text of a message."""
     digest: Digest | None
-    """None where it is no longer known, so that it is like no other."""
+    """None if the digest is no longer known; such a text equals no other."""
     shape: tuple[object, ...] = ()
-    """What stands around it, and what was done to it."""
+    """The delimiters around it and the changes that were made to it."""
 
 
 class Reached(NamedTuple):
     """How far two prompts were compared part by part."""
 
     place: int
-    """The first part that differs, or may do so."""
+    """The first part that differs, or may differ."""
     turn: int
-    """Where that is a run, its first turn that was not compared."""
+    """If that part is a run: its first turn that was not compared."""
     messages: int
-    """Messages that begin before."""
+    """Messages that begin before that part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The parts of a prompt as providers lay them out."""
+    """The parts of a prompt in the order in which providers place them."""
 
     parts: tuple[Part, ...]
     turns: Turns
-    """Those the session has settled by now."""
+    """The turns that the session has settled by now."""
     since: int | None = None
-    """What was put in another's place after this sequence is not known; none for the newest."""
+    """Digests of texts replaced after this sequence are unknown; None for the newest prompt."""
 
     def marks(self, since: Reached) -> Iterator[tuple[int, Mark]]:
-        """Take the rest of it apart: its texts, each with the place of its part."""
+        """Yield the remaining texts, each with the index of its part."""
         for place in range(since.place, len(self.parts)):
             match self.parts[place].source:
                 case FromTurns(condensed=None, first=first, last=last, work=work):
@@ -85,12 +85,12 @@ class Prompt:
                     yield place, self.mark(place)
 
     def mark(self, place: int) -> Mark:
-        """Give the one text of a part that is no run."""
+        """Return the one text of a part that is not a run."""
         part = self.parts[place]
         before = self.parts[place - 1].message if place else None
         opens = part.message is not None and part.message != before
         around = (part.before, part.after, part.excerpt, part.cut, part.indented)
-        shape = around if any(around) else ()  # as a message of the history stands
+        shape = around if any(around) else ()  # The shape of a history message
         return Mark(part.role, opens, _digest(part), shape)
 
 
@@ -129,13 +129,13 @@ def _tokens(parts: Iterable[Part]) -> int:
 
 
 def _ending(was: str, stands: str | None, now: Iterable[Part]) -> str:
-    """Name the layer that went away, or else the one that stands in its place."""
+    """Name the layer that disappeared, or else the layer that took its position."""
     stays = any(part.layer == was for part in now)
     return stands if stays and stands else was
 
 
 def _reached(before: Prompt, now: Prompt) -> Reached:
-    """Compare part by part, and runs turn by turn without taking them apart."""
+    """Compare part by part, and runs turn by turn without splitting them."""
     messages = 0
     for place, (was, stands) in enumerate(zip(before.parts, now.parts, strict=False)):
         then, run = _run(was), _run(stands)
@@ -162,7 +162,7 @@ def _run(part: Part) -> FromTurns | None:
 
 
 def _known(run: range, turns: Turns, since: int) -> tuple[int, int]:
-    """Give the first turn of a run that was changed since, and the messages before it."""
+    """Return the first turn of a run that changed after `since`, and the messages before it."""
     messages = 0
     for turn in run:
         ref = turns.get(turn)
@@ -186,11 +186,11 @@ def _digest(part: Part) -> Digest | None:
 
 
 _written: Final = lru_cache(1_024)(digest_of)
-"""What blueprints write is written in every call."""
+"""Cached, since the texts of blueprints are part of every call."""
 
 
 def _said(ref: TurnRef | None, since: int | None, *, work: bool = False) -> Iterator[Mark]:
-    """Give the messages of a turn; one that was put in another's place since is not known."""
+    """Yield the messages of a turn; the digest of one replaced after `since` is unknown."""
     if ref is None:
         yield Mark(None, opens=True, digest=None)
         return

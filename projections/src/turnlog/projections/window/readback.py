@@ -1,8 +1,8 @@
-"""Reading a prompt back by following its manifest's references, without assembling anything.
+"""Rebuild a prompt from its manifest, without assembling anything.
 
-This is the second, independent way to the exact prompt: no budget, no conditions, no ladder,
-only "this part stands here, and its text is there". What it gives must have the very digest
-that was recorded.
+This is the second, independent way to the exact prompt. It knows no budget, no conditions and no
+ladder, only which part is where and where its text is stored. The result must have the recorded
+digest. The independence is on purpose.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def read_back(
 ) -> tuple[ChatMessage, ...]:
     """Rebuild the messages of a call from the events up to it and the blobs it names.
 
-    The events are in order and may have gaps: those that the manifest refers to will do. Raises
-    `Corrupt` naming the first part whose text does not match its recorded digest.
+    The events are in order and may have gaps, as long as those that the manifest refers to are
+    there. Raises `Corrupt` naming the first part whose text does not match its recorded digest.
     """
     known = [event for event in events if event.sequence <= manifest.sequence]
     return read_parts(manifest, known, {turn.turn: turn for turn in history(known)}, blobs)
@@ -55,7 +55,7 @@ def read_parts(
     turns: Mapping[int, Turn],
     blobs: Mapping[Digest, str],
 ) -> tuple[ChatMessage, ...]:
-    """Do the same where the events up to the call and their turns are at hand already."""
+    """Rebuild the messages where the events up to the call and their turns are loaded already."""
     messages: list[ChatMessage] = []
     for part in manifest.parts:
         if part.message is None or part.source is None:
@@ -69,7 +69,7 @@ def read_parts(
 
 
 def tools_of(manifest: Manifest, blobs: Mapping[Digest, str]) -> tuple[dict[str, JsonValue], ...]:
-    """Read back the tools that were offered beside the messages."""
+    """Rebuild the tools that were offered with the messages."""
     offered = (part for part in manifest.parts if part.role == "tools")
     read: list[JsonValue] = [json.loads(_tool(part, blobs)) for part in offered]
     return tuple(tool for tool in read if isinstance(tool, dict))
@@ -84,7 +84,7 @@ def _tool(part: Part, blobs: Mapping[Digest, str]) -> str:
 
 
 def blobs_of(manifest: Manifest) -> tuple[Digest, ...]:
-    """Name the blobs that reading back will ask for."""
+    """Return the digests of the blobs that rebuilding needs."""
     sources = (part.source for part in manifest.parts if part.kept)
     return tuple(each.digest for each in sources if isinstance(each, FromBlob | FromSegment))
 
@@ -101,7 +101,7 @@ def _join(messages: list[ChatMessage], part: Part, text: str) -> None:
 
 
 def _stands(part: Part, text: str) -> str:
-    """Do to a text what was done to it then; raises `Corrupt` when it is not that text."""
+    """Apply the recorded changes to a text; raises `Corrupt` if its digest does not match."""
     source = part.source
     if isinstance(source, FromBlob | FromSegment) and digest_of(text) != source.digest:
         raise _altered(part)

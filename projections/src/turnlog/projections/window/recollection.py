@@ -1,5 +1,3 @@
-"""Recollection: what a reader of the memory is told, as a list of plain messages."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,21 +11,21 @@ from turnlog.projections.window.memory import Recall, messages_in
 from turnlog.projections.window.visibility import Sight
 
 Message = dict[str, JsonValue]
-"""`role`, `content`, `created_at` and `meta`, which names the turn."""
+"""An object of `role`, `content`, `created_at` and `meta`, which holds the turn number."""
 
 
 def told(recall: Recall, state: SessionState, sight: Sight) -> tuple[TurnRef, ...]:
-    """Give the turns a reader is told, oldest first."""
+    """Return the turns that a reader of the memory may see, oldest first."""
     return chosen(History(), state, sight, recall)[0]
 
 
 def lies_further_back(recall: Recall, state: SessionState, sight: Sight) -> bool:
-    """Tell whether a reader might be told turns that the state keeps as runs only."""
+    """Return whether a reader might see turns that the state keeps only as runs."""
     return reaches_further(History(), state, sight, None, recall)
 
 
 def wire(turns: Iterable[TurnRef], texts: Mapping[Said, str]) -> tuple[Message, ...]:
-    """Spell turns as messages, in order."""
+    """Return the messages of turns, in order."""
     return tuple(message for ref in turns for message in _messages(ref, texts))
 
 

@@ -1,4 +1,4 @@
-"""Rendering: a plan becomes messages, and every piece of it a part of the manifest."""
+"""Render a plan as messages, and each of its pieces as a part of the manifest."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from turnlog.projections.window.request import ChatMessage
 from turnlog.projections.window.spoken import Exchange, run_digest
 
 _SAID: Final = (FromEvent, FromResolved)
-"""Sources that do not give a text's digest themselves."""
+"""Sources that do not hold the digest of their text."""
 _TREATMENTS: Final[dict[str, Treatment]] = {
     "drop_oldest_pairs": "dropped",
     OUT_OF_REACH: "dropped",
     DUPLICATES: "condensed",
     SUMMARISED: "summarised",
 }
-"""What is done to turns that are left out by a rule; others have nothing to say."""
+"""The treatment of turns that are excluded by a rule; any other rule means `absent`."""
 
 
 def rendered(plan: Plan, counting: Counting) -> tuple[tuple[ChatMessage, ...], tuple[Part, ...]]:
-    """Give the messages of a plan, and its parts in order, those left out included."""
+    """Return the messages of a plan and its parts in order, excluded parts as well."""
     messages: list[ChatMessage] = []
     parts: list[Part] = []
     for slot in plan:
@@ -96,7 +96,7 @@ def _standing(
 
 
 def _saved(stretch: Stretch, counting: Counting) -> int:
-    """Count what is left out of a layer for a shorter text that stands for it."""
+    """Count the tokens that a condensed text saves in its layer."""
     gone = (
         each for each in stretch.block.pieces if each.treatment == "condensed" and not each.text
     )
@@ -116,7 +116,7 @@ def _left_out(block: Block, piece: Piece) -> Part:
 
 
 def _history_parts(slot: HistorySlot, place: int) -> list[Part]:
-    """Give runs and gaps in the order of their turns."""
+    """Return runs and gaps in the order of their turns."""
     recap = [_summed_up(slot.recap, place)] if slot.recap else []
     place += slot.summed is not None
     parts: list[tuple[int, Part]] = [(out.first, _gap(slot.view, out)) for out in slot.left_out]

@@ -1,7 +1,7 @@
-"""The request as it is handed to litellm, and its canonical form.
+"""The request that is sent through litellm, and its canonical form.
 
-The digest of this form is what the record promises: what litellm and the provider make of the
-request afterwards is beyond it, and the docs say so.
+The record promises the digest of this form. What litellm and the provider make of the request
+afterwards is outside of it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from turnlog.events.content import Digest, digest_of, digest_of_all
 from turnlog.events.manifest import Role
 
 _TOGETHER: Final = 64
-"""Messages that are digested at a time: not each by itself, and never a long window as one."""
+"""Messages that are hashed at a time: neither one by one nor a long prompt at once."""
 _ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-# Without slots, both: what digests are made from stays with a message that is said again, and the
-# digest with the request
+# Both classes are without slots, for cached properties: a message of a turn appears in many
+# prompts.
 @dataclass(frozen=True)
 class ChatMessage:
     """One message of a prompt."""
@@ -33,18 +33,18 @@ class ChatMessage:
 
     @cached_property
     def form(self) -> bytes:
-        """Its one form, see `canonical`, as UTF-8."""
+        """The canonical form as UTF-8, see `encode_canonical`."""
         return f'{{"content":{canonical(self.content)},"role":"{self.role}"}}'.encode()
 
     @cached_property
     def digest(self) -> Digest:
-        """Digest of its content."""
+        """Digest of the content."""
         return digest_of(self.content)
 
 
 @dataclass(frozen=True)
 class Request:
-    """Everything a model is sent."""
+    """Everything that a model is sent."""
 
     model: str
     messages: tuple[ChatMessage, ...]
@@ -52,7 +52,7 @@ class Request:
     parameters: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
     def wire(self) -> dict[str, JsonValue]:
-        """Give it as plain values."""
+        """Return the request as plain values."""
         return {
             "model": self.model,
             "messages": [{"role": said.role, "content": said.content} for said in self.messages],
@@ -62,13 +62,13 @@ class Request:
 
     @cached_property
     def digest(self) -> Digest:
-        """SHA-256 of the canonical form of `wire`: JSON, keys sorted, no blanks, UTF-8."""
+        """SHA-256 of the canonical form of `encode_plain`: JSON, keys sorted, no spaces, UTF-8."""
         return digest_of_all(self._form())
 
     def digested_with(self, other: Request | None) -> Digest:
-        """Give its digest, which is another's where both have the same form.
+        """Return the digest; reuse that of `other` if both have the same canonical form.
 
-        That is more than to be equal: 1 and 1.0 are, and JSON spells them in two ways.
+        Equality is not enough: 1 and 1.0 are equal, and JSON spells them differently.
         """
         if other and other.messages == self.messages and other.around == self.around:
             return other.digest
@@ -76,7 +76,7 @@ class Request:
 
     @cached_property
     def around(self) -> bytes:
-        """What its form says behind the messages."""
+        """The canonical form after the messages."""
         model, parameters = canonical(self.model), canonical(self.parameters)
         tools = ",".join(map(canonical, self.tools))
         return f'],"model":{model},"parameters":{parameters},"tools":[{tools}]}}'.encode()
@@ -90,5 +90,5 @@ class Request:
 
 
 def canonical(value: JsonValue) -> str:
-    """Spell a value in its one form: JSON, keys sorted, no blanks."""
+    """Return the canonical form of a value: JSON, keys sorted, no spaces."""
     return _ENCODER.encode(value)

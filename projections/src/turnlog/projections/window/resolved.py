@@ -1,7 +1,7 @@
-"""What a resolver said, as a prompt tells of it: a line a value, under a heading.
+"""What a resolver returned, as lines of a prompt under a heading.
 
-The text is made from the event that holds it, now as when it is read back, so that it stands in
-the record once.
+The text is computed from the resolution event, when the prompt is assembled and when it is rebuilt,
+so that the record holds it once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from turnlog.projections.window.material import listed
 def resolved_text(
     heading: str, lines: Mapping[str, str], said: Resolved | TurnResolved, results: str
 ) -> str:
-    """Give the lines of a layer; nothing where every value is empty."""
+    """Return the lines of a layer; empty if every value is empty."""
     values: dict[str, JsonValue] = {
         "intent": said.intent,
         "entity": said.entity,
@@ -33,5 +33,5 @@ def resolved_text(
 
 
 def readable_results(results: Content) -> str:
-    """Give what was found, as JSON; nothing found, where it cannot be opened."""
+    """Return the results as JSON, or `null` if the content cannot be opened."""
     return results.text if isinstance(results, Plain) else "null"

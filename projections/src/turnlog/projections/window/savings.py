@@ -1,10 +1,3 @@
-"""Savings: what a prompt would have taken more, had nothing of it been shortened.
-
-It is read off the manifest, by the counter that counted it. A step of a ladder says what it saved;
-what was condensed by no step says by how much it is shorter than what it stands for. What no
-manifest knows, such as the length of turns that were summed up, is no part of it.
-"""
-
 from __future__ import annotations
 
 from turnlog.events.manifest import Manifest
@@ -13,7 +6,7 @@ _SHORTER = frozenset({"condensed", "summarised"})
 
 
 def savings(manifest: Manifest) -> dict[str, int]:
-    """Give the rules by which a prompt is shorter, each with the tokens it saved."""
+    """Return the tokens that each rule saved, by the rule's name."""
     found: dict[str, int] = {}
     for step in manifest.steps:
         found[step.step] = found.get(step.step, 0) + step.before - step.after

@@ -1,7 +1,7 @@
-"""Segments in a window: what a call asks the library for, and how a layer stands on the answer.
+"""Segment layers: what a call requests from the library, and the pieces it makes of the answer.
 
-Every segment that was given becomes a piece, also one that does not stand: the record of a call
-names them all, so that the call can be assembled again whatever the library says later.
+Every returned segment becomes a piece, even if it is not included. The manifest therefore names all
+of them, and the call can be assembled again whatever the library contains later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = Mapping[str, JsonValue]
 def asked_for(
     layer: SegmentsLayer, state: SessionState, call: Call
 ) -> Iterator[tuple[Item | None, Wanted, int | None]]:
-    """Say what a layer asks for: for which item, which segments, and up to which tier."""
+    """Yield what a layer requests: the item, the segments, and the highest tier allowed."""
     spec = layer.segments
     required = layer.keep == "always"
     if layer.each is None:
@@ -48,7 +48,7 @@ def asked_for(
 def wanted(
     material: Material, names: Iterable[str], state: SessionState, call: Call
 ) -> list[Wanted]:
-    """Give everything that these layers ask the library for, once each."""
+    """Return everything that these layers request from the library, without duplicates."""
     layers = (material.blueprint.layers.get(name) for name in names)
     asked = (
         want
@@ -60,7 +60,7 @@ def wanted(
 
 
 def locales(material: Material, state: SessionState, inputs: Values) -> tuple[str, ...]:
-    """Give the locales to ask for, the one that is liked best first."""
+    """Return the locales to request, in order of preference."""
     given = {"attributes": state.attributes, "inputs": inputs}
     chain = (
         _text_at(each, given) if "." in each else each
@@ -72,7 +72,7 @@ def locales(material: Material, state: SessionState, inputs: Values) -> tuple[st
 def segment_pieces(
     layer: SegmentsLayer, name: str, form: Form, state: SessionState, call: Call
 ) -> tuple[Piece, ...]:
-    """Give a layer's pieces; raises `Refused` when one that is always kept has no text at all."""
+    """Return the pieces of a layer; raises `Refused` if one that is always kept has no text."""
     pieces: list[Piece] = []
     for item, want, tier in asked_for(layer, state, call):
         found = call.gathered.segments.get(want)
@@ -101,7 +101,7 @@ def _piece(
 
 
 HIDDEN = "tier"
-"""Why a segment does not stand that is of a higher tier than the turn allows."""
+"""The rule of a segment whose tier is higher than the turn allows."""
 
 
 def _source(picked: Picked) -> FromSegment:
@@ -120,7 +120,7 @@ def _source(picked: Picked) -> FromSegment:
 
 
 def value_at(path: str | None, given: Mapping[str, Values]) -> JsonValue:
-    """Give what a dotted path leads to; none when it leads nowhere."""
+    """Return the value at a dotted path; None if it leads nowhere."""
     place, _, name = (path or "").partition(".")
     return given.get(place, {}).get(name)
 
@@ -136,7 +136,7 @@ def _tier(spec: Segments, given: Mapping[str, Values]) -> int | None:
 
 
 def omissions(gathered: Gathered) -> tuple[Omission, ...]:
-    """Say for the record what the library could not give."""
+    """Return what the library could not provide, as the manifest records it."""
     return tuple(
         Omission(scope=each.scope, ref=each.ref, segment=each.segment, reason=each.reason)
         for each in gathered.omitted
@@ -144,13 +144,13 @@ def omissions(gathered: Gathered) -> tuple[Omission, ...]:
 
 
 def segments_in(manifest: Manifest) -> tuple[FromSegment, ...]:
-    """Name the segments a call was given, those that do not stand in it included."""
+    """Return the segments that a call was given, including those that it left out."""
     sources = (part.source for part in manifest.parts)
     return tuple(dict.fromkeys(each for each in sources if isinstance(each, FromSegment)))
 
 
 def recalled(asked: Sequence[Wanted], manifest: Manifest, blobs: Mapping[Digest, str]) -> Gathered:
-    """Give what a call was given before, from its record; raises `Corrupt` for a missing text."""
+    """Restore what a call was given from its manifest; raises `Corrupt` for a missing text."""
     held = segments_in(manifest) if asked else ()
     return Gathered(
         {

@@ -1,8 +1,7 @@
-"""Skipping: turns that the words of a view leave out, whatever became of them.
+"""Which turns a history view or a reader of the memory includes, and why others are excluded.
 
-Messages are counted back from the latest before anything is left out for another reason, so that
-an excluded turn makes no room for an older one. No text is read: that a turn says nothing but what
-is to be skipped is told by its digests.
+`last_messages` counts back from the latest turn before any other rule applies, so that an excluded
+turn makes no room for an older one. Skipped texts are recognised by digest; no text is read.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ SKIP: Final = "skip"
 
 
 def skipped(view: History, turns: Iterable[TurnRef], sight: Sight) -> dict[int, str]:
-    """Give the turns that are left out, each with the word that says so."""
+    """Return the turns that the view's options exclude, each with the name of the option."""
     rules: dict[int, str] = {}
     if view.skip:
         texts = _digests(view.skip)
@@ -34,7 +33,7 @@ def skipped(view: History, turns: Iterable[TurnRef], sight: Sight) -> dict[int, 
 
 
 def enough(view: History, turns: Iterable[TurnRef], sight: Sight) -> bool:
-    """Tell whether these turns have as many messages as are told at the most."""
+    """Return whether these turns fill the view's `last_messages`."""
     if view.last_messages is None:
         return False
     return sum(len(messages_in(ref)) for ref in _replied(turns, sight)) >= view.last_messages
@@ -45,7 +44,7 @@ def _replied(turns: Iterable[TurnRef], sight: Sight) -> list[TurnRef]:
 
 
 def _before(turns: Sequence[TurnRef], most: int) -> Iterator[int]:
-    """Give the turns that are not among the latest messages as a whole."""
+    """Yield the turns that are not wholly within the latest `most` messages."""
     for ref in reversed(turns):
         most -= len(messages_in(ref))
         if most < 0:

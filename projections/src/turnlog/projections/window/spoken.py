@@ -1,7 +1,7 @@
-"""What was said in a turn, as every window that shows the turn says it.
+"""The messages of a turn, as every prompt that includes the turn contains them.
 
-A turn stands in hundreds of prompts, and in each of them word for word. So its messages are made
-once, by its words alone, and what digests are made from is remembered with them.
+A turn appears in hundreds of prompts with the same words. Its messages are therefore built once per
+wording and cached together with their digests.
 """
 
 from __future__ import annotations
@@ -18,33 +18,36 @@ from turnlog.projections.window.counting import Counting
 from turnlog.projections.window.request import ChatMessage
 
 SHORT: Final = 3_000
-"""Bytes that the words of a turn take in memory, for the turn to be remembered."""
+"""Maximum memory of a turn's texts, in bytes, for the turn to be cached."""
 REMEMBERED: Final = 4_096
-"""How many are: 12 MB of words, and as much of what their digests are made from. That is more where
-JSON spells a character by several; nobody can make it more than 90 MB."""
+"""Number of cached turns.
+
+That is 12 MB of text and as much of what digests are computed from, and at most 90 MB where JSON
+escapes most characters.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What was asked in a turn and what was answered."""
+    """The question and the answer of a turn."""
 
     messages: tuple[ChatMessage, ...]
     characters: int
-    """Their length in code points."""
+    """Length in code points."""
     line: str
-    """What stands for them in the digest of a run: role and digest of each, one a line."""
+    """What the digest of a run is computed from: role and digest of each message, one a line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retelling:
-    """How turns are told that do not stand word for word."""
+    """How turns are condensed."""
 
     last: int
-    """The last of them."""
+    """The last condensed turn."""
     condensed: Condensed
-    """The rule by which they are had again."""
+    """The rule and its version, by which the text is rebuilt."""
     rule: str
-    """Why they are told so: a word of the view, or a step of a ladder."""
+    """Why it was condensed: an option of the view or a trim step."""
     again: tuple[int, ...] = ()
     """See `FromTurns.again`."""
     later: int | None = None
@@ -53,34 +56,34 @@ class Retelling:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The same as the turn of a view, and as one counter counts it."""
+    """The messages of a turn in a view, with their token count."""
 
     turn: int
     said: Spoken
     tokens: int
     retelling: Retelling | None = None
-    """How it stands for that turn, or for several, where not word for word."""
+    """How one or several turns were condensed; None for a turn in its own words."""
     saved: int = 0
-    """Tokens that it takes less for that, where no step of a ladder says so."""
+    """Tokens that condensing saved, unless a trim step records them."""
 
     @property
     def last(self) -> int:
-        """The last turn it stands for."""
+        """The last turn that it covers."""
         return self.retelling.last if self.retelling else self.turn
 
 
 def spoken(text: str, reply: str) -> Spoken:
-    """Give the messages of a turn; what is empty is none."""
+    """Return the messages of a turn; an empty text is no message."""
     return (_remembered if _short(text, reply) else _spoken)(text, reply)
 
 
 def worked_out(work: str, reply: str) -> str:
-    """Put how a turn was worked out in front of its reply."""
+    """Put the description of how a turn was worked out before its reply."""
     return f"{work}\n\n{reply}"
 
 
 def exchange(turn: int, text: str, reply: str, counting: Counting) -> Exchange:
-    """Give a turn with what it takes."""
+    """Return the messages of a turn with their token count."""
     made = _remembered_exchange if _short(text, reply) else _exchange
     return made(turn, text, reply, counting)
 
@@ -106,5 +109,5 @@ _remembered_exchange: Final = lru_cache(REMEMBERED)(_exchange)
 
 
 def run_digest(run: Iterable[Spoken]) -> Digest:
-    """Digest of a run of history."""
+    """Return the digest of a run of turns."""
     return digest_of("".join([turn.line for turn in run]))

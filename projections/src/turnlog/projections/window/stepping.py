@@ -1,5 +1,3 @@
-"""What a turn under way says of itself: its step, and what its tools gave."""
-
 from __future__ import annotations
 
 from typing import assert_never
@@ -12,7 +10,7 @@ from turnlog.projections.window.material import Material
 
 
 def told_of(layer: StepLayer, material: Material, state: SessionState) -> tuple[Said, ...]:
-    """Give where the texts of a step layer stand, in the order they came."""
+    """Return the text references of a step layer, oldest first."""
     opened = state.open
     match layer.step:
         case "goal":
@@ -25,6 +23,6 @@ def told_of(layer: StepLayer, material: Material, state: SessionState) -> tuple[
 
 
 def _results(opened: OpenTurn, material: Material, state: SessionState) -> tuple[Said, ...]:
-    """Give what the turn's tools gave, after what it was given by the turn before."""
+    """Return the reused results and then those of the turn's own tools."""
     given = given_to(opened, hydration(material, state).results)
     return (*given, *(use.said for use in opened.tools if use.said))

@@ -1,8 +1,12 @@
-"""Taking a step of a ladder: the one place that knows what each of an author's words does.
+"""Apply the trim ladders of a budget to a plan.
 
-A step is given a plan and how many tokens are too many, and gives a shorter plan, or the same
-when there is nothing left for it to do. What a package registers is given a layer and gives a
-layer; it sees nothing else of the prompt.
+`apply_step` is the one place that knows what each step of a blueprint does. It is given a plan and
+the number of excess tokens and returns a shorter plan, or the same plan if the step is exhausted. A
+registered step of a package sees one layer and nothing else of the prompt.
+
+Steps are taken in the author's order, and each is repeated until it shortens nothing any more. A
+prompt that fits is returned unchanged. One that cannot be made to fit is refused with the sizes of
+what is in the way.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ from turnlog.projections.window.tiers import lowered, replaced, without_lowest
 
 
 def aims(plan: Plan, rung: Rung) -> tuple[str, ...]:
-    """Name what a step is taken on: what it names, else each of its kind that the prompt has."""
+    """Return the layers or views that a step applies to: the named one, or all of its kind."""
     if isinstance(rung, OfHistory):
         views = [slot.view for slot in plan if isinstance(slot, HistorySlot)]
         return tuple(views) if rung.history is None else (rung.history,)
@@ -91,7 +95,7 @@ def _with_repeats_told(slot: HistorySlot, counting: Counting) -> HistorySlot:
 
 
 def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
-    """Leave out as many of the oldest turns as save `over` tokens; at last what sums up others."""
+    """Drop as many of the oldest turns as save `over` tokens, and at last the summary."""
     if slot.recap and not slot.exchanges:
         return replace(slot, recap=replace(slot.recap, stands=False))
     dropped: list[LeftOut] = []

@@ -1,8 +1,8 @@
-"""Summing up: whether older turns of a view are to be summed up before the next turn goes on.
+"""Whether older turns of a history view must be summarised before the next turn continues.
 
-A view that has grown too long keeps its latest turns, and what is older is handed to a model, at
-most as much at a time as the view may hold. Nothing is decided here but that it is due; from there
-on everything follows from the event that says so.
+A view that has grown too long keeps its latest turns. Older turns are summarised by a model, at
+most as many at a time as the view may hold. This module only decides that a summary is due; the
+event that records the decision determines the rest.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from turnlog.projections.window.memory import messages_in
 from turnlog.projections.window.spoken import Exchange
 
 _UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
-"""Who counts where nothing is ever cut."""
+"""The counter of calls without a budget."""
 WIDEST: Final = 4
-"""Tokens that one character makes at the most."""
+"""The maximum number of tokens of one character."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A view of the open turn's calls that may have become too long."""
+    """A history view of the open turn's calls that may have become too long."""
 
     back: Look
     spec: SummarySpec
     by: str
-    """The view by whose words it is summed up."""
+    """The view whose settings it is summarised by."""
     budget: Budget | None
-    """That of the call which lists it."""
+    """The budget of the call that lists the view."""
     inputs: Mapping[str, JsonValue]
 
     @property
     def limit(self) -> int:
-        """Tokens from which on it is too long."""
+        """The number of tokens above which it is summarised."""
         budget = self.budget
         history = budget.components.get(HISTORY) if budget else None
         rungs = [step.rung for step in history.ladder] if history else []
@@ -59,26 +59,26 @@ class Candidate:
         return min(self.spec.above_tokens, allowed(history.tokens, self.inputs))
 
     def said(self, state: SessionState) -> tuple[Said, ...]:
-        """Give where its texts stand; nothing where it cannot be too long whatever they say."""
+        """Return the references of its texts; empty if it cannot be too long."""
         stands = tuple(self.back.said(state))
         long = sum(said.characters for said in stands) * WIDEST > self.limit
         return stands if long else ()
 
     def further(self, state: SessionState) -> bool:
-        """Tell whether it could hold turns that the state keeps as runs only."""
+        """Return whether it could include turns that the state keeps only as runs."""
         tokens = allowed(self.budget.tokens, self.inputs) if self.budget else 0
         return self.back.further(state, self.budget, tokens)
 
 
 def sums_up(material: Material) -> bool:
-    """Tell whether anything is ever summed up."""
+    """Return whether any view of the blueprint is summarised."""
     return any(view.summary for view in material.blueprint.history.values())
 
 
 def candidates(
     material: Material, state: SessionState, at: str, inputs: Mapping[str, JsonValue]
 ) -> Iterator[Candidate]:
-    """Give the views that a turn may have summed up before it makes its first call, each once."""
+    """Yield the views that may be summarised before the turn's first call, each once."""
     if state.open is None or not _at_its_beginning(state.open):
         return
     seen = set(state.open.summed)
@@ -101,7 +101,7 @@ def _at_its_beginning(opened: OpenTurn) -> bool:
 def due(
     candidate: Candidate, material: Material, state: SessionState, texts: Texts, model: str
 ) -> SummaryBegun | None:
-    """Say what is to be summed up; none where the view is short enough, or nothing is old."""
+    """Return the summary to begin; None if the view is short enough or has no old turns."""
     counter = candidate.budget.counter if candidate.budget else _UNBUDGETED
     counting = counting_by(counter, material.vocabularies, model)
     back, opened = candidate.back, state.open
@@ -126,7 +126,7 @@ def due(
 
 
 def _grown(candidate: Candidate, state: SessionState, texts: Texts, counting: Counting) -> int:
-    """Measure a view; what somebody wanted to be left whole counts no more."""
+    """Count the tokens of a view, without turns that are to be kept whole."""
     slot = history_of(candidate.back, state, texts, counting)
     whole = state.whole.get(candidate.by)
     if whole is None:
@@ -135,7 +135,7 @@ def _grown(candidate: Candidate, state: SessionState, texts: Texts, counting: Co
 
 
 def _older(turns: Sequence[TurnRef], keep: int) -> Sequence[TurnRef]:
-    """Leave out the latest turns that have so many messages together."""
+    """Return the turns before the latest `keep` messages."""
     kept = messages = 0
     for ref in reversed(turns):
         if messages >= keep:
@@ -145,7 +145,7 @@ def _older(turns: Sequence[TurnRef], keep: int) -> Sequence[TurnRef]:
 
 
 def _running(told: Iterable[tuple[TurnRef, Exchange]]) -> Iterator[tuple[TurnRef, int]]:
-    """Give each turn with the tokens of those before it."""
+    """Yield each turn with the tokens of the turns before it."""
     before = 0
     for ref, said in told:
         yield ref, before

@@ -1,8 +1,8 @@
-"""Supposing a turn: the session as it would be if something were put to it now.
+"""A hypothetical turn: the session as it would be if a turn were submitted now.
 
-The same rules decide and the same fold follows them, so what is supposed is what would happen. A
-turn that is open, or waits, is left aside: what it will be answered is not known. Nothing is
-recorded, and the place of the supposed event in the stream is nobody's.
+The same `decide` and `evolve` run as for a real turn. A turn that is open or waits is ignored,
+since its answer is not known. Nothing is recorded, and the stream sequence of the hypothetical
+event belongs to no event.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from turnlog.projections.window.material import Material
 
 @dataclass(frozen=True, slots=True)
 class Supposed:
-    """A session in which a turn is open that nobody submitted."""
+    """A session state with an open turn that was never submitted."""
 
     state: SessionState
     after: int
-    """The session's sequence it was supposed at."""
+    """The session's sequence that it was derived from."""
     said: Said | None
-    """Where the turn's text would stand."""
+    """The reference of the turn's text."""
     text: str
 
     def told(self, texts: Texts) -> Texts:
-        """Add the text, which nobody can fetch."""
+        """Return the texts with the turn's own text added, which cannot be fetched."""
         if self.said is None:
             return texts
         return replace(texts, said={**texts.said, self.said: self.text})
 
 
 def supposing(state: SessionState, command: SubmitTurn, at: datetime) -> Supposed:
-    """Open a turn in thought; raises `Refused` where the session would not take it."""
+    """Open a hypothetical turn; raises `Refused` if the session would refuse it."""
     alone = replace(state, open=None, waiting=())
     drafts = [
         codec.Draft(event, f"supposed-{place}", at, "supposed", "supposed")
@@ -61,7 +61,7 @@ def supposing(state: SessionState, command: SubmitTurn, at: datetime) -> Suppose
 
 
 def with_budget(material: Material, kind: str, tokens: int) -> Material:
-    """Give the call another number of tokens, everything else being the blueprint's."""
+    """Return the material with another token limit for one kind of call."""
     blueprint = material.blueprint
     name = blueprint.calls[kind].budget
     if name is None:

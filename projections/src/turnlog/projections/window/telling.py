@@ -1,10 +1,3 @@
-"""What a prompt says of tools and of servers' prompts, and how tools are only named.
-
-A layer of tools has its text twice, in full and by their names, and one of the two stands. Which
-one, and why, is told by the rule of its parts. Tools that are offered beside a prompt cannot be
-told in short: what a model may call it must be shown.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -24,17 +17,17 @@ from turnlog.projections.window.pieces import Block, Piece, stood
 from turnlog.projections.window.tools import tools_of
 
 CONDENSE: Final = "condense_tools"
-"""The rule of tools that a ladder had told by their names."""
+"""The rule of tools that a trim step reduced to their names."""
 NAMES: Final = "names"
-"""The rule of tools that are told by their names since they were told in full before."""
+"""The rule of tools shown by name because they were described in full before."""
 IN_FULL: Final = "told in full"
-"""Why names are left out."""
+"""Why the names are left out."""
 
 
 def texts_told(
     layer: ToolsLayer | PromptsLayer, material: Material, state: SessionState
 ) -> tuple[FromBlob, ...]:
-    """Give the texts that a layer may be told by; none before they are known."""
+    """Return the sources that a layer may be rendered from; empty before they are known."""
     taken = tools_of(material, state)
     if taken is None:
         return ()
@@ -63,7 +56,7 @@ def told(
     blobs: Mapping[Digest, str],
     form: Form,
 ) -> tuple[Piece, ...]:
-    """Give the pieces of a layer; raises `Corrupt` where a text was not fetched."""
+    """Return the pieces of a tool or prompt layer; raises `Corrupt` for a missing text."""
     pieces = [Piece(source, _text(source, blobs)) for source in texts_told(layer, material, state)]
     if isinstance(layer, PromptsLayer):
         return tuple(stood(piece, piece.whole, form) for piece in pieces if piece.whole)
@@ -90,7 +83,7 @@ def _swapped(full: Piece, names: Piece, rule: str, form: Form) -> tuple[Piece, .
 
 
 def condensed(block: Block) -> Block:
-    """Let tools be named where they are told in full; a layer of anything else stays as it is."""
+    """Replace full tool descriptions by names; return any other layer unchanged."""
     match block.pieces:
         case (full, names) if full.text and names.rule == IN_FULL:
             return replace(block, pieces=_swapped(full, names, CONDENSE, block.form))

@@ -1,5 +1,3 @@
-"""Steps on layers of segments: a tier less for all, an item less, other segments instead."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,7 +9,7 @@ from turnlog.projections.window.segments import HIDDEN
 
 
 def lowered(block: Block, step: LowerTier) -> Block:
-    """Take the highest tier from every item that has it and a lower one besides."""
+    """Drop the highest tier of every item that also has a lower one."""
     del step
     tiered = [pieces for pieces in _items(block) if len(_tiers(pieces)) > 1]
     highest = max((max(_tiers(pieces)) for pieces in tiered), default=None)
@@ -20,7 +18,7 @@ def lowered(block: Block, step: LowerTier) -> Block:
 
 
 def without_lowest(block: Block, step: DropLowest) -> Block:
-    """Take out the item of the lowest priority, unless nothing outranks it."""
+    """Drop the item of the lowest priority, unless all priorities are equal."""
     ranks = _ranks(block, step.order)
     items = [(ranks[_place(pieces[0])], pieces) for pieces in _items(block)]
     standing = {rank for rank, _ in items}
@@ -31,7 +29,7 @@ def without_lowest(block: Block, step: DropLowest) -> Block:
 
 
 def replaced(block: Block, step: Replace) -> Block:
-    """Let the segments of one type stand for all others of their items."""
+    """Replace the segments of each item by those of one type."""
     shown = {_place(piece) for piece in block.standing}
 
     def change(piece: Piece) -> Piece:
@@ -45,7 +43,7 @@ def replaced(block: Block, step: Replace) -> Block:
 
 
 def _items(block: Block) -> list[list[Piece]]:
-    """Give the pieces that stand, item by item."""
+    """Return the included pieces, grouped by item."""
     items: dict[int, list[Piece]] = {}
     for piece in block.standing:
         items.setdefault(_place(piece), []).append(piece)
@@ -53,7 +51,7 @@ def _items(block: Block) -> list[list[Piece]]:
 
 
 def _place(piece: Piece) -> int:
-    """Tell items apart; a layer without items is one."""
+    """Return the item's position; a layer without items counts as one item."""
     return piece.item.place if piece.item else 0
 
 
@@ -62,7 +60,7 @@ def _tiers(pieces: Sequence[Piece]) -> set[int]:
 
 
 def _ranks(block: Block, order: Sequence[str]) -> dict[int, int]:
-    """Rank every item by the best of its segments, whether or not that still stands."""
+    """Rank every item by its best segment, included or not."""
     ranks: dict[int, int] = {}
     for piece in block.pieces:
         if piece.source:

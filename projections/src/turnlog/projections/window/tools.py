@@ -1,7 +1,9 @@
-"""Tools a model is offered with a prompt: the one that ends the phase, and those of servers.
+"""Tools in a prompt: tools offered to the model, and layers that describe tools.
 
-A tool of a server is a blob that the session was pinned to, so a prompt refers to it instead of
-holding it.
+A model is offered the tool that ends a phase and the tools of servers. A server's tool is a blob
+that the session is pinned to, so the manifest refers to it. A tool layer has two texts, full
+descriptions and names, and includes one of them; the rule of its parts says why. Offered tools
+cannot be shortened to names, since a model must see what it may call.
 """
 
 from __future__ import annotations
@@ -28,21 +30,21 @@ from turnlog.projections.window.request import canonical
 _TOLD: Final = (ToolsLayer, PromptsLayer)
 
 Tool = dict[str, JsonValue]
-"""A tool as OpenAI's protocol spells it, which litellm translates for others."""
+"""A tool in OpenAI's format, which litellm translates for other providers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool beside a prompt, and where it is from."""
+    """A tool that is offered with a prompt, and its source."""
 
     tool: Tool
     name: str
     text: str
-    """The tool as it is counted."""
+    """The text that is counted."""
     source: FromBlob | FromBlueprint
 
     def part(self, counting: Counting) -> Part:
-        """Give it as the manifest has it."""
+        """Return its part of the manifest."""
         return Part(
             layer=self.name,
             component="tools_context",
@@ -56,7 +58,7 @@ class Offered:
 def offered_tools(
     material: Material, state: SessionState, kind: str, blobs: Mapping[Digest, str]
 ) -> tuple[Offered, ...]:
-    """Give the tools of a call; raises `Corrupt` where one was not fetched."""
+    """Return the tools of a call; raises `Corrupt` if one was not fetched."""
     ending = tuple(_ending(material, state, kind))
     return (*ending, *(_pinned(n, pin, blobs) for n, pin in pinned_tools(material, state, kind)))
 
@@ -64,7 +66,7 @@ def offered_tools(
 def pinned_tools(
     material: Material, state: SessionState, kind: str
 ) -> Iterator[tuple[str, ToolPin]]:
-    """Give the tools of servers that a call offers, by the names a model knows them by."""
+    """Yield the server tools that a call offers, by the names that the model sees."""
     words, taken = material.blueprint.calls[kind].tools, tools_of(material, state)
     if taken is None or not {"all", "for_step"} & set(words):
         return
@@ -75,7 +77,7 @@ def pinned_tools(
 
 
 def takes_tools(material: Material, state: SessionState) -> bool:
-    """Tell whether the session's profile has calls that offer or tell of tools of servers."""
+    """Return whether calls of the session's profile offer or describe server tools."""
     blueprint = material.blueprint
     profile = blueprint.profiles[state.profile]
     if profile.tools == "none":
@@ -88,19 +90,18 @@ def takes_tools(material: Material, state: SessionState) -> bool:
 
 
 def tools_of(material: Material, state: SessionState) -> ToolsSnapshotted | None:
-    """Give what the session's profile is pinned to; none where it is to have nothing of it."""
+    """Return the tool snapshot of the session's profile; None if the profile uses no tools."""
     profile = material.blueprint.profiles.get(state.profile)
     return None if profile and profile.tools == "none" else state.tools.get(state.profile)
 
 
 def tool_name(tool: Tool) -> str:
-    """Give the name of a tool."""
     function = tool.get("function")
     return str(function.get("name")) if isinstance(function, dict) else ""
 
 
 def read_tool(text: str) -> Tool:
-    """Read a tool as it was stored."""
+    """Parse a stored tool."""
     found: JsonValue = json.loads(text)
     return found if isinstance(found, dict) else {}
 
@@ -114,7 +115,7 @@ def _pinned(name: str, pin: ToolPin, blobs: Mapping[Digest, str]) -> Offered:
 
 
 def _ending(material: Material, state: SessionState, kind: str) -> Iterator[Offered]:
-    """Offer to end the phase: nothing while it may not be left."""
+    """Yield the tool that ends the phase, unless the phase may not end yet."""
     phases = material.phases
     if phases is None or TRANSITION not in material.blueprint.calls[kind].tools:
         return

@@ -1,9 +1,3 @@
-"""Visibility: which phases a prompt may tell of, where a blueprint keeps them apart.
-
-What was said while the session was in a phase is of that phase. A prompt tells of it if the phase
-that the session is in now may see that one, and otherwise as if it had never been.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,22 +7,22 @@ from turnlog.projections.session.state import SessionState
 from turnlog.projections.window.material import Material
 
 OUT_OF_SIGHT: Final = "not for this phase"
-"""Why something is left out that was said in a phase which this one may not see."""
+"""The rule of what was said in a phase that the current phase may not show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What may be seen now."""
+    """The phases whose turns a prompt may show."""
 
     phases: frozenset[str] | None = None
-    """None where everything may."""
+    """None if all phases are visible."""
 
     def holds(self, phase: str | None) -> bool:
-        """Tell whether what was said in a phase may be seen."""
+        """Return whether what was said in a phase may be shown."""
         return self.phases is None or phase in self.phases
 
 
 def sight(material: Material, state: SessionState) -> Sight:
-    """Say what the session may see in its phase."""
+    """Return the phases that are visible from the session's current phase."""
     graph = material.phases
     return Sight(graph.sees(state.phase) if graph else None)

@@ -1,1 +1,1 @@
-"""Sessions taken out of the house: bundles that a stranger checks alone, lines, tables, talk."""
+"""Exports of sessions: verifiable bundles, Parquet tables and Markdown transcripts."""

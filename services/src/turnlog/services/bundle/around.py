@@ -1,4 +1,4 @@
-"""What a bundle has beside sessions and blobs: a list, a page for the stranger, the verifier."""
+"""The files of a bundle beside sessions and blobs: the README, the verifier and the manifest."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ HERE: Final = Path(__file__).parent
 
 
 def maker() -> str:
-    """Name this release."""
+    """Return the name and version of this release."""
     return f"turnlog {metadata.version('turnlog-services')}"
 
 
 def around(listed: BundleList) -> Iterator[tuple[str, bytes]]:
-    """Give the files by name."""
+    """Yield the name and content of each file."""
     yield READ_FIRST, (HERE / "stranger.md").read_bytes()
     yield VERIFIER, (HERE / "verifier.py").read_bytes()
     yield LISTED, listed.written()

@@ -1,5 +1,3 @@
-"""A file that is written on one side and sent on from the other, so that none of it is kept."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -7,31 +5,32 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Drain:
-    """As much of a file as writers of archives ask for: no reading, no going back."""
+    """A write-only file object for archive writers, emptied while the archive is sent.
+
+    It keeps only the bytes that were written since the last `pop_bytes`. Reading and seeking are
+    not supported.
+    """
 
     held: bytearray = field(default_factory=bytearray)
     written: int = 0
     closed: bool = False
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
-        """Take bytes in."""
         self.held += data
         self.written += len(data)
         return len(data)
 
     def tell(self) -> int:
-        """Tell how many there were so far."""
         return self.written
 
     def flush(self) -> None:
-        """Do nothing: whoever sends takes what there is."""
+        """Do nothing; `pop_bytes` returns everything written so far."""
 
     def close(self) -> None:
-        """Take nothing more."""
         self.closed = True
 
     def taken(self) -> bytes:
-        """Give what was written since this was asked last."""
+        """Return the bytes written since the last call."""
         taken = bytes(self.held)
         self.held.clear()
         return taken

@@ -1,7 +1,9 @@
-"""A session as a bundle of its own: a zip that is sent while it is made.
+"""Exports of one session as a bundle (zip), a Parquet table or a Markdown transcript.
 
-The list comes last, since only then all is known that stands in it. Nothing is held but a page of
-events, the digests of blobs, and the few blobs that are being sent.
+Each export is sent while it is built. The zip holds in memory only a page of events, the digests of
+blobs and one batch of blobs; its manifest comes last, because its content is known only then.
+pyarrow is an optional dependency because of its size. Without it the Parquet export is refused, and
+the refusal names the extra to install.
 """
 
 from __future__ import annotations
@@ -30,26 +32,25 @@ from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.pages import Told, Unread
 
 AT_ONCE: Final = 16
-"""Blobs that are held at a time."""
+"""Number of blobs held in memory at a time."""
 
 
 @dataclass(slots=True)
 class Counted:
-    """The events that were sent so far."""
+    """What the manifest says about the events that were sent."""
 
     number: int = 0
     last: bytes = b""
     unread: list[Unreadable] = field(default_factory=list[Unreadable])
 
     def count(self, page: Sequence[Told]) -> None:
-        """Take in one more page."""
         found = (each for each in page if isinstance(each, Unread))
         self.unread += [Unreadable(number=each.number, detail=each.detail) for each in found]
         self.number, self.last = self.number + len(page), page[-1].stored
 
 
 async def packed(taken: Taken) -> AsyncGenerator[bytes]:
-    """Send the zip, piece by piece."""
+    """Yield the zip in pieces."""
     drain, named, events = Drain(), dict[Digest, None](), Counted()
     tenant, session = taken.key
     with ZipFile(drain, "w") as archive:
@@ -69,7 +70,7 @@ async def packed(taken: Taken) -> AsyncGenerator[bytes]:
     yield drain.taken()
 
 
-# Packing takes its time, in which others are to be answered: both are done aside
+# Compression takes time, so both writers run in a thread and do not block other requests.
 
 
 def _write(lines: IO[bytes], page: Sequence[Told]) -> None:
@@ -82,7 +83,7 @@ def _write_blobs(archive: ZipFile, blobs: Mapping[Digest, str]) -> None:
 
 
 def entry(name: str) -> ZipInfo:
-    """Make an entry of a zip; it has no time of its own."""
+    """Build a zip entry without a timestamp of its own."""
     made = ZipInfo(name)
     made.compress_type = ZIP_DEFLATED
     return made

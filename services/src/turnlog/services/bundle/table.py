@@ -1,8 +1,3 @@
-"""A session as a table of its events, in Parquet: a row an event, for whoever counts and joins.
-
-pyarrow is an extra, since it is larger than all else; where it is missing, the extra is named.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
@@ -34,14 +29,15 @@ COLUMNS: Final = {
     "prevhash": "string",
     "stored": "string",
 }
-"""Name to type; `stored` is the whole event as JSON, exactly as the log has it.
+"""Column to type, one row for each event.
 
-One that cannot be read has no name, and its number as its sequence.
+`stored` is the whole event as JSON, exactly as in the log. An undecodable event has no name, and
+its line number as its sequence.
 """
 
 
 def arrow() -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Give pyarrow; refuses where it is not installed."""
+    """Import pyarrow, or refuse the export where it is not installed."""
     try:
         return import_module("pyarrow")
     except ImportError:
@@ -50,12 +46,12 @@ def arrow() -> Any:  # noqa: ANN401 - pyarrow has no types
 
 
 async def table(taken: Taken) -> AsyncGenerator[bytes]:
-    """Send the file, piece by piece; each page of events is a group of rows."""
+    """Yield the Parquet file in pieces; each page of events is a row group."""
     pa, parquet, drain = arrow(), import_module("pyarrow.parquet"), Drain()
     schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in COLUMNS.items()])
     with parquet.ParquetWriter(pa.PythonFile(drain, "w"), schema, compression="zstd") as writer:
         async for page in taken.pages():
-            # Packing takes its time, in which others are to be answered
+            # Compression takes time, so it runs in a thread and does not block other requests.
             await aside(partial(_write, writer, schema, _rows(page, taken.key)))
             yield drain.taken()
     yield drain.taken()

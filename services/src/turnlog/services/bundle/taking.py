@@ -1,4 +1,4 @@
-"""A session that is taken out of the house, up to one of its events, page by page."""
+"""The source of an export: one session up to one of its events, read page by page."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from turnlog.services.runtime.records import Records
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Which session, and where it is read."""
+    """A session to export, and where to read it."""
 
     log: Log
     records: Records
     key: Key
     last: Recorded | None
-    """None where its end cannot be read."""
+    """The last event to export, or None where it cannot be decoded."""
     at: str
-    """When it was asked for, RFC 3339."""
+    """When the export was requested, RFC 3339."""
 
     def pages(self) -> AsyncGenerator[Sequence[Told]]:
-        """Give its events, a bounded number at a time."""
+        """Yield the events in pages of bounded size."""
         return pages(self.log, self.key, self.last)
 
 
 def one_line(told: Told) -> bytes:
-    """Give the very bytes that are stored, as a line; no release writes more than one."""
+    """Return the stored bytes as a line; stored events contain no line breaks."""
     return told.stored + b"\n"

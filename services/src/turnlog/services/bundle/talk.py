@@ -1,5 +1,3 @@
-"""A session as a page of talk, sent while it is read: twice, since its end changes the page."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
@@ -10,7 +8,10 @@ from turnlog.services.runtime.pages import Told, Unread
 
 
 async def talk(taken: Taken) -> AsyncGenerator[bytes]:
-    """Send the page, piece by piece."""
+    """Yield the Markdown transcript in pieces.
+
+    The session is read twice, because later events change how earlier turns are shown.
+    """
     afterwards, untold = Afterwards(), Untold()
     async for page in taken.pages():
         for recorded in page:

@@ -1,9 +1,9 @@
 """Checks a Turnlog bundle with nothing but Python's standard library: `python3 -I verify.py`.
 
-It reads the files beside it, asks nobody and believes nothing: each event is held against the
-digest that the next one names, each blob against its own name, each prompt, read back part by
-part, against the digest recorded when it was sent, and the checkpoint against its signature.
-What was altered before anything was signed it cannot know. Needs Python 3.10 or later.
+It reads the files beside it, uses no network and trusts nothing it reads. It compares each event
+with the digest in the next event, each blob with its name, each prompt, rebuilt part by part, with
+the digest recorded when it was sent, and the checkpoint with its signature. It cannot detect
+changes made before anything was signed. Needs Python 3.10 or later.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, TypeGuard, cast
 
 FAILED = 5
-"""The exit code when something is not as it was recorded."""
+"""Exit code when something differs from the record."""
 Json = Any
 Object = dict[str, Json]
 Message = dict[str, str]
 
 
 class Wrong(Exception):
-    """Something is not as it was recorded; says what and where."""
+    """Something differs from the record; the message says what and where."""
 
 
 def digest_of(raw: bytes) -> str:
@@ -46,12 +46,12 @@ def parsed(raw: bytes, what: str) -> Object:
 
 
 def canonical(value: Json) -> bytes:
-    """Spell a value in its one form: JSON, keys sorted, no blanks, UTF-8."""
+    """Encode a value in canonical JSON: keys sorted, no whitespace, UTF-8."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def harmless(text: str) -> str:
-    """Spell out what would steer a terminal, or look like a line of ours."""
+    """Escape everything that could control a terminal or imitate a line of this program."""
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
@@ -59,22 +59,22 @@ def is_object(value: Json) -> TypeGuard[Object]:
     return isinstance(value, dict)
 
 
-# The record of a session: events in order, each naming the digest of the stored bytes before it.
+# The record of a session: events in order, each with the digest of the stored bytes before it.
 
 
 @dataclass
 class Session:
-    """The events of a session as far as they were found unbroken."""
+    """The events of a session, up to the first break in the chain."""
 
     events: list[Object] = field(default_factory=list[Object])
     heads: list[str] = field(default_factory=list[str])
     """Digest of each event's stored bytes."""
     turns: dict[int, list[Json]] = field(default_factory=dict[int, list[Json]])
-    """Turn to what was said, what was answered and how it was worked out, as far as learnt."""
+    """Turn to its text, reply and work summary, as of the first `learnt_count` events."""
     learnt: int = 0
 
     def read(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
-        """Take lines in; raises at the first that does not continue the one before."""
+        """Read lines; raise at the first that does not continue the one before."""
         for place, line in enumerate(lines, 1):
             stored, before = line.removesuffix(b"\n"), self.heads[-1] if self.heads else None
             event = parsed(stored, f"event {place}")
@@ -91,7 +91,7 @@ class Session:
             self.heads.append(digest_of(stored))
 
     def told(self, upto: int) -> dict[int, list[Json]]:
-        """Give the turns as they stood at a sequence; what was taken back later, stands."""
+        """Return the turns as of a sequence; later redactions are not applied."""
         if upto < self.learnt:
             self.turns, self.learnt = {}, 0
         for event in self.events[self.learnt : upto]:
@@ -100,7 +100,7 @@ class Session:
         return self.turns
 
     def calls(self) -> Iterator[tuple[int, Object]]:
-        """Give the calls whose prompt was fixed, with the sequence of the event that did."""
+        """Yield each call with a recorded prompt, with the sequence of its event."""
         for place, event in enumerate(self.events, 1):
             if event["type"] == "turnlog.context-assembled.v1":
                 yield place, event["data"]
@@ -116,11 +116,11 @@ def learn(turns: dict[int, list[Json]], kind: str, said: Object) -> None:
         turns[turn][1:] = [said["replacement"], None]
 
 
-# Reading a prompt back: its manifest says of each part where its text is and what was done to it.
+# Rebuilding a prompt: its manifest says where the text of each part is and how it was edited.
 
 
 def read_back(manifest: Object, session: Session, blobs: Mapping[str, bytes]) -> list[Message]:
-    """Give the messages of a call; raises where a text is not the one that was recorded."""
+    """Rebuild the messages of a call; raise where a text differs from the recorded digest."""
     messages: list[Message] = []
     known = session.events[: manifest["sequence"]]
     for part in manifest["parts"]:
@@ -138,7 +138,7 @@ def read_back(manifest: Object, session: Session, blobs: Mapping[str, bytes]) ->
 
 
 def proven(call: Object, session: Session, blobs: Mapping[str, bytes]) -> list[Message]:
-    """Read a call back, and hold the whole request against the digest that was recorded."""
+    """Rebuild the messages of a call, and compare the whole request with the recorded digest."""
     manifest = call["manifest"]
     messages = read_back(manifest, session, blobs)
     offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
@@ -151,7 +151,7 @@ def proven(call: Object, session: Session, blobs: Mapping[str, bytes]) -> list[M
 
 
 def stands(part: Object, text: str) -> str:
-    """Do to a text what was done to it then: its beginning kept, its lines indented."""
+    """Apply the recorded edits to a text: the excerpt, the cut and the indentation."""
     if part.get("excerpt"):
         text = text[part["excerpt"]["begin"] : part["excerpt"]["end"]]
     left = text[: part["cut"]["to"]] if part.get("cut") else text
@@ -163,7 +163,7 @@ def stands(part: Object, text: str) -> str:
 
 
 def text_of(source: Object, known: Sequence[Object], blobs: Mapping[str, bytes]) -> str:
-    """Find the text of a part: in the blueprint, in a blob, or in an event."""
+    """Return the text of a part, from a blob, an event or the manifest."""
     if "path" in source or "segment" in source:
         if source["digest"] not in blobs:
             raise Wrong(f"blob {source['digest']}: it is missing, or altered")
@@ -190,7 +190,7 @@ def spelt(value: Json) -> str:
 
 
 def resolved(said: Object, lines: Mapping[str, str], heading: str) -> str:
-    """Give what a resolver said, a line a value."""
+    """Format a resolver's answer, one line for each value."""
     found = json.loads(plain(said["results"]) or "null")
     told = {**said, "identifiers": said.get("identifiers", {}), "results": found}
     spelled = ((label, listed(told.get(what) or "")) for label, what in lines.items())
@@ -206,7 +206,7 @@ def listed(value: Json) -> str:
 
 
 def run_of(part: Object, turns: Mapping[int, Sequence[Json]]) -> list[Message]:
-    """Give a run of history: of each turn what was said, then what was answered."""
+    """Rebuild a run of history: for each turn the user's text, then the reply."""
     source, messages = part["source"], list[Message]()
     run: list[list[str]] = []
     for number in range(source["first"], source["last"] + 1):
@@ -222,7 +222,7 @@ def run_of(part: Object, turns: Mapping[int, Sequence[Json]]) -> list[Message]:
     return messages
 
 
-# What is told in short: paragraphs that a later turn says again, and one question asked repeatedly.
+# Condensed history: paragraphs that a later turn repeats, and one question asked repeatedly.
 
 MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
@@ -253,7 +253,7 @@ def in_short(source: Object, run: list[list[str]]) -> list[list[str]]:
 def without(texts: Sequence[str], again: Sequence[int]) -> list[str]:
     told, begins = list[str](), 0
     for text in texts:
-        # What was not said has no paragraphs, and none of the other counts by it
+        # A missing text has no paragraphs and must not shift the paragraph numbers of the other.
         paragraphs = ["\n".join(lines) for _, lines in groupby(text.split("\n"), kind_of) if text]
         numbered = enumerate(paragraphs, begins)
         stand = ["(said again below)" if at in again else each for at, each in numbered]
@@ -280,7 +280,7 @@ def values_of(texts: Iterable[str]) -> str:
 
 
 def result(asked: str, answered: str) -> str:
-    """Give an answer that is brief, or the beginning in which it counts what was asked for."""
+    """Return a short answer whole, and a long one up to its last count of what was asked."""
     if len(answered) <= BRIEF:
         return " ".join(answered.split())
     prose = "\n".join(takewhile(lambda line: not LISTED.match(line), answered.split("\n")))
@@ -294,7 +294,7 @@ def one(noun: str) -> str:
     return noun.casefold().rstrip("s")
 
 
-# Ed25519 after RFC 8032, section 5.1: points of the curve in extended coordinates.
+# Ed25519 as in RFC 8032, section 5.1: curve points in extended coordinates.
 
 Point = tuple[int, int, int, int]
 PRIME = 2**255 - 19
@@ -319,7 +319,7 @@ def times(scalar: int, point: Point) -> Point:
 
 
 def point_of(raw: bytes) -> Point | None:
-    """Decode a point; none where the bytes are not the one form of a point."""
+    """Decode a point; None where the bytes are not its canonical encoding."""
     sign, y = divmod(int.from_bytes(raw, "little"), 1 << 255)
     square = (y * y - 1) * pow(CURVE * y * y + 1, -1, PRIME) % PRIME
     x = pow(square, (PRIME + 3) // 8, PRIME)
@@ -332,7 +332,7 @@ def point_of(raw: bytes) -> Point | None:
 
 
 def signed(message: bytes, signature: bytes, key: bytes) -> bool:
-    """Tell whether a key signed these very bytes."""
+    """Return whether the key signed exactly these bytes."""
     base = point_of((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
     commitment, signer = point_of(signature[:32]), point_of(key)
     scalar = int.from_bytes(signature[32:], "little")
@@ -345,12 +345,12 @@ def signed(message: bytes, signature: bytes, key: bytes) -> bool:
     return not any((left[axis] * right[2] - right[axis] * left[2]) % PRIME for axis in (0, 1))
 
 
-# The bundle: a manifest that names its sessions and blobs, their files, and perhaps a checkpoint.
+# The bundle: a manifest that lists its sessions and blobs, their files, and possibly a checkpoint.
 
 
 @dataclass
 class Bundle:
-    """What was found in a folder so far."""
+    """A bundle folder, with the blobs and sessions that passed their checks so far."""
 
     folder: Path
     manifest: Object
@@ -381,7 +381,7 @@ class Bundle:
         return f"{stated['events']} events in one chain, {len(prompts)} prompts as they were sent"
 
     def shown(self, name: str, call: str) -> list[Message]:
-        """Give a prompt to look at; raises where there is none, or not the one recorded."""
+        """Return a prompt to print; raise where it is missing or differs from the record."""
         session = self.sessions.get(name, Session())
         made = [each for each in session.calls() if each[1].get("call") == call]
         if not made:
@@ -389,7 +389,7 @@ class Bundle:
         return self.prompt(session, *made[-1])
 
     def prompt(self, session: Session, place: int, call: Object) -> list[Message]:
-        """Read the prompt of a call back; raises where it is not the one that was recorded."""
+        """Rebuild the prompt of a call; raise where it differs from the record."""
         try:
             return proven(call, session, self.blobs)
         except (Wrong, *MALFORMED) as error:
@@ -429,7 +429,7 @@ def checked(what: str, check: Callable[..., str], *given: Json) -> bool:
 
 
 def everything(bundle: Bundle, trusted: str | None) -> bool:
-    """Check all there is, and say so line by line."""
+    """Run all checks, print a line for each, and return whether all passed."""
     sound = [checked("blobs", bundle.check_blobs)]
     for stated in bundle.manifest["sessions"]:
         sound += [checked(f"session {stated['session']}", bundle.check_session, stated)]
@@ -441,7 +441,7 @@ def everything(bundle: Bundle, trusted: str | None) -> bool:
 
 
 def main(folder: Path, words: Sequence[str]) -> int:
-    """Check the bundle in a folder, and say so; gives the exit code."""
+    """Check the bundle in a folder, print the results, and return the exit code."""
     options = argparse.ArgumentParser(description="Checks the Turnlog bundle it lies in.")
     options.add_argument("--key", help="the signer's public key, as you have it from the signer")
     options.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")

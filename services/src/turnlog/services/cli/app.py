@@ -1,6 +1,7 @@
-"""The typer application, built from the sections; nothing is made when this is imported.
+"""The typer application, built from the command index.
 
-Help is plain text: typer's rich help takes longer to import than all that a command needs.
+Nothing is built when this module is imported. Help is plain text because typer's rich help takes
+longer to import than everything else a command needs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NO_HELP: Final[dict[str, Any]] = {"help_option_names": []}
 
 
 def build() -> typer.Typer:
-    """Build the command line."""
+    """Build the command line application."""
     app = _typer(_NO_HELP)
     app.callback(invoke_without_command=True)(_root)
     groups = {word: _typer(_HELP) for word in GROUPS}

@@ -1,7 +1,7 @@
-"""Withheld texts, for the audit: read from the log and the blobs themselves, never over HTTP.
+"""Withheld texts for the audit, read from the log and the blobs and never over HTTP.
 
-Whoever may read here holds the data directory, or a NATS user that may read every session; the
-gateway has no route to such a text, and no right that it checks could open one.
+The reader must have access to the data directory, or a NATS user that may read every session. The
+gateway has no route to a withheld text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Audited:
 async def show_withheld(
     stored: Stored, nats: str | None, session: str, turn: int, form: Form
 ) -> None:
-    """Show the text that a rule withheld from a turn's reply."""
+    """Print the text that a rule withheld from a turn's reply."""
     async with _nats(stored, nats) as url, connected(url, name="turnlog-audit") as connection:
         log, blobs = JetStreamLog(connection), JetStreamBlobs(connection)
         found = await _audited(log, blobs, stored.tenant, session, turn)
@@ -107,7 +107,7 @@ def _screen(found: Audited) -> Group:
 
 @asynccontextmanager
 async def _nats(stored: Stored, nats: str | None) -> AsyncGenerator[str]:
-    """Give the address of the log: the one named, a running service's own, or one started here."""
+    """Yield the NATS address that is named, a running service's, or a new server's."""
     if nats is not None:
         yield nats
     elif isinstance(find(None, stored.data_dir), Service):

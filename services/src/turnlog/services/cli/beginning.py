@@ -1,6 +1,6 @@
-"""Beginning a blueprint: a copy of a shipped one under a name of its own, ready to be changed.
+"""Blueprints on disk: create one from a shipped blueprint, and check folders.
 
-Nothing that is there is ever written over, and what was made is checked before it is praised.
+An existing folder is never overwritten. A new blueprint is checked at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAMED: Final = re.compile(r"^blueprint: .*$", re.MULTILINE)
 
 
 def begin(name: str, pattern: str, parent: Path) -> None:
-    """Make a folder by a shipped blueprint, and say what to do with it."""
+    """Copy a shipped blueprint to `parent / name` and print its faults and the next steps."""
     if not _NAME.fullmatch(name):
         fix = "use a-z first, then a-z 0-9 _ -, at most 64 of them"
         raise Refused("bad-id", f"{name[:80]!r} is not a name", field="NAME", fix=fix)

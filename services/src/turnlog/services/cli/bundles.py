@@ -1,9 +1,3 @@
-"""Checking a bundle here, by the very verifier that bundles carry.
-
-It is this release's file that is run. The one that lies in a bundle came with what is to be
-checked, and whoever would alter the one could alter the other.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Generator
@@ -18,7 +12,7 @@ from turnlog.services.bundle import verifier
 
 
 def verify_bundle(bundle: Path, signer: str | None) -> bool:
-    """Check a bundle, say so line by line, and tell whether all is well."""
+    """Check a bundle and print the result line by line; return whether it is sound."""
     with _unpacked(bundle) as folder:
         if not (folder / LISTED).is_file():
             raise _foreign(bundle, f"there is no {LISTED} in it")

@@ -1,5 +1,3 @@
-"""Checking blueprints on disk, before any session is opened by them."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,7 +11,7 @@ from turnlog.services.runtime.examining import examine
 
 
 def check(folders: Sequence[Path], form: Form) -> bool:
-    """Show the faults of each folder, and tell whether there are none."""
+    """Print the faults of each folder; return whether there are none."""
     found = {str(folder): examine(folder.absolute()) for folder in folders}
     if form == "json":
         print_json(

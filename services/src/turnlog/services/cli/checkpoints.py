@@ -1,7 +1,7 @@
-"""Checkpoints on the command line: taken from a log, signed here, and held against it later.
+"""Checkpoint files: take and sign a checkpoint of a log, and load one to verify.
 
-The key never leaves this machine and no service sees it; neither does a service say whether a
-signature holds.
+The key never leaves this machine and no service sees it. Signatures are checked here, not by a
+service.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from turnlog.services.runtime.signing import key_at, signed, signers
 
 
 async def take(reader: Reader, file: Path, key_file: Path, form: Form) -> None:
-    """Take a checkpoint, sign it and keep it; refuses a file that is there already."""
+    """Fetch a checkpoint, sign it and write it; raises `Refused` if the file exists."""
     key = key_at(key_file)
     taken = await checkpoint(reader)
     kept = signed(taken, key)
@@ -55,9 +55,9 @@ def _tell(kept: SignedCheckpoint, file: Path, form: Form) -> None:
 
 
 def held(file: Path, signer: str | None) -> Checkpoint:
-    """Read a checkpoint whose signatures hold; refuses one not signed by `signer`.
+    """Load a checkpoint and check its signatures; raises `Refused` if `signer` did not sign it.
 
-    Raises `Corrupt` where a signature does not hold.
+    Raises `Corrupt` if a signature is invalid.
     """
     try:
         kept = SignedCheckpoint.model_validate_json(file.read_bytes())

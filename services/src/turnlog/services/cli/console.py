@@ -1,7 +1,7 @@
-"""Where the command line writes: answers to standard output, everything else to standard error.
+"""Output of the command line: answers on standard output, the rest on standard error.
 
-Colour is for terminals; rich leaves it out where there is none, and where `NO_COLOR` is set.
-Standard output stays clean for whoever reads it by program.
+Rich omits colour when the stream is not a terminal or `NO_COLOR` is set. Standard output carries
+nothing but the answer, so that programs can read it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from pydantic import JsonValue
 from rich.console import Console
 
 UNWATCHED_WIDTH: Final = 100
-"""Columns when nobody's terminal says how many there are."""
+"""Columns to use when the output is not a terminal."""
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
-"""Characters that steer a terminal and that JSON would let pass."""
+"""C1 control characters and DEL, which JSON allows but a terminal would act on."""
 
 
 def answers() -> Console:
-    """Make the console for what was asked for."""
+    """Create the console for answers, on standard output."""
     return _console(stderr=False)
 
 
 def remarks() -> Console:
-    """Make the console for errors and progress."""
+    """Create the console for errors and progress, on standard error."""
     return _console(stderr=True)
 
 
 def print_json(value: JsonValue) -> None:
-    """Write one value for a program: a line when it is piped, laid out for a terminal."""
+    """Print one JSON value: on one line when piped, indented on a terminal."""
     indent = 2 if sys.stdout.isatty() else None
     spelt = json.dumps(value, ensure_ascii=False, indent=indent)
     sys.stdout.write(spelt.translate(_ESCAPED) + "\n")

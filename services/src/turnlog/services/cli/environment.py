@@ -1,7 +1,7 @@
-"""The settings in force, where each comes from, and a refusal of variables nobody knows.
+"""The effective settings, where each comes from, and the check for unknown variables.
 
-A misspelt variable is worse than a missing one, so every command that starts something looks here
-first. What is secret is never shown: of an address, only where it leads.
+A misspelt variable is worse than a missing one, so every command that starts something checks the
+environment first. Secrets are never shown; an address is shown without its credentials.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ Settings = TypeVar("Settings", bound=Process)
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """One setting as it stands."""
+    """The effective value of one setting."""
 
     setting: str
     value: JsonValue
     origin: str
-    """`default`, or the variable it comes from."""
+    """`default`, or the name of the variable that sets it."""
     processes: tuple[str, ...]
-    """Who reads it."""
+    """The processes that read the setting."""
 
 
 def variable(setting: str) -> str:
-    """Spell a setting's variable."""
+    """Return the name of a setting's environment variable."""
     return f"{PREFIX}{setting.upper()}"
 
 
 def refuse_unknown(environ: Mapping[str, str]) -> None:
-    """Refuse a variable with our prefix that no process knows."""
+    """Raise `Refused` for a variable with Turnlog's prefix that no process reads."""
     known = {variable(field) for kind in PROCESSES.values() for field in kind.model_fields}
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in known:
@@ -66,9 +66,9 @@ def refuse_unknown(environ: Mapping[str, str]) -> None:
 def read(
     kind: type[Settings], environ: Mapping[str, str], given: Mapping[str, Any] | None = None
 ) -> Settings:
-    """Read the settings of a process; what is `given` by options goes before the environment.
+    """Read the settings of a process; `overrides` take precedence over the environment.
 
-    Raises `Refused` naming the option or the variable at fault.
+    Raises `Refused` with the option or the variable whose value is invalid.
     """
     refuse_unknown(environ)
     said = {name: value for name, value in (given or {}).items() if value is not None}
@@ -82,7 +82,7 @@ def read(
 
 
 def in_force(environ: Mapping[str, str]) -> tuple[InForce, ...]:
-    """Give every setting of every process as it stands, the shared ones first."""
+    """Return every setting of every process, those read by most processes first."""
     found: dict[str, InForce] = {}
     for process, kind in PROCESSES.items():
         held = read(kind, environ)

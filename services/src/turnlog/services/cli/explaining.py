@@ -1,5 +1,3 @@
-"""Why a turn was answered as it was: its reasons, and the prompt they lead to, read and joined."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from turnlog.services.gateway.payloads.prompts import PromptView
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A turn's reply with the exact prompt it came from."""
+    """The explanation of a turn's reply with the exact prompt of the call."""
 
     why: Why
     prompt: PromptView
@@ -29,7 +27,7 @@ _EXPLAINED: Final = TypeAdapter(Explained)
 
 
 async def explain(reader: Reader, session: str, which: str, form: Form) -> None:
-    """Show why a turn was answered as it was, or one call of it."""
+    """Print why a turn, or one call of it, was answered as it was."""
     why = await reader.why(session, which)
     found = Explained(why, await reader.prompt(session, why.call))
     if form == "json":
@@ -39,7 +37,7 @@ async def explain(reader: Reader, session: str, which: str, form: Form) -> None:
 
 
 def plain(found: Explained) -> JsonValue:
-    """Give an explanation as programs take it; each part stands with its events."""
+    """Return an explanation as JSON, with the fields of `why` and of the prompt side by side."""
     told: dict[str, JsonValue] = _EXPLAINED.dump_python(found, mode="json")
     prompt = told["prompt"]
     left = {"session", "turn", "call", "sequence"}
@@ -51,7 +49,7 @@ def plain(found: Explained) -> JsonValue:
 async def show_diff(
     reader: Reader, session: str, calls: tuple[str, str], other: str | None, form: Form
 ) -> None:
-    """Show what differs between two calls."""
+    """Print what differs between two calls."""
     found = await reader.diff(session, calls, other)
     if form == "json":
         print_json(TypeAdapter(Diff).dump_python(found, mode="json"))

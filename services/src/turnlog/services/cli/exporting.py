@@ -1,9 +1,3 @@
-"""Taking sessions out: what a service sends is put into files, whole or not at all.
-
-A bundle of several sessions is put together from one of each. Nothing that is there already is
-overwritten, and nothing is left behind when something goes wrong on the way.
-"""
-
 from __future__ import annotations
 
 import shutil
@@ -31,7 +25,7 @@ SUFFIX: Final = {"ndjson": "ndjson", "parquet": "parquet", "chat": "md"}
 
 
 async def export_files(reader: Reader, sessions: Sequence[str], form: str, to: Path | None) -> None:
-    """Write sessions in a form: to a file, to a folder of files, or to standard output."""
+    """Write sessions in an export format to a file, a folder of files, or standard output."""
     named = _named(sessions)
     if to is None:
         await _shown(reader, named, form)
@@ -42,7 +36,7 @@ async def export_files(reader: Reader, sessions: Sequence[str], form: str, to: P
 
 
 def _named(sessions: Sequence[str]) -> tuple[str, ...]:
-    """Give each once, and none that could not be the name of a file."""
+    """Return the ids without duplicates; raises `Refused` for an id that cannot be a file name."""
     return tuple(checked_id(session, "session") for session in dict.fromkeys(sessions))
 
 
@@ -68,7 +62,7 @@ async def _shown(reader: Reader, sessions: Sequence[str], form: str) -> None:
 
 
 def _to_output() -> Callable[[bytes], object]:
-    """Give what writes to standard output: every byte, but none that steers a terminal."""
+    """Return a writer to standard output that escapes control characters on a terminal."""
     if not sys.stdout.isatty():
         return sys.stdout.buffer.write
     decoder = getincrementaldecoder("utf-8")("backslashreplace")
@@ -76,7 +70,7 @@ def _to_output() -> Callable[[bytes], object]:
 
 
 def _form(reader: Reader, session: str, form: str) -> AsyncGenerator[bytes]:
-    """Ask for a session in a form; what cannot be read of it is told at the end."""
+    """Stream a session in an export format; NDJSON lines are checked as they pass."""
     pieces = exported(reader, session, form)
     return Lines(session).passed(pieces) if form == "ndjson" else pieces
 
@@ -84,7 +78,7 @@ def _form(reader: Reader, session: str, form: str) -> AsyncGenerator[bytes]:
 async def export_bundle(
     reader: Reader, sessions: Sequence[str], to: Path, checkpoint: Path | None
 ) -> None:
-    """Write a bundle of sessions, as a folder or as a zip of one; a checkpoint must hold."""
+    """Write a bundle as a folder or a zip; the checkpoint must have valid signatures."""
     named = _named(sessions)
     if checkpoint is not None:
         held(checkpoint, None)
@@ -107,7 +101,7 @@ async def export_bundle(
 
 
 async def _unpacked(reader: Reader, session: str, folder: Path) -> BundleList:
-    """Put the files of one session where those of all will be."""
+    """Fetch the bundle of one session and unpack it into the common folder."""
     packed = folder / "packed.zip"
     await _written(exported(reader, session, "bundle"), packed)
     with ZipFile(packed) as archive:
@@ -130,7 +124,7 @@ async def _written(pieces: AsyncGenerator[bytes], to: Path) -> None:
 
 @contextmanager
 def _new(to: Path) -> Generator[Path]:
-    """Give a place beside `to` that becomes it in the end; refuses to take the place of another."""
+    """Yield a temporary path that becomes `to` at the end; raises `Refused` if `to` exists."""
     if to.exists():
         raise Refused("folder-exists", f"{to} is there already", fix="name another place")
     to.parent.mkdir(parents=True, exist_ok=True)

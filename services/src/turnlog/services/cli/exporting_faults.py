@@ -1,9 +1,3 @@
-"""What somebody has to be told of an export: it is all there as it is stored, for good or ill.
-
-What cannot be read is found as lines pass, and a bundle says it itself; replies that were redacted
-after they were said are counted by the history. Nothing is left out and nothing mended.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
@@ -20,16 +14,16 @@ from turnlog.services.cli.screens.spelling import one_line
 
 @dataclass(slots=True)
 class Lines:
-    """The lines of a session, as far as they have passed."""
+    """The lines of one session's export, checked as they pass."""
 
     session: str
     number: int = 0
     begun: bytes = b""
-    """A line whose end is still to come."""
+    """A line whose end has not arrived yet."""
     faults: list[str] = field(default_factory=list[str])
 
     async def passed(self, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        """Hand on what comes; at the end, say what of it cannot be read."""
+        """Yield every piece unchanged; at the end warn about lines that cannot be decoded."""
         async for piece in pieces:
             *lines, self.begun = (self.begun + piece).split(b"\n")
             for line in lines:
@@ -46,7 +40,7 @@ class Lines:
 
 
 def unread(sessions: Iterable[Bundled]) -> list[str]:
-    """Say what a bundle says of its sessions."""
+    """Return the undecodable events that a bundle lists for its sessions."""
     return [
         spelt(each.session, fault.number, fault.detail)
         for each in sessions
@@ -55,12 +49,15 @@ def unread(sessions: Iterable[Bundled]) -> list[str]:
 
 
 async def said_before(reader: Reader, sessions: Iterable[str]) -> list[str]:
-    """Say how many replies were redacted too late for their texts not to be there."""
+    """Return a warning if replies were redacted after they had been completed.
+
+    The texts of such replies are in the exported events.
+    """
     told = 0
     for session in sessions:
-        with suppress(Corrupt):  # of a broken session is told what cannot be read
+        with suppress(Corrupt):  # A corrupt session is already reported by its undecodable events.
             turns = (await reader.history(session)).turns
-            # Only what was completed has a finish: a reply that a rule withheld never was
+            # Only a completed turn has a finish; a reply withheld by a rule was never completed.
             told += sum(turn.redacted and turn.finish is not None for turn in turns)
     if not told:
         return []
@@ -69,12 +66,12 @@ async def said_before(reader: Reader, sessions: Iterable[str]) -> list[str]:
 
 
 def spelt(session: str, number: int, detail: str) -> str:
-    """Name an event that cannot be read."""
+    """Return the warning for an event that cannot be decoded."""
     why = one_line(detail)
     return f"event {number} of session {session} cannot be read: {why}; it is there as it is stored"
 
 
 def tell(faults: Iterable[str]) -> None:
-    """Say it where it is in the way of no output."""
+    """Print warnings on standard error."""
     for fault in faults:
         remarks().print(fault)

@@ -1,8 +1,7 @@
-"""Errors as people and scripts meet them: what happened, why, what to do, and an exit code.
+"""Errors as people and scripts see them: what happened, why, what to do, and an exit code.
 
-Every error that Turnlog raises on purpose ends here, whether it was raised in this process or
-came as problem+json over HTTP. What is not raised on purpose is a fault of the program and
-keeps its traceback.
+Every error that Turnlog raises on purpose is shown here, whether it was raised in this process or
+arrived as problem+json over HTTP. Any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from turnlog.services.cli.screens.spelling import harmless
 
 
 class Exit(IntEnum):
-    """What a script learns from how a command ended."""
+    """The exit codes of the command line."""
 
     OK = 0
     ERROR = 1
@@ -95,23 +94,23 @@ WAYS_OUT: Final = {
     "unknown-summary": "`turnlog summaries SESSION` lists those that stand",
     "unknown-tool-use": "`turnlog history SESSION` names what came of each tool as CALL ID",
 }
-"""What a service says of its routes, in commands."""
+"""Fixes that name a command, by error code; they replace the fix that a service sends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error, ready to be shown."""
+    """An error with everything that is shown about it."""
 
     what: str
     why: str
     fix: str
     exit: Exit
     field: str = ""
-    """The option, argument or variable at fault."""
+    """The option, argument or variable that caused the error."""
 
 
 def failure_of(error: TurnlogError | OSError) -> Failure:
-    """Say what an error means to whoever sits at the terminal."""
+    """Return what to show for an error, with its exit code."""
     match error:
         case OSError():
             where = str(error.filename or "the operating system")
@@ -148,7 +147,7 @@ def _exit(code: str) -> Exit:
 
 
 def show(failure: Failure, console: Console) -> None:
-    """Write a failure."""
+    """Print an error."""
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right")
     table.add_column(overflow="fold")

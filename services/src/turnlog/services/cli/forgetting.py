@@ -1,5 +1,3 @@
-"""Summaries and purges from the command line: reading as ever, acting by a running service."""
-
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
@@ -19,20 +17,18 @@ from turnlog.services.gateway.payloads.turns import Acted
 
 
 async def show_summaries(reader: Reader, session: str, form: Form) -> None:
-    """Show the summaries that stand in a session's windows."""
+    """Print the summaries that are in effect in a session's windows."""
     found = await reader.summaries(session)
     shown(found, _summaries(found), form)
 
 
 async def undo(served: Served, session: str, sequence: int, form: Form) -> None:
-    """Undo a summary."""
     path = f"/v1/sessions/{session}/summaries/{sequence}/undo"
     done = await sent(served, "POST", path, {}, Acted)
     shown(done, _done(f"windows show again what event {sequence} summed up", done), form)
 
 
 async def purge(served: Served, session: str, form: Form) -> None:
-    """Purge the memory of a session."""
     done = await sent(served, "POST", f"/v1/sessions/{session}/purge", {}, Acted)
     shown(done, _done("no window shows any turn so far", done), form)
 

@@ -1,4 +1,7 @@
-"""Forking a session from the command line: a running service makes the fork."""
+"""Actions on one session and the tool results and pins shown with it.
+
+A running service carries out each action.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from turnlog.services.gateway.payloads.sessions import Forked
 
 
 async def fork(served: Served, session: str, at: int, into: str | None, form: Form) -> None:
-    """Fork a session, and say what the fork is called."""
+    """Fork a session and print the id of the fork."""
     body = {"at": at, "session": into}
     made = await sent(served, "POST", f"/v1/sessions/{session}/fork", body, Forked)
     line = Text(made.session, "bold")

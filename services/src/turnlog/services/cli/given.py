@@ -1,4 +1,4 @@
-"""Values as they are given on a command line: NAME=VALUE, as often as there are names."""
+"""Parse NAME=VALUE arguments of the command line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from turnlog.events.errors import Refused
 
 
 def named(words: Iterable[str], option: str) -> dict[str, JsonValue]:
-    """Read `locale=lt`; every value is a text."""
+    """Parse `locale=lt` arguments; every value is a string."""
     return dict(_parted(word, option) for word in words)
 
 
 def named_json(words: Iterable[str], option: str) -> dict[str, JsonValue]:
-    """Read `first_turn=true`; what is no JSON is a text."""
+    """Parse `first_turn=true` arguments; a value that is not JSON is a string."""
     return {name: _value(spelt) for name, spelt in named(words, option).items()}
 
 

@@ -1,8 +1,8 @@
-"""Where a process writes its own log, and how.
+"""Set up the log of this process.
 
-A service writes to standard error; what plays or reads on a terminal writes into a file beside
-its data, so that nothing comes between a person and what was asked for. Libraries that use the
-standard library's logging go the same way.
+A service logs to standard error. A command that talks or shows something on a terminal logs to a
+file beside its data, so that log lines do not interrupt its output. The standard library's logging
+goes to the same stream.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Level = Literal["info", "warning"]
 
 
 def log_to(stream: TextIO, form: Literal["console", "json"], *, least: int = logging.INFO) -> None:
-    """Send the log of this process to a stream."""
+    """Send the log of this process to a stream, at `minimum_level` and above."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"

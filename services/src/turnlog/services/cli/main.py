@@ -1,7 +1,7 @@
-"""The entry of the command line: build it, run it, and turn errors into exit codes.
+"""The entry point of the command line: build, run, map errors to exit codes.
 
-What the operating system refuses is told like any other error; a fault of the program is not
-caught, and keeps its traceback.
+Errors of the operating system are shown like Turnlog's own. Every other exception is a bug; it is
+not caught and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _told(error: TurnlogError | OSError) -> int:
-    # Imported when there is something to tell: help needs none of it.
+    # Imported only when an error is shown, because `--help` must stay fast.
     from turnlog.services.cli.console import remarks  # noqa: PLC0415
     from turnlog.services.cli.failures import failure_of, show  # noqa: PLC0415
 

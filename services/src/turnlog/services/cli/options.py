@@ -1,4 +1,9 @@
-"""The options that several commands share, spelt once; those of one dataclass go together."""
+"""Options that several commands share, and option groups.
+
+An option group is a frozen dataclass whose fields are options. A command takes the group as one
+parameter; `expand_option_groups` shows typer one parameter per field and rebuilds the group when
+the command is called.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +14,9 @@ from typing import Annotated, Final, Literal
 import typer
 
 HERE: Final = Path(".turnlog")
-"""Where a service started here keeps its data, unless told otherwise."""
+"""The data directory of a service that is started without `--data-dir`."""
 DEFAULT: Final = "default"
-"""The tenant that is meant where nobody says."""
+"""The tenant that is read when none is named."""
 
 Url = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="Address of a running service.")
@@ -59,7 +64,7 @@ InPhase = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Where to read: of a running service, or of a data directory that nobody serves."""
+    """What a command reads: a running service, or a data directory that no service has open."""
 
     url: Url = None
     data_dir: DataDir = HERE
@@ -68,7 +73,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Which running service is to do something."""
+    """The running service that a command is sent to."""
 
     url: Url = None
     data_dir: ServedDir = HERE
@@ -76,7 +81,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Whose log, in which data directory; asked without a gateway."""
+    """The log of one tenant in a data directory, read without a gateway."""
 
     data_dir: DataDir = HERE
     tenant: Tenant = DEFAULT

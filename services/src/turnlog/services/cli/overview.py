@@ -1,5 +1,3 @@
-"""`turnlog --help`: every command on one screen, under the heading it belongs to."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -22,27 +20,27 @@ _WIDTH: Final = max(len(each.name) for section in SECTIONS for each in section.c
 
 
 def show_overview(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
-    """Write the overview and end, where it was asked for."""
+    """Print the overview and exit if `--help` was given."""
     if wanted:
         typer.echo(overview())
         raise typer.Exit
 
 
 def show_version(wanted: bool) -> None:  # noqa: FBT001 - as typer calls it
-    """Write the version and end, where it was asked for."""
+    """Print the version and exit if `--version` was given."""
     if wanted:
         typer.echo(metadata.version("turnlog"))
         raise typer.Exit
 
 
 def overview() -> str:
-    """Lay out all commands."""
+    """Return the text of `turnlog --help`."""
     lines = (line for section in SECTIONS for line in _section(section))
     return "\n".join([_HEAD, *lines, _FOOT])
 
 
 def purpose(does: Callable[..., None]) -> str:
-    """Give the sentence that says what a command is for."""
+    """Return the first line of a command's docstring, which says what it is for."""
     return (does.__doc__ or "").partition("\n")[0]
 
 

@@ -1,8 +1,7 @@
-"""Where a command reads: a running service, or a data directory that nobody serves.
+"""Find what a command reads: a running service, or an unserved data directory.
 
-A service that accepts work leaves a ready file in its data directory; one that was killed leaves
-it too, so an address counts only when something answers there. Nothing is searched beyond the
-data directory that was named.
+A service writes a ready file into its data directory. The file outlives a killed service, so an
+address counts only if something answers there. Only the named data directory is searched.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from turnlog.services.cli.options import Served
 
 READY_FILE: Final = "ready.json"
 HEALTH_SECONDS: Final = 10.0
-"""A service that is gone refuses at once; one that is only busy is waited for."""
+"""A stopped service refuses the connection at once; this timeout is for a busy one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A data directory that nobody serves."""
+    """A data directory that no service has open."""
 
     path: Path
 
@@ -40,7 +39,7 @@ Place = Service | Directory
 
 
 def find(url: str | None, data_dir: Path) -> Place:
-    """Find where to read; raises `Refused` where there is neither a service nor any data."""
+    """Find what to read; raises `Refused` if there is neither a service nor a data directory."""
     if url is not None:
         return Service(url.rstrip("/"))
     address = ready_address(data_dir)
@@ -57,7 +56,7 @@ def find(url: str | None, data_dir: Path) -> Place:
 
 
 def service(served: Served) -> Service:
-    """Find a running service; raises `Refused` where there is none."""
+    """Find the running service; raises `Refused` if there is none."""
     place = find(served.url, served.data_dir)
     if isinstance(place, Service):
         return place
@@ -69,7 +68,7 @@ def service(served: Served) -> Service:
 
 
 def ready_address(data_dir: Path) -> str | None:
-    """Read a service's address from the ready file it left, if it left one."""
+    """Return the HTTP address in the ready file, or None if there is no valid one."""
     try:
         ready = json.loads((data_dir / READY_FILE).read_bytes())
         return str(ready["http"])
@@ -78,7 +77,7 @@ def ready_address(data_dir: Path) -> str | None:
 
 
 def answers(url: str) -> bool:
-    """Ask whether anything serves there."""
+    """Return whether a service answers at this address."""
     try:
         return httpx.get(f"{url}/healthz", timeout=HEALTH_SECONDS).is_success
     except httpx.HTTPError:

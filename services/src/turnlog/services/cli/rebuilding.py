@@ -1,4 +1,7 @@
-"""Rebuilding the read models from the log: here, or wherever the settings of a projector lead."""
+"""Rebuild the read models from the log.
+
+The log is the one that the environment names, a running service's, or a data directory's.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from turnlog.services.up.settings import UpSettings
 
 
 async def rebuild_all(stored: Stored, environ: Mapping[str, str]) -> None:
-    """Fold everything anew and switch to it; readers keep the old rows meanwhile."""
+    """Rebuild all read models and switch to them; readers keep the old rows until then."""
     log_to(sys.stderr, "console", least=logging.ERROR)
     async with (
         _settings(stored, environ) as settings,
@@ -64,7 +67,7 @@ async def _shown(folding: Folding) -> int:
 async def _settings(
     stored: Stored, environ: Mapping[str, str]
 ) -> AsyncGenerator[ProjectorSettings]:
-    """Find log and database: as configured, those of a running service, or those of a directory."""
+    """Yield the settings of the environment, of a running service, or of a data directory."""
     if "TURNLOG_NATS_URL" in environ:
         yield read(ProjectorSettings, environ)
         return

@@ -1,4 +1,4 @@
-"""What a session remembers, on a terminal or as the HTTP answer is."""
+"""A session's memory on a terminal: messages, references, summaries and purges."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from turnlog.services.gateway.payloads.asking import MeantView, MemoryView
 async def show_memory(
     reader: Reader, session: str, told: str | None, entity: str | None, form: Form
 ) -> None:
-    """Show the messages a turn would be told."""
+    """Print the messages of earlier turns that a turn would include."""
     memory = await reader.memory(session, told, entity)
     shown(memory, _memory(memory), form)
 
 
 async def show_references(reader: Reader, session: str, form: Form) -> None:
-    """Show what was spoken of last."""
+    """Print the identifiers of the last reference."""
     found = await reader.references(session)
     last = found.last_reference
     screen = _listed(last) if last else Text("nothing was spoken of yet", QUIET)
@@ -42,7 +42,7 @@ async def show_meant(
     identifiers: Mapping[str, JsonValue],
     form: Form,
 ) -> None:
-    """Show what a turn would mean."""
+    """Print what a reference with this intent and entity resolves to."""
     asked = ReferenceForm(intent=intent, entity=entity, identifiers=dict(identifiers))
     found = await reader.meant(session, asked)
     shown(found, _meant(found), form)

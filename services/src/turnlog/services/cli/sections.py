@@ -1,4 +1,4 @@
-"""All commands there are, in the order and under the headings in which help lists them."""
+"""All commands in the order and under the headings of `--help`, and its text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from turnlog.services.cli.commands import (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command; a name of two words stands in a group."""
+    """One command; a name of two words puts it into a command group."""
 
     name: str
     does: Callable[..., None]
@@ -34,7 +34,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Commands that belong together."""
+    """A heading of `--help` with its commands."""
 
     title: str
     commands: tuple[Command, ...]
@@ -45,7 +45,7 @@ GROUPS: Final = {
     "blueprint": "Blueprints: those there are, what is wrong with one, and who runs by which.",
     "segments": "Segments: stored texts that stand in prompts.",
 }
-"""First words of commands of two."""
+"""Help texts of the command groups, by the first word of the command name."""
 SECTIONS: Final = (
     Section(
         "Start",

@@ -1,5 +1,3 @@
-"""Sending a command to a running service, as over HTTP and under a key of its own."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -19,7 +17,10 @@ View = TypeVar("View", bound=Answer)
 
 
 async def sent(served: Served, method: str, path: str, body: Given, form: type[View]) -> View:
-    """Send what is given and read the answer; raises `Refused` where no service runs."""
+    """Send a command under a new idempotency key and return the parsed answer.
+
+    Fields of `body` that are None are left out. Raises `Refused` if no service runs.
+    """
     given = {name: value for name, value in body.items() if value is not None}
     url = service(served).url
     async with client(url) as reached:

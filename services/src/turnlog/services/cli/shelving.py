@@ -1,7 +1,7 @@
-"""Editing the library from the command line: what is asked goes to a service as over HTTP.
+"""Actions on the segment library; each is sent to a running service over HTTP.
 
-An import is read here, so that what is wrong with a row is told with its file and line, whether
-it was found here or by the service.
+Import files are read here, so that a fault is shown with its file and line whether it was found
+here or by the service.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ _READ: Final = "-"
 
 
 async def add_one(served: Served, text: str, form: Given, output: Form) -> None:
-    """Add a segment."""
     body = {"content": _text(text), **form}
     _show(await sent(served, "POST", "/v1/segments", body, SegmentChanged), "added", output)
 
@@ -41,14 +40,14 @@ async def add_one(served: Served, text: str, form: Given, output: Form) -> None:
 async def edit_one(
     served: Served, segment: int, text: str | None, form: Given, output: Form
 ) -> None:
-    """Edit a segment, or switch it."""
+    """Change a segment's text or activate or deactivate it."""
     body = {"content": None if text is None else _text(text), **form}
     done = await sent(served, "PATCH", f"/v1/segments/{segment}", body, SegmentChanged)
     _show(done, "is as you asked", output)
 
 
 async def import_all(served: Served, files: Sequence[Path], output: Form) -> bool:
-    """Import all segments of these files, or none; tells whether they are there."""
+    """Import all segments of these files, or none; return whether they were imported."""
     found = understood(files)
     if found.faults:
         return _told(found.faults, output)
@@ -76,7 +75,7 @@ def _form(authored: Authored) -> dict[str, JsonValue]:
 
 
 def _placed(refused: Refused, rows: Sequence[Row]) -> Fault | None:
-    """Say in which file and line the row stands that a service refused."""
+    """Return the service's refusal as a fault with file and line, or None if it names no row."""
     match = _ROW.match(refused.field or "")
     if match is None or int(match[1]) >= len(rows):
         return None

@@ -1,6 +1,6 @@
-"""What the reading commands show: asked of a reader, laid out for people or handed to programs.
+"""The output of the reading commands: fetch from a reader, then print a rendering or JSON.
 
-A program gets the HTTP answer as it is, so what is known of one is known of the other.
+The JSON of a command is the HTTP answer unchanged, unless a function says otherwise.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from turnlog.services.gateway.payloads.closed import Answer
 
 Form = Literal["table", "json"]
 MOST_FORKS: Final = 100
-"""Forks of a session that are shown; `turnlog sessions --origin` lists all."""
+"""The most forks shown with a session; `turnlog sessions --origin` lists all."""
 
 
 async def show_sessions(reader: Reader, query: Query, form: Form) -> None:
-    """List sessions."""
     page = await reader.sessions(query)
     shown(page, session_list(page), form)
 
 
 async def show_session(reader: Reader, session: str, at: int | None, form: Form) -> None:
-    """Show one session with its turns, its calls and what came of it elsewhere."""
+    """Print a session with its turns, its calls and its forks; JSON merges the four answers."""
     facts, history, calls = (
         await reader.session(session, at),
         await reader.history(session, at),
@@ -54,7 +53,7 @@ async def show_session(reader: Reader, session: str, at: int | None, form: Form)
 
 
 def _until(calls: CallList, at: int | None) -> CallList:
-    """Leave out calls that had not been made; of the others it is told what came of them since."""
+    """Drop calls made after sequence `at`; the others still show their later attempts."""
     made = tuple(call for call in calls.calls if at is None or call.sequence <= at)
     return calls.model_copy(update={"calls": made})
 
@@ -62,7 +61,7 @@ def _until(calls: CallList, at: int | None) -> CallList:
 async def show_history(
     reader: Reader, session: str, at: int | None, phase: str | None, form: Form
 ) -> None:
-    """Show the conversation, or what was said of it in one phase."""
+    """Print the conversation, or the part of it that belongs to one phase."""
     history = await reader.history(session, at, phase)
     shown(history, conversation(history), form)
 
@@ -70,43 +69,41 @@ async def show_history(
 async def show_window(
     reader: Reader, session: str, call: str | None, at: int | None, clock: str | None, form: Form
 ) -> None:
-    """Show what a call would see, or would have seen."""
+    """Print the window of a call, now or at a sequence."""
     window = await reader.window(session, call, at, clock)
     shown(window, window_screen(window), form)
 
 
 async def show_growth(reader: Reader, query: Query, form: Form) -> None:
-    """Show how context grows."""
+    """Print the token counts by component and call."""
     growth = await reader.growth(query)
     shown(growth, growth_screen(growth, str(query["group_by"])), form)
 
 
 async def show_prompt(reader: Reader, session: str, call: str, form: Form) -> None:
-    """Show the exact prompt of a call."""
+    """Print the exact prompt of a call."""
     prompt = await reader.prompt(session, call)
     shown(prompt, prompt_screen(prompt), form)
 
 
 async def show_segments(reader: Reader, query: Query, form: Form) -> None:
-    """List segments."""
     page = await reader.segments(query)
     shown(page, segment_table(page), form)
 
 
 async def show_segment(reader: Reader, segment: int, form: Form) -> None:
-    """Show one segment with everything it ever said."""
+    """Print a segment with all of its versions."""
     found = await reader.segment(segment)
     shown(found, segment_screen(found), form)
 
 
 async def show_blueprints(reader: Reader, form: Form) -> None:
-    """List the blueprints there are."""
     blueprints = await reader.blueprints()
     shown(blueprints, blueprint_table(blueprints), form)
 
 
 def shown(answer: Answer, screen: RenderableType, form: Form) -> None:
-    """Print an answer, laid out or as it is."""
+    """Print an answer as a rendering or as JSON."""
     if form == "json":
         print_json(_plain(answer))
     else:

@@ -1,10 +1,3 @@
-"""Options that belong together, declared once as a frozen dataclass and taken as one parameter.
-
-What typer reads is the command with each such parameter spread into its fields; what the command
-gets is the group, put together again. So a command says what it takes in the words it works with,
-and no option is spelt twice.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -17,7 +10,7 @@ Does = Callable[..., None]
 
 
 def spread(does: Does) -> Does:
-    """Give a command as typer reads it: every option a parameter of its own."""
+    """Return the command with a signature in which every option is its own parameter."""
     hints = get_type_hints(does, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if _is_group(hint)}
 
@@ -35,7 +28,6 @@ def spread(does: Does) -> Does:
 
 
 def _own(parameter: Parameter, hints: dict[str, Any]) -> Iterator[Parameter]:
-    """Give the options of a parameter: the fields of a group, or itself."""
     hint = hints[parameter.name]
     if not _is_group(hint):
         yield _keyword(parameter.name, hint, parameter.default)

@@ -1,4 +1,4 @@
-"""Starting services in this process, and ending them when told to."""
+"""Start services in this process and stop them on a signal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Settings = TypeVar("Settings", bound=Process)
 
 
 async def start(given: Mapping[str, Any]) -> None:
-    """Start everything, say where it is, and end it when told to."""
+    """Start all services, print their address, and stop them on a signal."""
     settings = read(UpSettings, os.environ, given)
     log_to(sys.stderr, settings.log_format)
     ending = Ending()
@@ -44,7 +44,7 @@ async def start(given: Mapping[str, Any]) -> None:
 
 
 async def run(role: Role) -> None:
-    """Start one role, set by the environment, and end it when told to."""
+    """Start one role with the settings of the environment, and stop it on a signal."""
     ending = Ending()
     ending.listen()
     async with _running(role, ending):
@@ -53,7 +53,7 @@ async def run(role: Role) -> None:
 
 
 def _running(role: Role, ending: Ending) -> AbstractAsyncContextManager[object]:
-    # Each role brings its own imports: only the worker's have the model library among them.
+    # Each role has its own imports: only the worker's include the model library.
     match role:
         case "gateway":
             from turnlog.services.gateway.role import running as gateway  # noqa: PLC0415

@@ -1,5 +1,3 @@
-"""Switching a session's profile or model from the command line: a running service does it."""
-
 from __future__ import annotations
 
 from rich.text import Text
@@ -14,7 +12,7 @@ from turnlog.services.gateway.payloads.turns import Acted
 async def switch(
     served: Served, session: str, profile: str | None, model: str | None, form: Form
 ) -> None:
-    """Switch, and say from which event on."""
+    """Switch the profile or the model and print the event that records it."""
     path = f"/v1/sessions/{session}/profile"
     done = await sent(served, "POST", path, {"profile": profile, "model": model}, Acted)
     line = Text("✓ ", GOOD).append(f"{done.session} goes on as asked", "default")

@@ -1,5 +1,3 @@
-"""Tools of servers on a terminal: the whole of a result, and telling of all tools in full."""
-
 from __future__ import annotations
 
 from rich.console import Group
@@ -16,7 +14,7 @@ from turnlog.services.gateway.payloads.turns import Acted
 
 
 async def show_result(reader: Reader, session: str, call: str, id: str, form: Form) -> None:
-    """Show the whole of what a tool gave."""
+    """Print the full result of a tool use."""
     found = await reader.tool(session, call, id)
     shown(found, _screen(found), form)
 
@@ -36,6 +34,6 @@ def _size(found: ToolResultView) -> tuple[str, ...]:
 
 
 async def request_schemas(served: Served, session: str, form: Form) -> None:
-    """Have tools told in full again, and say so."""
+    """Request full tool descriptions for the next turn and print a confirmation."""
     done = await sent(served, "POST", f"/v1/sessions/{session}/schemas", {}, Acted)
     shown(done, Text("the next turn is told of all tools in full"), form)

@@ -1,5 +1,3 @@
-"""What a call would see if something were said, on a terminal or as the HTTP answer is."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -22,7 +20,7 @@ def trial(
     budget: int | None,
     model: str | None,
 ) -> TryForm:
-    """Read what is to be tried; it is always tried now."""
+    """Build the request for a window preview; raises `Refused` for `--at` or `--clock`."""
     for name, given_too in (("--at", at), ("--clock", clock)):
         if given_too is not None:
             fix = f"leave out {name}, or all of --text, --input, --budget and --model"
@@ -32,6 +30,6 @@ def trial(
 
 
 async def show_tried(reader: Reader, session: str, asked: TryForm, form: Form) -> None:
-    """Show the window of a turn that nobody submitted."""
+    """Print the window of a turn that nobody submitted."""
     window = await reader.tried(session, asked)
     shown(window, window_screen(window), form)

@@ -1,4 +1,8 @@
-"""Verifying a session or a whole log, and saying so in an exit code."""
+"""Verification of a session, a whole log or a bundle.
+
+A bundle is checked by the verifier of this release, never by the one inside it: whoever alters a
+bundle can alter that file too.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,10 @@ STAGES = {"chain": "checking the chain", "sessions": "having prompts again"}
 async def verify(
     reader: Reader, session: str | None, witness: Checkpoint | None, form: Form
 ) -> bool:
-    """Verify a session, or all there is, and show what came of it; tells whether all is well."""
+    """Verify a session, or the whole log if None, and print the result.
+
+    Return whether it is sound.
+    """
     if session is None:
         return await _everything(reader, witness, form)
     return await _session(reader, session, witness, form)
@@ -73,6 +80,6 @@ def _taken(line: Line, findings: list[FindingLine], bar: Progress) -> SummaryLin
 
 
 def progress() -> Progress:
-    """Make a bar for long work; it is gone when the work is done."""
+    """Create a progress bar on standard error that disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, console=remarks(), transient=True, disable=not remarks().is_terminal)

@@ -1,5 +1,3 @@
-"""Versions, from the command line: what open sessions are pinned to, and moving one on."""
-
 from __future__ import annotations
 
 from turnlog.services.cli.options import Served
@@ -11,13 +9,13 @@ from turnlog.services.gateway.payloads.moving import Moved
 
 
 async def show_pins(reader: Reader, blueprint: str | None, form: Form) -> None:
-    """Show what open sessions are pinned to."""
+    """Print the versions that open sessions are pinned to."""
     found = await reader.pins(blueprint)
     shown(found, pin_table(found), form)
 
 
 async def move(served: Served, session: str, digest: str | None, form: Form) -> None:
-    """Let a session go on by what the files of its blueprint say now."""
+    """Move a session to the current files of its blueprint."""
     path = f"/v1/sessions/{session}/blueprint"
     done = await sent(served, "POST", path, {"digest": digest}, Moved)
     shown(done, moved_line(done), form)

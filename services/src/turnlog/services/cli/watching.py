@@ -1,5 +1,3 @@
-"""Watching events as they come, and replaying those that came."""
-
 from __future__ import annotations
 
 import asyncio
@@ -25,7 +23,7 @@ from turnlog.services.cli.show import Form
 
 
 async def tail(reader: Reader, wanted: Wanted, form: Form, *, live: bool) -> None:
-    """Write one line an event, for as long as somebody watches."""
+    """Print one line per event; with `live`, wait for new events."""
     events = reader.watch(wanted) if live and reader.live else reader.events(wanted)
     async with aclosing(events):
         async for event in events:
@@ -44,7 +42,7 @@ def _write(event: Recorded | Unreadable, *, with_session: bool) -> None:
         if isinstance(event, Unreadable)
         else event_line(event, with_session=with_session)
     )
-    # A person's line ends at the edge; whoever reads by program gets it whole.
+    # On a terminal a long line ends at the edge; piped output has the whole line.
     whole = not console.is_terminal
     console.print(line, no_wrap=True, overflow="ellipsis", soft_wrap=whole)
 
@@ -58,7 +56,7 @@ async def replay(
     step: bool,
     prompts: bool,
 ) -> None:
-    """Play a session, or one phase of it, as its user saw it, or as its models did too."""
+    """Play a session or one phase as its user saw it; `prompts` adds what its models saw."""
     console = answers()
     events = [event async for event in reader.events(Wanted(session))]
     if phase is not None:
@@ -78,7 +76,7 @@ async def replay(
 
 
 async def _next_page() -> None:
-    # Not `input` in a thread: Ctrl-C would have to wait for the key.
+    # Not `input` in a thread, because Ctrl-C would then wait for the key.
     pressed = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin, pressed.set)

@@ -1,1 +1,1 @@
-"""The demo: everything started, a conversation played, and what the log holds of it shown."""
+"""The demo: start everything in one process, play a conversation, and show what the log holds."""

@@ -1,7 +1,7 @@
-"""The demo of the question-answerer: a fund named once, and meant three times.
+"""The demo of `araquem`: a fund is named once, and later questions refer to it.
 
-Questions go through the closed front door, so the answers show nothing of the conversation; what
-was inherited and why, and where the resolver's words stand for the model's, is read from the log.
+Questions use the fixed request schema of `/v1/ask`, whose answers show nothing of the conversation.
+The inherited references and the fallbacks to the resolver are read from the log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLIENT: Final = "demo"
 
 
 async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
-    """Play it; gives its session, and what to do next."""
+    """Play the demo; return its session and the commands to suggest."""
     conversation = f"{uuid4().hex[:8]}: Ada's"
     await stage.scene("Questions at the front door", f"conversation {conversation} · {model}")
     for place, question in enumerate(QUESTIONS):
@@ -65,7 +65,7 @@ async def _ask(stage: Stage, conversation: str, question: str) -> None:
 
 
 async def _session(stage: Stage, conversation: str) -> str:
-    """Find the session behind a conversation, as its application can by the same key."""
+    """Find the session of the conversation by its key, as the application does."""
     key = {"client_id": CLIENT, "conversation_id": conversation}
     found = await posted(stage.client, "/v1/sessions", {"blueprint": "araquem", "key": {**key}})
     return Opened.model_validate_json(found).session

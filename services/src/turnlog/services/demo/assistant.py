@@ -1,4 +1,4 @@
-"""The demo of a plain conversation: three turns, their events, the last prompt, the proof."""
+"""The demo of a plain conversation: three turns, their events, the last prompt and verification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TURNS: Final = (
 
 
 async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
-    """Play it; gives its session, and what to do next."""
+    """Play the demo; return its session and the commands to suggest."""
     session = (await opened(stage.client, "assistant", {})).session
     await stage.scene("A conversation", f"session {session} · {model}")
     conversation = Conversation(stage.client, session)

@@ -1,9 +1,3 @@
-"""The demo from start to end: everything in this process, for real, in a place of its own.
-
-Nothing is shown that was not read back over HTTP. Only the words come from a script, and not even
-those where a model is given.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -35,14 +29,14 @@ from turnlog.services.up.up import Addresses, up
 HOST: Final = "127.0.0.1"
 PORT: Final = 8700
 PROVIDED: Final = ("OPENAI_API_KEY", "OPENAI_API_BASE")
-"""With one of these set there is a model to ask, and no need of a script."""
+"""Where one of these is set, the demo calls a real model instead of a scripted one."""
 OPENAI: Final = "openai/gpt-4.1-mini"
 
 
 async def play(
     name: Name, data_dir: Path | None, http: str | None, model: str | None, *, stay: bool
 ) -> None:
-    """Play a demo, and stay up behind it until told to end."""
+    """Play a demo; with `stay`, keep everything running until a shutdown signal."""
     playing = play_named(name)
     with _place(data_dir) as place, (place / "turnlog.log").open("a") as log:
         log_to(log, "console")
@@ -83,7 +77,7 @@ def _place(data_dir: Path | None) -> Generator[Path]:
 
 
 def _address() -> str:
-    """Give the usual address, or any free port where somebody listens there already."""
+    """Return the default address, or one with a free port where the default is in use."""
     with suppress(OSError), socket.create_server((HOST, PORT)):
         return f"{HOST}:{PORT}"
     return f"{HOST}:0"
@@ -94,7 +88,7 @@ def _model(environ: Mapping[str, str]) -> str | None:
 
 
 async def _unless_ended(show: Coroutine[Any, Any, None], ending: Ending) -> None:
-    """Play the show to its end; leave it where the process is told to end before."""
+    """Run the scenario to its end, or cancel it at a shutdown signal."""
     playing, ended = asyncio.create_task(show), asyncio.create_task(ending.wait())
     try:
         await asyncio.wait({playing, ended}, return_when=asyncio.FIRST_COMPLETED)

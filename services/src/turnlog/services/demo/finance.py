@@ -1,7 +1,7 @@
-"""The resolver of the demo: four invented funds, three things that can be asked of them.
+"""The sample resolver of the demo: four invented funds and three kinds of question.
 
-It knows nothing of the world and asks nobody; it is here so that the blueprint `araquem` can be
-tried, and to show how small a resolver may be.
+It makes no requests. It lets users try the blueprint `araquem`, and shows how small a resolver can
+be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Words = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class Fund:
-    """A fund that does not exist."""
+    """A fictional fund."""
 
     ticker: str
     name: str
@@ -43,7 +43,7 @@ INTENTS: Final[Mapping[str, str]] = {
     "fiis_precos": r"\b(price|cost\w*|quote\w*|worth|preço)\b",
     "fiis_overview": r"\b(overview|about|own\w*|what is|summary)\b",
 }
-"""What can be asked, and the words by which it is known."""
+"""Intent to the pattern of words that it is recognised by."""
 _TICKER: Final = re.compile(r"\b[A-Za-z]{4}11\b")
 _ANSWERS: Final[Mapping[str, Callable[[Fund], tuple[dict[str, JsonValue], str]]]] = {
     "fiis_financials_risk": lambda fund: (
@@ -62,7 +62,7 @@ _ANSWERS: Final[Mapping[str, Callable[[Fund], tuple[dict[str, JsonValue], str]]]
 
 
 async def finance_demo(question: Question) -> Words:
-    """Answer a question about a fund."""
+    """Resolve a question about a fund."""
     found = _TICKER.search(question.text)
     ticker = found[0].upper() if found else question.identifiers.get("ticker")
     intent = next((name for name, words in INTENTS.items() if _meets(words, question.text)), None)

@@ -1,7 +1,7 @@
-"""The demo of the game master: three turns by a lighthouse, the last one over its budget.
+"""The demo of the game master: three turns in a story, the last one over its token budget.
 
-The library is filled first, as an author does, and edited at the end: the prompts of before read
-back as they were sent. A player's long speech shows what a ladder takes, step by step.
+The demo imports a segment library first and edits a segment at the end; recorded prompts still read
+back as they were sent. A player's long speech shows the trim steps of the ladder.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SPEECH: Final = (
 
 
 async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
-    """Play it; gives its session, and what to do next."""
+    """Play the demo; return its session and the commands to suggest."""
     rows: JsonValue = [_row(*segment) for segment in SEGMENTS]
     answer = await posted(stage.client, "/v1/segments/import", {"segments": rows})
     imported = SegmentsImported.model_validate_json(answer)
@@ -75,7 +75,7 @@ def _row(scope: str, ref: str | None, content: str, more: dict[str, JsonValue]) 
 async def _play(
     stage: Stage, session: str, text: str, tier: int, token_budget: int | None = None
 ) -> None:
-    """Put a turn with what the application knows of the game."""
+    """Submit a turn with the application's game state as inputs, and show its reply."""
     inputs: dict[str, JsonValue] = {
         "game_state": "Night, ebb tide. The player is alone.",
         "player": "A pilot with a bad knee.",
@@ -102,7 +102,7 @@ def _steps(manifest: Manifest) -> Table:
 
 
 async def _edit(stage: Stage, imported: SegmentsImported) -> None:
-    """Change a text that all three prompts were made of."""
+    """Edit a segment that all three prompts include."""
     if not imported.added:
         return
     await stage.scene(

@@ -1,7 +1,8 @@
-"""A harbour with twenty tools, for the demo of the agents' platform and for whoever tries one.
+"""A sample MCP server with twenty tools of a harbour, for the uderia demo and for trying tools.
 
-`python -m turnlog.services.demo.harbour` speaks MCP over standard input and output. What it tells
-is made up, the same every time, and large enough that a model should not be sent all of it.
+`python -m turnlog.services.demo.harbour` serves MCP over standard input and output. Its data is
+invented and constant, and large enough that prompts should not include all of it. The tools'
+docstrings are the descriptions that models read.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ SAILINGS: Final = 1_000
 _SHIPS: Final = ("Avocet", "Bittern", "Curlew", "Dunlin", "Egret", "Fulmar", "Gannet", "Heron")
 _PORTS: Final = ("Holm", "Lund", "Marsh", "Ness", "Sound")
 _LATE: Final = (0, 0, 4, 0, 11, 0, 0, 26, 0, 2, 0, 0, 48)
-"""Minutes, taken in turn."""
+"""Delays in minutes, assigned in turn."""
 
 Row = dict[str, Any]
 

@@ -1,5 +1,3 @@
-"""What to do next: the addresses, and three commands that can be pasted as they are."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -13,7 +11,7 @@ from turnlog.services.demo.stage import Where
 
 
 def invitation(where: Where, session: str, commands: Iterable[str]) -> RenderableType:
-    """Say where everything is and what can be asked of it."""
+    """Render the addresses and the suggested commands, ready to paste."""
     places = Table.grid(padding=(0, 2))
     places.add_column(style=QUIET, justify="right")
     places.add_row("page", Text(f"{where.http}/", "bold"))

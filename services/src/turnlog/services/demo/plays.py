@@ -1,4 +1,8 @@
-"""The demos there are, by name."""
+"""The demo runner: it starts all services in this process, plays one scenario and shows the result.
+
+Services run for real, in a data folder of their own, and everything shown is read back over HTTP.
+Only the replies come from a script, unless a model is configured.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,15 @@ Name = Literal["trickster", "assistant", "araquem", "game-master", "uderia"]
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """One demo."""
+    """A demo scenario."""
 
     script: str
-    """The model that says its words where there is no other."""
+    """The scripted model that replies where no other model is configured."""
     perform: Callable[[Stage, str], Awaitable[tuple[str, tuple[str, ...]]]]
-    """Plays it with a model; gives its session, and three commands to go on with."""
+    """Plays the scenario with a model; returns its session and the commands to suggest."""
 
 
 def play_named(name: Name) -> Play:
-    """Give a demo."""
     match name:
         case "trickster":
             return Play(trickster.SCRIPT, trickster.perform)

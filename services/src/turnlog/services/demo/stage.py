@@ -1,6 +1,6 @@
-"""The stage: where a demo plays its scenes, and what every one of them shows at its end.
+"""The stage of a demo: plays turns and scenes in the terminal, and shows events and verification.
 
-Nothing is shown that was not read back over HTTP. There is no waiting where nobody watches.
+Everything shown is read back over HTTP. The typing pauses apply only in a terminal.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from turnlog.services.cli.talk.typist import Typist
 from turnlog.services.gateway.payloads.turns import Submitted
 
 _STROKE: Final = 0.02
-"""Seconds a key takes."""
+"""Seconds for each typed character."""
 _BREATH: Final = 0.8
-"""Seconds before the next scene."""
+"""Seconds before each scene."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where everything is, and how the command line was called."""
+    """Addresses and folders of the running demo, and the command that started it."""
 
     http: str
     data_dir: Path
@@ -45,25 +45,25 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a demo plays."""
+    """A running demo and the console it plays on."""
 
     client: httpx.AsyncClient
     where: Where
     console: Console = field(default_factory=answers)
 
     async def turn(self, conversation: Conversation, text: str) -> Submitted:
-        """Put a turn, and show its reply as it comes."""
+        """Submit a turn, and show its reply as it is streamed."""
         await self.type("you", SAID, text)
         turn = await conversation.submit(text)
         await self.show(conversation, turn)
         return turn
 
     async def show(self, conversation: Conversation, turn: Submitted) -> None:
-        """Show the reply of a turn as it comes."""
+        """Show the reply of a turn as it is streamed."""
         await Showing(self.console).show(conversation.watch(turn))
 
     async def events(self, session: str) -> int:
-        """Show what the log holds of a session; gives the sequence of its last event."""
+        """Show all events of a session; return the sequence of the last one."""
         reader = Reader(self.client)
         events = [event async for event in reader.events(Wanted(session))]
         await self.scene("What the log holds", "every event in order; what follows is read from it")
@@ -71,7 +71,7 @@ class Stage:
         return events[-1].sequence
 
     async def proof(self, session: str) -> None:
-        """Show whether the record holds; exit code 5 where it does not."""
+        """Show the verification of a session; exit with code 5 where it fails."""
         await self.scene("Whether that is true", "the same checks as `turnlog verify`")
         verified = await Reader(self.client).verify(session)
         self.console.print(report(verified))
@@ -79,7 +79,7 @@ class Stage:
             raise typer.Exit(Exit.VERIFICATION_FAILED)
 
     async def scene(self, title: str, remark: str) -> None:
-        """Begin a scene."""
+        """Print the heading of the next scene."""
         await self._pause(_BREATH)
         heading = Text().append(title, f"bold {FAMILIES['session']}").append(f"  {remark}", QUIET)
         self.console.print()

@@ -1,8 +1,8 @@
-"""The demo of the tutor: a choice, a dialogue, a reply withheld, a note, a debrief by itself.
+"""The demo of the tutor: a choice, a dialogue, a redacted reply, a note and an automatic debrief.
 
-The student's words are fixed, the trickster's are the model's. The session answers in English so
-that whoever watches can read it. A model that does not end the dialogue by itself has it ended by
-a signal, as a teacher would.
+The student's texts are fixed; the trickster's replies come from the model. The session replies in
+English so that viewers can read it. If the model does not end the dialogue, the demo sends a signal
+to end it, as a teacher would.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ TURNS: Final = (
     "You rush me, and I cannot ask who wrote it. I would look for a second source.",
 )
 ENOUGH: Final = "understood"
-"""The signal that ends a dialogue which went well."""
+"""The signal that ends a successful dialogue."""
 
 
 async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
-    """Play it; gives its session, and what to do next."""
+    """Play the demo; return its session and the commands to suggest."""
     session = (await opened(stage.client, "trickster", {"task": TASK, "locale": "en"})).session
     await stage.scene("A lesson", f"session {session} · {model} · in English")
     withheld = await _lesson(stage, Conversation(stage.client, session))
@@ -47,7 +47,7 @@ async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
 
 
 async def _lesson(stage: Stage, conversation: Conversation) -> int | None:
-    """Hold the lesson; gives the first turn whose reply was withheld, if one was."""
+    """Play the lesson; return the first turn whose reply was redacted, or None."""
     reader, session = Reader(stage.client), conversation.session
     await stage.type("choose", FAMILIES["phase"], f"{CHOICE}, without reading")
     await posted(stage.client, f"/v1/sessions/{session}/choices", {"choice": CHOICE})

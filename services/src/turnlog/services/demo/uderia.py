@@ -1,7 +1,7 @@
-"""The demo of the agents' platform: thinking aloud, then plans and tools, each part measured.
+"""The demo of the agent platform: a conversation, then plans and tools, each part measured.
 
-Two phases that may not see each other: what is carried from one to the next is said by the caller,
-and nothing else goes along. The tools are those of a server in a process of its own.
+The phase `operate` does not see the turns of `ideate`; only the texts that the caller carries over
+link them. The tools are those of an MCP server in its own process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOVES: Final = {
     "focus": "The suspects are the wind, too few hands, and the one berth.",
     "operate": "Look at the wind of yesterday first.",
 }
-"""Phase to what it is told of the one before."""
+"""Phase to the text carried over to it."""
 QUESTION: Final = "How many sailings were late yesterday, and was it the wind?"
 AFTER: Final = "And which ship was worst?"
 PLANNED: Final = "2.1"
@@ -32,7 +32,7 @@ PLANNED: Final = "2.1"
 
 
 async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
-    """Play it; gives its session, and what to do next."""
+    """Play the demo; return its session and the commands to suggest."""
     session = (await opened(stage.client, "uderia", {})).session
     conversation = Conversation(stage.client, session)
     await stage.scene("Thinking aloud", f"session {session} · {model}")

@@ -1,1 +1,1 @@
-"""The HTTP front door: sessions, turns and everything that can be read of them, under `/v1`."""
+"""The HTTP gateway: submits turns and reads everything about sessions, under `/v1`."""

@@ -1,7 +1,7 @@
-"""The gateway as one application: routes, limits, and the form of everything that goes wrong.
+"""The gateway's FastAPI application: its routes, middleware and error handlers.
 
-Nothing is made when this is imported. The page that FastAPI would serve for its own
-documentation loads scripts from elsewhere, so it is off; the document itself is served.
+Importing this module builds nothing. FastAPI's own documentation pages are off because they load
+scripts from other hosts; the OpenAPI document is served.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def build(desk: Desk) -> FastAPI:
-    """Make the application for a desk."""
+    """Return the application that serves requests with these dependencies."""
     app = routed()
     app.state.desk = desk
     for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
@@ -109,7 +109,7 @@ def build(desk: Desk) -> FastAPI:
 
 
 def routed() -> FastAPI:
-    """Make an application that knows its routes, and has nothing yet to answer with."""
+    """Return an application that has its routes but no dependencies yet."""
     app = FastAPI(
         title="Turnlog",
         summary="The record of what was said to a language model and why.",
@@ -127,12 +127,15 @@ def routed() -> FastAPI:
 
 
 async def _described(request: Request) -> JSONResponse:
-    # The first time it takes a second, in which the gateway has other things to do.
+    # Building the document takes a second the first time, so it must not block the event loop.
     return JSONResponse(await aside(lambda: description(request.app)))
 
 
 def description(app: FastAPI) -> dict[str, Any]:
-    """Give the OpenAPI document, with what FastAPI does not know of: ids, and a problem's media."""
+    """Return the OpenAPI document, completed with what FastAPI does not generate.
+
+    These are the pattern of session ids and the media type of problem details.
+    """
     document = app.openapi()
     for path in document["paths"].values():
         for operation in path.values():

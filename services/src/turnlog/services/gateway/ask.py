@@ -1,9 +1,3 @@
-"""The closed front door: a question in, an answer out, and nothing of the conversation.
-
-Whoever asks names a client and a conversation; the session behind them is found or opened. The
-question is on the log before anything is planned. The same key and question find the same turn.
-"""
-
 from __future__ import annotations
 
 import json
@@ -33,7 +27,12 @@ UNROUTABLE = Status(reason="unroutable", message="nothing is known that the ques
 
 @router.post("/v1/ask", summary="Ask a question")
 async def ask(asked: AskedBy, desk: AtDesk, form: AskForm, request: Request) -> Answered:
-    """Put a question to a conversation, and wait for the answer."""
+    """Submit a question to a conversation and wait for the answer.
+
+    The client id and the conversation id are the key of the session, which is found or opened. The
+    question is on the event log before it is processed. The same idempotency key and question lead
+    to the same turn.
+    """
     blueprint = _behind(desk)
     key = {"client_id": form.client_id, "conversation_id": form.conversation_id}
     opening = OpenForm(blueprint=blueprint.blueprint)
@@ -50,7 +49,7 @@ async def ask(asked: AskedBy, desk: AtDesk, form: AskForm, request: Request) -> 
 
 
 def _behind(desk: Desk) -> Blueprint:
-    """Give the blueprint behind the door."""
+    """Return the blueprint that answers questions."""
     blueprint = desk.library.get(desk.settings.ask)
     if blueprint.front_door != "ask":
         detail = f"no door leads to {blueprint.blueprint}"

@@ -1,9 +1,3 @@
-"""Assembling at the gateway: what a call would hold, without recording anything for it.
-
-Prompt files that the session has not pinned yet are read as they are now, since that is what its
-first call would do. The texts of a turn that is only supposed are added, as nobody can fetch them.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -31,9 +25,10 @@ async def assembled(
     *,
     then: bool = False,
 ) -> Assembled:
-    """Assemble a call; where a turn is supposed, its state is the one to start from.
+    """Assemble a call; with a hypothetical turn, from the state and texts of that turn.
 
-    With `then` it is a call of the past, which is given the library as it was.
+    Prompt files that the session has not pinned yet are read as they are now, because its first
+    call would pin those. With `as_recorded`, the call gets the segment library of its time.
     """
     files = _unpinned(desk, state, material.blueprint, call.provider)
     state = _with_prompts(state, call.provider, files)
@@ -57,7 +52,7 @@ async def assembled(
 
 
 async def _whole(desk: Desk, state: SessionState, upto: int) -> SessionState:
-    """Keep everything of a state, and add the turns that it no longer holds one by one."""
+    """Return the state with all turns, including those that it holds only in aggregate."""
     whole = await desk.sessions.load_whole(state.tenant, state.session, upto)
     return replace(state, turns=whole.turns, earlier=whole.earlier, reach=whole.reach)
 
@@ -65,7 +60,7 @@ async def _whole(desk: Desk, state: SessionState, upto: int) -> SessionState:
 def _unpinned(
     desk: Desk, state: SessionState, blueprint: Blueprint, provider: str
 ) -> Mapping[str, Found]:
-    """Read the prompt files that the session's first call would pin; none once they are."""
+    """Return the prompt files that the session's first call would pin; none after that call."""
     layers = prompt_layers(blueprint)
     if not layers or provider in state.prompts:
         return {}

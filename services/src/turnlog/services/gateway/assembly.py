@@ -1,9 +1,3 @@
-"""Assemblies over HTTP: the prompt of a call with a short account of what was cut to fit.
-
-Both are read from the record: the text by the manifest's references, the account from the
-manifest itself. Nothing is assembled again, and nothing is told that was not recorded.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +24,11 @@ router = APIRouter()
 async def show_assembly(
     session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
 ) -> Assembly:
-    """Give the prompt of a call, its layers and segments, and what was cut so that it fits."""
+    """Return the prompt of a call, its layers and segments, and what was cut to fit.
+
+    The text comes from the manifest's references and the rest from the manifest; nothing is
+    assembled again.
+    """
     moment = await desk.past.call(tenant, session, call)
     recorded, fixed = moment.recorded, moment.context
     events = await desk.past.referred(moment)
@@ -71,6 +69,5 @@ def _truncated(layers: Sequence[LayerAccount]) -> Iterator[tuple[str, JsonValue]
 
 
 def _camel(layer: str) -> str:
-    """Spell `game_state` as `gameState`."""
     first, *rest = layer.replace("-", "_").split("_")
     return first + "".join(word.capitalize() for word in rest)

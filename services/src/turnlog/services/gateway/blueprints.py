@@ -1,6 +1,7 @@
-"""Blueprints over HTTP: which there are, and what a session and a turn of each take.
+"""Routes for blueprints: the list, the schemas, the pinned versions, and a move to a new version.
 
-What is shown is what the files say now; a session runs by what they said when it opened.
+The blueprint routes show the present content of the files; a session runs with the content at its
+opening or its last move.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ router = APIRouter()
 
 @router.get("/v1/blueprints", summary="List blueprints")
 async def list_blueprints(tenant: Tenant, desk: AtDesk) -> BlueprintList:
-    """List the blueprints of the library, the faulty ones apart."""
+    """List the blueprints; those that cannot be loaded are listed separately."""
     del tenant
     usable: list[BlueprintView] = []
     faulty: list[FaultyView] = []
@@ -37,7 +38,7 @@ async def list_blueprints(tenant: Tenant, desk: AtDesk) -> BlueprintList:
 
 @router.get("/v1/blueprints/{blueprint}", summary="Show a blueprint")
 async def show_blueprint(blueprint: str, tenant: Tenant, desk: AtDesk) -> BlueprintForms:
-    """Show a blueprint with the JSON Schemas of its attributes and inputs."""
+    """Return a blueprint with the JSON Schemas of its attributes and inputs."""
     del tenant
     found = desk.library.get(blueprint)
     return BlueprintForms(

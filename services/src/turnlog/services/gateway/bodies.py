@@ -1,10 +1,3 @@
-"""Bodies: what may be sent to a route that takes none.
-
-Forms refuse fields that they do not know; a route without a form would not look at its body at all.
-Whoever sends it fields means something by them, and is told that nothing came of it. An empty
-object says nothing, and passes.
-"""
-
 from __future__ import annotations
 
 import json
@@ -17,7 +10,11 @@ from turnlog.events.errors import Refused
 
 
 async def check_body(request: Request) -> None:
-    """Refuse a body that says something where the route takes none."""
+    """Refuse a non-empty body on a route that takes none.
+
+    Request models refuse unknown fields, but a route without a request model would ignore its body
+    silently. An empty object is allowed.
+    """
     route: object = request.scope["route"]
     if not isinstance(route, APIRoute) or route.body_field is not None:
         return

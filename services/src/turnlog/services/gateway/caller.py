@@ -1,8 +1,8 @@
-"""Who asks, and under which key: what every command brings beside its payload.
+"""The identity of a request: its tenant, route and idempotency key.
 
-An idempotency key stands for one request: its method, its path and its body in canonical JSON.
-The same request under the same key is carried out once and answered alike; another one under
-that key is refused by the session's own record of keys.
+An idempotency key identifies one request: its method, path and body in canonical JSON. The gateway
+handles the same request with the same key once and repeats the answer. The session's record of keys
+refuses a different request with the same key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEY: Final = re.compile(r"[!-~]([ -~]{0,198}[!-~])?")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A request as the log will know it."""
+    """The identity of a request as the event log records it."""
 
     tenant: str
     route: str
@@ -38,11 +38,11 @@ class Caller:
 
     @property
     def by(self) -> By:
-        """On whose behalf events are appended, and within which trace."""
+        """The actor and trace context that are recorded with appended events."""
         return By(ACTOR, traceparent=traceparent())
 
     def command(self, payload: BaseModel | None = None) -> codec.Command | None:
-        """Give the key with the digest of the request; none where no key was sent."""
+        """Return the key with the digest of the request, or None without a key."""
         if self.key is None:
             return None
         body = payload.model_dump(mode="json") if payload else None
@@ -51,7 +51,8 @@ class Caller:
         return codec.Command(self.key, digest_of(canonical))
 
     def session_id(self) -> str | None:
-        """Derive the id of a session that is opened under a key, so that a retry finds it."""
+        """Return the session id derived from the key, so that a retry finds the session; or None.
+        """
         if self.key is None:
             return None
         return digest_of(f"{self.tenant}\n{self.key}").removeprefix("sha256:")[:32]
@@ -68,7 +69,7 @@ async def caller_of(
         ),
     ] = None,
 ) -> Caller:
-    """Read who asks; raises `Refused` `bad-key` for a key that cannot stand for one request."""
+    """Return the identity of a request; raises `Refused` `bad-key` for an invalid key."""
     return Caller(tenant, f"{request.method} {request.url.path}", _checked_key(keys or []))
 
 

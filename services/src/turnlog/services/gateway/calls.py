@@ -1,4 +1,9 @@
-"""Calls over HTTP: what was asked of models and what it took, as far as the read models know."""
+"""Routes for calls: their attempts and costs, their tool results, and token growth.
+
+Calls and growth come from the read models, and tool results from the log and the blob store. A
+prompt may contain only a summary of a long tool result; the whole result is available as long as it
+is stored, and is bounded by the byte limit of its blueprint.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +27,7 @@ async def list_calls(
     response: Response,
     min_sequence: MinSequence = None,
 ) -> CallList:
-    """List the calls of a session with every attempt at them."""
+    """List the calls of a session with all their attempts."""
     state = await desk.sessions.load_open(tenant, session)
     if min_sequence is not None:
         await read_up_to(desk, state, min_sequence)

@@ -1,7 +1,7 @@
-"""Commands on a session and its turns: cancel, close, redact, leave out, take in again.
+"""Routes for commands on a session and its turns, such as cancel, close, redact and exclude.
 
-Each is decided by the session's own rules, under the key it came with. The answer names the
-last event it led to, so that whoever reads next can ask for at least that.
+The session's rules decide each command, under its idempotency key. The response has the sequence of
+the last event, so that the next read can ask for at least that.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ router = APIRouter()
 
 TurnInPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 OPERATOR = "operator"
-"""The rule by which a person withholds a reply."""
+"""The rule name recorded when a person redacts a reply."""
 
 
 @router.post("/v1/sessions/{session}/cancel", summary="Give up a turn")
 async def cancel_turn(
     session: str, asked: AskedBy, desk: AtDesk, response: Response, form: CancelForm | None = None
 ) -> Acted:
-    """Give up the open turn, or one that waits."""
+    """Cancel the open turn, or one that is queued."""
     given = form or CancelForm()
     return await act(desk, asked, session, CancelTurn(given.turn), given, response, given.turn)
 
@@ -63,7 +63,7 @@ async def cancel_turn(
 async def close_session(
     session: str, asked: AskedBy, desk: AtDesk, response: Response, form: CloseForm | None = None
 ) -> Acted:
-    """Let nothing more be submitted; everything stays readable."""
+    """Close a session: it accepts no more turns, and stays readable."""
     given = form or CloseForm()
     return await act(desk, asked, session, CloseSession(given.reason), given, response)
 
@@ -72,7 +72,7 @@ async def close_session(
 async def redact_reply(
     session: str, asked: AskedBy, desk: AtDesk, response: Response, form: RedactForm
 ) -> Acted:
-    """Let a replacement stand wherever the reply of a turn stood."""
+    """Replace the reply of a turn wherever it is shown."""
 
     async def choose(state: SessionState | None) -> RedactReply:
         if state is None:
@@ -88,7 +88,7 @@ async def redact_reply(
 async def record_choice(
     session: str, asked: AskedBy, desk: AtDesk, response: Response, form: ChoiceForm
 ) -> Acted:
-    """Make a choice where the session's phase offers choices."""
+    """Record a choice that the session's current phase offers."""
 
     async def choose(state: SessionState | None) -> RecordChoice:
         return RecordChoice(form.choice, await _phases(desk, state))
@@ -100,7 +100,7 @@ async def record_choice(
 async def send_signal(
     session: str, asked: AskedBy, desk: AtDesk, response: Response, form: SignalForm
 ) -> Acted:
-    """End the session's phase by a signal that it offers now, or move to another by its name."""
+    """End the current phase by a signal it offers, or move to another phase by its name."""
 
     async def choose(state: SessionState | None) -> SendSignal | EnterPhase:
         phases = await _phases(desk, state)
@@ -118,7 +118,7 @@ async def send_signal(
 async def switch_profile(
     session: str, asked: AskedBy, desk: AtDesk, response: Response, form: ProfileForm
 ) -> Acted:
-    """Let a session go on by another profile or another model, from its next turn on."""
+    """Switch the session to another profile or model, from its next turn on."""
 
     async def choose(state: SessionState | None) -> SwitchProfile:
         if state is None:
@@ -144,7 +144,7 @@ async def _phases(desk: Desk, state: SessionState | None) -> PhaseGraph:
 
 @router.post("/v1/sessions/{session}/schemas", summary="Tell of tools in full again")
 async def request_schemas(session: str, asked: AskedBy, desk: AtDesk, response: Response) -> Acted:
-    """Let prompts tell of the tools in full again, from the next call on, for a turn."""
+    """Describe all tools in full in prompts again, from the next call on, for one turn."""
     return await act(desk, asked, session, RequestSchemas(), None, response)
 
 
@@ -152,7 +152,7 @@ async def request_schemas(session: str, asked: AskedBy, desk: AtDesk, response: 
 async def exclude_turn(
     session: str, turn: TurnInPath, asked: AskedBy, desk: AtDesk, response: Response
 ) -> Acted:
-    """Leave a turn out of every window from now on; the audit keeps it."""
+    """Exclude a turn from all later windows; the audit log keeps it."""
     return await act(desk, asked, session, ExcludeTurn(turn), None, response, turn)
 
 
@@ -165,7 +165,8 @@ async def display_turn(
     response: Response,
     form: DisplayForm,
 ) -> Acted:
-    """Keep a form of a turn to be looked at; no prompt ever holds it, and nothing here draws it."""
+    """Record a display form of a turn; no prompt contains it, and the gateway does not render it.
+    """
     text = form.text and checked_text(form.text, "text")
     reply = form.reply and checked_text(form.reply, "reply")
     command = DisplayTurn(turn, text, reply)
@@ -176,7 +177,7 @@ async def display_turn(
 async def restore_turn(
     session: str, turn: TurnInPath, asked: AskedBy, desk: AtDesk, response: Response
 ) -> Acted:
-    """Let an excluded turn stand in windows again."""
+    """Include an excluded turn in windows again."""
     return await act(desk, asked, session, RestoreTurn(turn), None, response, turn)
 
 
@@ -189,7 +190,7 @@ async def act(
     response: Response,
     turn: int | None = None,
 ) -> Acted:
-    """Carry a command out under the key it came with."""
+    """Handle a command under the idempotency key of its request."""
     done = await desk.sessions.act(asked.tenant, session, choose, asked.by, asked.command(form))
     sequence = done.memo.sequence if done.memo else done.state.head.sequence
     stamp(response, sequence)

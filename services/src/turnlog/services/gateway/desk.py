@@ -1,8 +1,8 @@
-"""The desk: what every handler has at hand, and how it gets hold of it.
+"""The dependencies that route handlers work with, and the slots for scans of a whole log.
 
-One desk is made where the process is put together and hangs on the application. A tenant is
-never read from a header: until requests carry credentials it is the one the gateway was
-configured with, but nothing behind this module knows that.
+`main` creates one `GatewayDependencies` and attaches it to the application. The tenant is never
+read from a header: until requests carry credentials it is the configured one. Only this module
+knows that.
 """
 
 from __future__ import annotations
@@ -31,54 +31,54 @@ from turnlog.services.runtime.telemetry import Tracing
 from turnlog.services.runtime.verifiers import Verifiers, as_many_as_help
 
 FEW: Final = 2
-"""Requests at a time that go through a whole log: each has a processor to itself for long."""
+"""How many requests may scan a whole log at the same time; each keeps one processor busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What handlers work with; one for all requests of a gateway."""
+    """The dependencies of all route handlers; one object for all requests of a gateway."""
 
     settings: GatewaySettings
     log: Log
     tokens: TokenStream
     sessions: Sessions
     shelves: Shelves
-    """The library's segments."""
+    """The event-sourced segment library."""
     gathering: Gathering
-    """What gives calls their inputs and segments."""
+    """Loads the inputs and the segments of calls."""
     blueprints: BlueprintStore
     library: Library
     store: Store
-    """The read models."""
+    """The store of the read models."""
     bell: Bell
-    """Rung where the projector runs in this process too."""
+    """Signalled by a projector that runs in this process, after each batch."""
     tracing: Tracing
     durability: Durability
-    """What an acknowledgement of the log means."""
+    """What an acknowledgement by the event log guarantees."""
     prices: ShippedPrices = field(default_factory=ShippedPrices)
     patience: float = 5.0
-    """Seconds the read models are given to come to a sequence."""
+    """Seconds to wait for the read models to reach a sequence."""
     few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FEW))
-    """Held by whoever goes through a whole log."""
+    """Held by requests that scan a whole log."""
     whole: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever explains a call by much of its session: that takes memory."""
+    """Held by the request that loads much of a session to explain a call, to bound memory."""
     verifiers: Verifiers = as_many_as_help
-    """Gives who verifies a log."""
+    """Creates the pool of processes that verify a log."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when whoever waits for something must be answered now, since the gateway ends."""
+    """Set when the gateway shuts down, so that waiting requests are answered at once."""
 
     @property
     def past(self) -> Past:
-        """What reads sessions as they were."""
+        """The reader of sessions as they were at an earlier sequence."""
         return Past(self.sessions, self.blueprints, self.gathering, FoldedCalls(self.store))
 
     def explaining(self, tenant: str) -> Explaining:
-        """Give what explains a tenant's calls."""
+        """Return the service that explains the calls of a tenant."""
         return Explaining(self.past, tenant, self.whole)
 
 
 async def desk_of(request: Request) -> Desk:
-    """Give the desk of the application a request came to."""
+    """Return the dependencies attached to the application of a request."""
     return cast("Desk", request.app.state.desk)
 
 
@@ -86,7 +86,7 @@ AtDesk = Annotated[Desk, Depends(desk_of)]
 
 
 async def tenant_of(desk: AtDesk) -> str:
-    """Give the tenant a request speaks for."""
+    """Return the tenant of a request."""
     return desk.settings.tenant
 
 

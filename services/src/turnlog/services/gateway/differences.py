@@ -1,9 +1,3 @@
-"""Differences over HTTP: two calls, of one session or of two of a tenant's.
-
-It is computed from the events of both sessions and of the library, and holds no text; what either
-call was sent stands behind its own route.
-"""
-
 from __future__ import annotations
 
 from itertools import chain
@@ -38,7 +32,10 @@ async def show_diff(
     response: Response,
     other: Other = None,
 ) -> Diff:
-    """Give what was added, removed, changed, shrunk or moved, each with its rule and its causes."""
+    """Return what was added, removed, changed, cut or moved, with the rule and causes of each.
+
+    The calls are of one session or of two sessions of the tenant.
+    """
     explaining, there = desk.explaining(tenant), other or session
     asked = {session: [call]}
     asked[there] = [*asked.get(there, ()), second]

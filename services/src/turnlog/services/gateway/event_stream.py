@@ -1,8 +1,8 @@
-"""Streams of stored events: of one session, or of all a tenant has; the past, then what comes.
+"""Streams of stored events, of one session or of a whole tenant: past events, then live ones.
 
-What is sent is the stored bytes of an event, and its place as the id to go on from: the
-session's own sequence, or that of the stream for all sessions. Filters apply after past and
-live are joined, so they never make a gap.
+A frame holds the stored bytes of an event. Its id is the position to resume from: the session's
+sequence, or the stream sequence for all sessions. Filters apply after past and live events are
+joined, so they cause no gaps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _PLACE: Final = re.compile("0|[1-9][0-9]{0,17}")
 async def session_event_stream(
     desk: Desk, tenant: str, session: str, after: str | None, names: Collection[str] | None
 ) -> EventStream:
-    """Answer with the events of a session behind a sequence; `names` of none are all."""
+    """Return the stream of a session's events after a sequence.
+
+    `names` limits the event names; None selects all.
+    """
     state = await desk.sessions.load(tenant, session, leader=True)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
@@ -42,7 +45,7 @@ async def session_event_stream(
 async def tenant_event_stream(
     desk: Desk, tenant: str, after: str | None, names: Collection[str] | None
 ) -> EventStream:
-    """Answer with the events of all sessions behind a place in the stream."""
+    """Return the stream of all sessions' events after a stream sequence."""
     place = _place(after)
     if place:
         await _refuse_invented(desk.log, tenant, place)

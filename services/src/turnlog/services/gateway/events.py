@@ -1,8 +1,10 @@
-"""Events over HTTP: those of one session, or of all; a page of JSON, lines, or a stream.
+"""Routes for stored events, as JSON pages, NDJSON or a stream, and for exports of a session.
 
-What is sent is the stored bytes of each event, so that whoever reads lines can check the chain
-by themselves: the SHA-256 of a line is the `prevhash` of the session's next one. Filters are
-event names; one that nobody writes is refused, since it would match nothing for ever.
+The responses contain the stored bytes of each event, so that a client can check the hash chain
+itself: the SHA-256 of a line is the `prevhash` of the session's next event. Unknown event names in
+a filter are refused, because they would never match. Exports are streamed while the log is read, so
+that long sessions need little memory. A corrupt session is exported as it is stored, because an
+auditor needs it most.
 """
 
 from __future__ import annotations
@@ -34,19 +36,20 @@ PAGE = 100
 
 
 class Range(BaseModel):
-    """Which events."""
+    """The query parameters that select events."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     after: Annotated[int, Field(ge=0, le=MAX_INT)] | None = None
-    """Behind which one: a sequence of the session, or a place in the stream for all sessions."""
+    """A sequence of the session, or a stream sequence for all sessions; later events are returned.
+    """
     types: str | None = None
-    """Names parted by commas, `turn-submitted,turn-completed`; without it all."""
+    """Event names separated by commas, such as `turn-submitted,turn-completed`; all by default."""
     limit: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Events a page has, or lines at the most."""
+    """The maximum number of events in a page, or of lines."""
 
     def names(self) -> frozenset[str] | None:
-        """Give the names asked for; none is all of them."""
+        """Return the selected event names, or None for all."""
         if self.types is None:
             return None
         names = frozenset(name.strip() for name in self.types.split(","))
@@ -56,7 +59,7 @@ class Range(BaseModel):
         return names
 
     def cursor(self, request: Request) -> str | None:
-        """Give where a stream goes on: what a client that comes back says wins."""
+        """Return the position to resume from; `Last-Event-ID` takes precedence over `after`."""
         return last_event_id(request) or (None if self.after is None else str(self.after))
 
 
@@ -73,7 +76,7 @@ _FORMS: dict[int | str, dict[str, object]] = {200: {"content": {JSON: {}, NDJSON
 async def session_events(
     session: str, tenant: Tenant, desk: AtDesk, asked: InRange, request: Request
 ) -> Response:
-    """Give a session's events behind a sequence: a page, all of them as lines, or for ever."""
+    """Return a session's events after a sequence: one page, all as lines, or a live stream."""
     names = asked.names()
     form = accepted(request, JSON, NDJSON, SSE)
     if form == SSE:
@@ -101,7 +104,7 @@ async def session_events(
     "/v1/events", response_class=Response, responses=_FORMS, summary="Events of all sessions"
 )
 async def tenant_events(tenant: Tenant, desk: AtDesk, asked: InRange, request: Request) -> Response:
-    """Give the events of all sessions behind a place in the stream."""
+    """Return the events of all sessions after a stream sequence."""
     names = asked.names()
     form = accepted(request, JSON, NDJSON, SSE)
     if form == SSE:
@@ -166,19 +169,19 @@ def _read(raw: Raw) -> Recorded | None:
 
 
 def named(event: Recorded, names: Collection[str] | None) -> bool:
-    """Tell whether an event is among those asked for."""
+    """Return whether an event has one of the selected names."""
     return names is None or name_of(event.envelope.type) in names
 
 
 def line(stored: bytes) -> bytes:
-    """Give stored bytes as one line; what no release wrote may have line breaks, which go."""
+    """Return stored bytes as one line; bytes of foreign origin may contain line breaks."""
     return (json.dumps(json.loads(stored)).encode() if b"\n" in stored else stored) + b"\n"
 
 
 def _page(
     facts: Mapping[str, object], stored: Sequence[bytes], headers: dict[str, str] | None = None
 ) -> Response:
-    """Put stored bytes into a page as they are."""
+    """Return a page that contains stored bytes unchanged."""
     head = json.dumps(facts, separators=(",", ":")).encode().removesuffix(b"}")
     body = head + b',"events":[' + b",".join(stored) + b"]}"
     return Response(body, headers=headers, media_type=JSON)

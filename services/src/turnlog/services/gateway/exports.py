@@ -1,10 +1,3 @@
-"""Sessions over HTTP to take away: stored lines, a page of talk, a table, or a whole bundle.
-
-What is sent is what there was when it was asked for; it is sent while it is read, so that a long
-session takes no more room than a short one. A session that is broken is sent as it is stored: an
-auditor needs it most of all, and what is wrong with it shows in whatever it is verified by.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -32,7 +25,7 @@ Format = Literal["ndjson", "chat", "parquet", "bundle"]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form that a session can be taken away in."""
+    """One export format of a session."""
 
     media: str
     suffix: str
@@ -40,7 +33,7 @@ class Form:
 
 
 async def lines(taken: Taken) -> AsyncGenerator[bytes]:
-    """Send the stored bytes of events, a line each."""
+    """Yield the stored bytes of events, one per line."""
     async for page in taken.pages():
         yield b"".join(map(one_line, page))
 
@@ -65,7 +58,7 @@ async def export_session(
     desk: AtDesk,
     format: Annotated[Format, Query(description="The form it is to have")] = "ndjson",  # noqa: A002 - the name of the parameter
 ) -> StreamingResponse:
-    """Give all events of a session, in a form of one's own choosing."""
+    """Stream all events of a session in the requested format."""
     if format == "parquet":
         arrow()
     last, form = await _last(desk, tenant, session), FORMS[format]
@@ -78,7 +71,7 @@ async def export_session(
 
 
 async def _last(desk: Desk, tenant: str, session: str) -> Recorded | None:
-    """Give a session's last event; none where it cannot be read."""
+    """Return the session's last event, or None when it cannot be read."""
     try:
         return await desk.sessions.last(tenant, session)
     except Corrupt:

@@ -1,5 +1,3 @@
-"""Forks over HTTP: a session that goes on from any place in another one, which stays as it is."""
-
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
@@ -19,9 +17,9 @@ router = APIRouter()
 async def fork_session(
     session: str, asked: AskedBy, desk: AtDesk, form: ForkForm, response: Response
 ) -> Forked:
-    """Open a session with the history of this one up to a sequence, and go on from there.
+    """Open a session with the history of this one up to a sequence; this one does not change.
 
-    Under an idempotency key and without an id, a retry finds the first one.
+    With an idempotency key and without an id, a retry finds the fork of the first request.
     """
     made = asked.session_id() or desk.sessions.new_id()
     into = checked_id(made if form.session is None else form.session, "session")

@@ -1,9 +1,3 @@
-"""Reading one's own writes from the read models, which lag a little behind the log.
-
-Whoever has just been told a sequence asks for at least that, and gets it, or 504 when it takes
-too long; never older rows as if they were fresh.
-"""
-
 from __future__ import annotations
 
 from typing import Annotated, Final
@@ -26,7 +20,11 @@ MinSequence = Annotated[
 
 
 async def read_up_to(desk: Desk, state: SessionState, sequence: int) -> None:
-    """Wait until the read models hold a sequence; refuses one the session has not come to."""
+    """Wait until the read models contain a sequence of the session (read your writes).
+
+    Raises `Refused` for a sequence that the session has not reached, and `behind` (504) after the
+    timeout; stale rows are never returned.
+    """
     if sequence > state.head.sequence:
         last = await desk.sessions.last(state.tenant, state.session, sequence)
         refuse_future(sequence, last.sequence, FIELD)

@@ -1,8 +1,3 @@
-"""Growth over HTTP: tokens by component and call, what was cut, and what was saved.
-
-The figures come from the read models, where each call's are those of its own manifest.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +30,10 @@ async def show_growth(
     since: Annotated[AwareDatetime | None, Query(description="Calls made at or after")] = None,
     min_sequence: MinSequence = None,
 ) -> GrowthView:
-    """Say what each component took of calls, what was cut to fit, and what was saved."""
+    """Return the tokens of each component, what was cut, and what was saved.
+
+    The figures are per group, and per call where a session is named.
+    """
     moment = in_utc(since, "since") if since else None
     if session is None:
         if min_sequence is not None:
@@ -109,7 +107,8 @@ def _components(tokens: Mapping[str, int]) -> dict[str, int]:
 
 
 def _rate(calls: Sequence[CallGrowth]) -> float | None:
-    """Say by how much the history of a turn is longer than that of the turn before, on average."""
+    """Return the mean increase of history tokens from one turn to the next; None before two turns.
+    """
     told: dict[int, int] = {}
     for call in calls:
         tokens = sum(each.tokens for each in call.components if each.component == HISTORY)

@@ -1,7 +1,7 @@
-"""What the headers of requests and answers say about forms and versions.
+"""Request and response headers: media types, ETags and stream cursors.
 
-An answer about a session carries the session's sequence as its ETag. Which form an answer has
-follows from Accept; what is not offered is refused rather than sent anyway.
+A response about a session has the session's sequence as its ETag. The media type follows from
+`Accept`; the gateway refuses media types that it does not offer.
 """
 
 from __future__ import annotations
@@ -20,17 +20,20 @@ CURSOR: Final = "Last-Event-ID"
 
 
 def etag(sequence: int) -> str:
-    """Spell a sequence as an ETag."""
+    """Return a sequence as an ETag."""
     return f'"{sequence}"'
 
 
 def stamp(response: Response, sequence: int) -> None:
-    """Say up to which sequence of its session an answer is true."""
+    """Set the ETag to the sequence that a response reflects."""
     response.headers["ETag"] = etag(sequence)
 
 
 def accepted(request: Request, *offered: str) -> str:
-    """Choose the form the client likes best; the first one offered where it does not care."""
+    """Return the offered media type that the client prefers; the first one without a preference.
+
+    Raises `Refused` `not-acceptable` when the client accepts none of them.
+    """
     asked = ",".join(request.headers.getlist("accept")) or "*/*"
     liked = {offer: _liking(asked, offer) for offer in offered}
     best = max(offered, key=lambda offer: liked[offer])
@@ -41,7 +44,7 @@ def accepted(request: Request, *offered: str) -> str:
 
 
 def _liking(asked: str, offer: str) -> float:
-    """Weigh an offer; what names it outright counts more than what happens to match it."""
+    """Return the quality of an offer; an exact media range takes precedence over wildcards."""
     ranges = (spelt.split(";") for spelt in asked.lower().split(","))
     weights = {media.strip(): _weight(rest) for media, *rest in ranges}
     wild = f"{offer.partition('/')[0]}/*"
@@ -57,5 +60,5 @@ def _weight(parameters: list[str]) -> float:
 
 
 def last_event_id(request: Request) -> str | None:
-    """Give the cursor a reconnecting client sends; an empty one says that it has none."""
+    """Return the cursor of a reconnecting client; None when the header is missing or empty."""
     return request.headers.get(CURSOR) or None

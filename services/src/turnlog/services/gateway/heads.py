@@ -1,9 +1,9 @@
-"""The head of a request: it comes within a fixed time and can be understood, or is answered.
+"""The HTTP/1.1 protocol class: a timeout and problem details for request heads.
 
-uvicorn waits for a head for ever and answers what is not HTTP in a form of its own. Here a
-client that sends too slowly is told and cut, as it is with a body, and all that is refused is
-problem+json. A connection on which nothing was ever sent is closed in silence: a browser that
-opened it ahead would take anything said there for the answer to its first request.
+uvicorn waits for a head without a limit and answers malformed HTTP in its own format. This protocol
+answers both with problem details and closes the connection. It closes a connection that has sent no
+bytes without a response, because a browser that preconnected would take the response for the answer
+to its first request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turnlog.services.gateway.problems import answer
 
 
 def heads_within(seconds: float) -> type[H11Protocol]:
-    """Make the protocol of a server that gives a head so many seconds."""
+    """Return a protocol class that allows `seconds` for each request head."""
 
     class Heads(H11Protocol):
         def __init__(self, *args: Any, **more: Any) -> None:  # noqa: ANN401 - uvicorn's own
@@ -45,7 +45,6 @@ def heads_within(seconds: float) -> type[H11Protocol]:
             self._refuse(Refused("bad-request", msg, field="head", fix=fix))
 
         def _look(self) -> None:
-            """Let time run while a head is awaited, and no longer."""
             awaited = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
             if awaited and self.due is None:
                 self.due = self.loop.call_later(seconds, self._late)

@@ -1,8 +1,8 @@
-"""Health: whether the process runs, and whether it can do its work.
+"""Health routes: `/healthz` for liveness and `/readyz` for readiness.
 
-Ready means that the log's leader and the database both answer, and that the read models are those
-of this log. The answer names the durability in force, because that is what every 2xx of this
-gateway is worth, and how far the read models are behind.
+The gateway is ready when the log's leader and the database answer and the read models belong to
+this log. The response also has the durability level in force, which is what a 2xx of this gateway
+guarantees, and the lag of the read models.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ router = APIRouter()
 
 @router.get("/healthz", summary="Whether the process runs")
 async def healthz() -> Alive:
-    """Answer, which is all there is to say."""
+    """Return that the process runs."""
     return Alive()
 
 
@@ -33,7 +33,7 @@ async def healthz() -> Alive:
     summary="Whether the gateway can do its work",
 )
 async def readyz(desk: AtDesk, response: Response) -> Readiness:
-    """Ask every part, and name the durability in force."""
+    """Check all components and return their health, the durability level and the lag."""
     tenant = desk.settings.tenant
     behind: list[int] = []
 

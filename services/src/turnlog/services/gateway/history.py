@@ -1,5 +1,3 @@
-"""The history of a session over HTTP: every turn as people read it, now or at any sequence."""
-
 from __future__ import annotations
 
 from typing import Annotated
@@ -40,7 +38,7 @@ async def show_history(
     at: At = None,
     phase: Annotated[str | None, Query(description="Only what was said in this phase")] = None,
 ) -> HistoryView:
-    """Give all turns with their texts, replies and fates, and the stays in phases."""
+    """Return all turns with their texts, replies and outcomes, and the phases of the session."""
     events = await desk.past.events(tenant, session, at)
     stamp(response, events[-1].sequence)
     told, been = history(events), stays(events)

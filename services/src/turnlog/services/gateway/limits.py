@@ -1,9 +1,11 @@
-"""Limits: what a request body may be, enforced before anything else looks at it.
+"""ASGI middleware: limits for request bodies, and the tracing span of a request.
 
-Bytes are counted as they come, whatever was announced, and a client has a fixed time to send
-them; so a connection costs a bounded amount of memory for a bounded time. What passes is strict
-JSON. A refused body is read on for a while and thrown away, since a client that is still
-sending would hear a reset instead of the answer.
+`BodyLimitMiddleware` counts the received bytes, whatever `Content-Length` says, and limits the time
+to send them; so a connection uses bounded memory for a bounded time. It passes only strict JSON. It
+reads and discards some of a refused body, because a client that is still sending would see a
+connection reset instead of the response.
+
+`TracingMiddleware` opens a span for each request.
 """
 
 from __future__ import annotations
@@ -22,27 +24,27 @@ from turnlog.services.gateway.strict_json import check_json
 from turnlog.services.runtime.aside import aside
 
 AT_ONCE: Final = 1024 * 1024
-"""Bytes that are checked in no time."""
+"""Bodies up to this size in bytes are checked on the event loop."""
 THROWN_AWAY: Final = 8 * 1024 * 1024
-"""Bytes of a refused body that are still read."""
+"""How many bytes of a refused body are read and discarded."""
 
 
 class _Gone(Exception):
-    """The client went away while it was sending."""
+    """The client disconnected while it was sending the body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Stands in front of an application."""
+    """ASGI middleware that reads and checks the body before the application runs."""
 
     app: ASGIApp
     most_bytes: int
     seconds: float
     larger: Mapping[str, int]
-    """Paths whose bodies may have more bytes, and how many."""
+    """Larger limits in bytes, by path."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request on with its body read and checked, or answer what is wrong with it."""
+        """Pass on a request with its checked body, or send the error response."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -92,7 +94,7 @@ async def _read(receive: Receive, most: int) -> bytes:
 async def _check(body: bytes) -> None:
     if len(body) <= AT_ONCE:
         return check_json(body)
-    # A large one takes a while, in which others are to be answered
+    # Checking a large body takes long enough to delay other requests on the event loop.
     return await aside(lambda: check_json(body))
 
 
@@ -110,7 +112,7 @@ def _check_headers(headers: Headers) -> None:
 
 
 def _once(body: bytes, receive: Receive) -> Receive:
-    """Give the body as one message, then whatever else comes, such as the client going away."""
+    """Return a `receive` that replays the body as one message, then forwards later messages."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def received() -> Message:

@@ -1,9 +1,3 @@
-"""Sessions over HTTP: those there are, by what they are and what was said first.
-
-The list comes from the read models. A filter that nobody knows is refused, since a list that
-overlooked it would show too much.
-"""
-
 from __future__ import annotations
 
 from typing import Annotated
@@ -26,39 +20,47 @@ from turnlog.services.gateway.payloads.sessions import ListedSession, OriginView
 router = APIRouter()
 
 ATTRIBUTE = "attribute."
-"""Prefix of the parameters that filter by an attribute."""
+"""The prefix of query parameters that filter by an attribute."""
 
 
 class Filter(BaseModel):
-    """Which sessions; a parameter nobody knows is refused."""
+    """The query parameters of the session list; unknown parameters are refused.
+
+    A list that ignored an unknown filter would show too much.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
 
     q: Annotated[str, Field(max_length=200)] | None = None
-    """Stands in the id or the title."""
+    """Text that the id or the title contains."""
     blueprint: str | None = None
-    """Made from this blueprint."""
+    """The name of the session's blueprint."""
     since: AwareDatetime | None = None
-    """Something happened in it at or after this moment."""
+    """Sessions whose latest event is at or after this time."""
     origin: str | None = None
-    """Came from this session: its forks."""
+    """The id of the session they were forked or spawned from."""
     digest: Annotated[str, Field(pattern=DIGEST)] | None = None
-    """Pinned to this blueprint, cartridge, memory policy or prompt file; see `/v1/pins`."""
+    """The digest of a blueprint, cartridge, memory policy or prompt file they are pinned to; see
+    `/v1/pins`.
+    """
     open: bool | None = None
-    """Whether it is not closed."""
+    """Whether the session is not closed."""
     redacted: bool | None = None
-    """Whether a reply of it was withheld."""
+    """Whether a reply of the session was redacted."""
     limit: Annotated[int, Field(ge=1, le=500)] = PAGE
-    """Sessions a page has."""
+    """The maximum number of sessions in a page."""
     before: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
-    """What the page ahead gave as `next`."""
+    """The `next` of the previous page."""
     min_sequence: (
         Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}:[1-9][0-9]{0,14}$")] | None
     ) = None
-    """`SESSION:SEQUENCE`: wait until the read models hold this event."""
+    """`SESSION:SEQUENCE`: wait until the read models contain this event."""
 
     def wanted(self) -> Wanted:
-        """Put the question to the read models; refuses what neither filters nor can be asked."""
+        """Return the query for the read models.
+
+        Raises `Refused` for text that cannot be stored and for unknown parameters.
+        """
         for name in ("q", "blueprint", "origin"):
             checked_text(getattr(self, name) or "", name)
         extra: dict[str, str] = self.model_extra or {}
@@ -88,7 +90,7 @@ def _attribute(name: str, value: str) -> tuple[str, str]:
 async def list_sessions(
     tenant: Tenant, desk: AtDesk, asked: Annotated[Filter, Query()]
 ) -> SessionPage:
-    """List sessions, newest first; `attribute.NAME=VALUE` filters by an attribute."""
+    """Return sessions, newest first; `attribute.NAME=VALUE` filters by an attribute."""
     wanted = asked.wanted()
     if asked.min_sequence is not None:
         session, _, sequence = asked.min_sequence.partition(":")

@@ -1,8 +1,3 @@
-"""Two sources as one: what comes first is given first, and neither runs far ahead of its reader.
-
-It promises no order between the two. When one ends, or breaks, so does the whole.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -18,21 +13,25 @@ Second = TypeVar("Second")
 Item = TypeVar("Item")
 
 ROOM: Final = 64
-"""Items that may wait for the reader."""
+"""How many items may wait for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """A source has ended."""
+    """The end of a source."""
 
     error: Exception | None = None
-    """What it raised, if it did."""
+    """The error it raised, if any."""
 
 
 async def merged(
     first: AsyncGenerator[First], second: AsyncGenerator[Second]
 ) -> AsyncGenerator[First | Second]:
-    """Give the items of both sources until one of them ends; raises what it raised."""
+    """Yield the items of both sources as they arrive until one source ends; raise its error.
+
+    The order between the two sources is not defined. The bounded queue limits how far a source runs
+    ahead of the reader.
+    """
     queue: asyncio.Queue[First | Second | _Ended] = asyncio.Queue(ROOM)
     tasks = (
         asyncio.create_task(_pour(first, queue.put)),

@@ -1,5 +1,3 @@
-"""Moments that clients name: aware of their zone, and brought to UTC before anything is asked."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -8,7 +6,7 @@ from turnlog.events.errors import Refused
 
 
 def in_utc(moment: datetime, field: str) -> datetime:
-    """Give a moment in UTC; refuses one that the calendar does not have there."""
+    """Return a time in UTC; raises `Refused` when it is outside the calendar there."""
     try:
         return moment.astimezone(UTC)
     except OverflowError:

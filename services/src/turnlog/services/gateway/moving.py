@@ -1,10 +1,3 @@
-"""Versions over HTTP: what open sessions are pinned to, and moving one to another version.
-
-A session is moved to what the files of its blueprint say now, never to something a request
-brings along. That is read, checked against the session and pinned before anything is recorded;
-prompt files are pinned by the next call, as after an opening.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -45,7 +38,7 @@ async def list_pins(
     desk: AtDesk,
     blueprint: Annotated[str | None, Query(description="Of this blueprint only")] = None,
 ) -> PinList:
-    """Count open sessions by what they are made from, and say what the files say by now."""
+    """Count open sessions by the texts they are pinned to, and compare these with the files."""
     wanted = None if blueprint is None else checked_text(blueprint, "blueprint")
     async with desk.store.reading() as connection:
         found = await pins(connection, tenant, wanted)
@@ -67,7 +60,7 @@ def _view(desk: Desk, pin: Pin) -> PinView:
 
 
 def _current(desk: Desk, pin: Pin) -> bool | None:
-    """Tell whether a session opened now would be pinned to it; none where that depends."""
+    """Return whether a session opened now would be pinned to this text; None when that depends."""
     try:
         if pin.what == "blueprint":
             return blueprint_digest(desk.library.get(pin.blueprint)) == pin.digest
@@ -83,7 +76,8 @@ def _current(desk: Desk, pin: Pin) -> bool | None:
 
 
 def _found_first(desk: Desk, name: str, layer: str, provider: str, digest: Digest) -> bool | None:
-    """Tell whether a prompt file is what its layer finds; another may lie nearer by now."""
+    """Return whether a layer resolves to this prompt file; None when that depends on the session.
+    """
     blueprint = desk.library.get(name)
     looking = prompt_layers(blueprint).get(layer)
     if looking is None:
@@ -99,7 +93,11 @@ def _found_first(desk: Desk, name: str, layer: str, provider: str, digest: Diges
 async def move_blueprint(
     session: str, asked: AskedBy, desk: AtDesk, response: Response, form: MoveForm | None = None
 ) -> Moved:
-    """Let a session go on by what the files of its blueprint say now, from its next call on."""
+    """Move a session to the present version of its blueprint's files, from its next call on.
+
+    The files are read from disk and not from the request. They are checked against the session and
+    pinned before the event is appended; the next call pins prompt files, as after opening.
+    """
     given = form or MoveForm()
 
     async def choose(state: SessionState | None) -> MoveBlueprint:
@@ -122,7 +120,7 @@ async def move_blueprint(
 
 
 async def _moved_to(desk: Desk, done: Done, sequence: int) -> BlueprintRef:
-    """Give what it was moved to; by a repeated request the first time, whatever came since."""
+    """Return the version it was moved to; of the first request when it was repeated."""
     state = done.state
     if done.memo is None:
         return state.blueprint
@@ -159,7 +157,8 @@ async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> Mov
 def _read(
     desk: Desk, leaving: Blueprint, blueprint: Blueprint, had: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], Cartridge | None]:
-    """Read what attributes lead to; raises `Refused` where the session has none that fit."""
+    """Return the converted attributes and their cartridge; raises `Refused` when they do not fit.
+    """
     try:
         attributes = carried_over(leaving.attributes, blueprint.attributes, had, "attributes")
         return attributes, desk.library.cartridge(blueprint, attributes)
@@ -172,7 +171,10 @@ def _read(
 def _stale(
     desk: Desk, blueprint: Blueprint, state: SessionState, attributes: Mapping[str, JsonValue]
 ) -> bool:
-    """Tell whether prompt files say something else by now; refuses where one must be there."""
+    """Return whether prompt files differ from the pinned ones.
+
+    Raises `Refused` when a required file is missing.
+    """
     layers = prompt_layers(blueprint)
     stale = False
     for provider, pinned in state.prompts.items():

@@ -1,9 +1,3 @@
-"""Opening a session: what it is made from is read, checked and pinned before anything is recorded.
-
-By its id a session is opened once. By a key it is found or opened: whoever comes first opens it,
-and two gateways that come at once open one.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -30,7 +24,7 @@ _log = structlog.get_logger("turnlog.gateway")
 async def found_or_opened(
     desk: Desk, asked: Caller, form: OpenForm, key: Mapping[str, str]
 ) -> Done:
-    """Find a session by its key, or open it."""
+    """Return the session with this key; open it when there is none."""
     blueprint = desk.library.get(form.blueprint)
     checked = checked_key(blueprint, key)
 
@@ -44,7 +38,10 @@ async def found_or_opened(
 async def chosen(
     desk: Desk, tenant: str, form: OpenForm, key: Mapping[str, str] | None = None
 ) -> OpenSession:
-    """Read and pin what a session is to be made from; raises `Refused` where that cannot be."""
+    """Return the command that opens a session, with all its files read and pinned.
+
+    Raises `Refused` when the request does not fit the blueprint.
+    """
     blueprint = desk.library.get(form.blueprint)
     check_plugins(blueprint)
     profile = _profile(blueprint, form.profile)

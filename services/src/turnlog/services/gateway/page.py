@@ -1,8 +1,8 @@
-"""The page at `/`: sessions in a browser, from files that come with the package.
+"""The browser user interface at `/`, served from files of this package.
 
-It is static and asks nothing but the public routes, so it can do no more than any other client.
-Its policy lets a browser load, run and call only what comes from here; nothing is fetched from
-elsewhere, and no text of a session can become markup.
+The files are static and use only the public routes, so the page has the rights of any other client.
+The content security policy allows only files and requests of the same origin. The scripts insert
+session text as text and never as markup.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ HEADERS: Final[Mapping[str, str]] = {
 
 @router.get("/")
 async def page(request: Request) -> Response:
-    """Give the page."""
+    """Serve `index.html`."""
     return _file(request, "index.html")
 
 
 @router.get("/page/{name}")
 async def piece(request: Request, name: str) -> Response:
-    """Give a file that the page is made of."""
+    """Serve one file of the user interface."""
     if name not in {file.name for file in STATIC.iterdir()}:
         raise HTTPException(404, "the page has no such file")
     return _file(request, name)

@@ -1,8 +1,8 @@
-"""From errors to answers: the one table, and problem+json (RFC 9457) made from it.
+"""Error responses: the table from error codes to HTTP status, as problem details (RFC 9457).
 
-Every answer that is not a success has this form, whoever gave it: a rule, the validation of a
-payload, a limit, an unknown route. It names a code for programs, the field at fault and the way
-out. Nothing that was sent is repeated in it beyond a name, and no answer holds a traceback.
+Every response that is not a success has this form, whether a domain rule, payload validation, a
+limit or routing raised the error. It has a code for programs, the field at fault and a fix. It
+repeats nothing of the request except names, and contains no traceback.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "unsupported-encoding": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     "unsupported-media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 }
-"""Codes of refusals; one that is not here is a fault of a value."""
+"""The HTTP status of each refusal code; other codes are answered with `INVALID_VALUE_STATUS`."""
 FAULTY_VALUE: Final = HTTPStatus.UNPROCESSABLE_ENTITY
 WAYS_OUT: Final[Mapping[str, str]] = {
     "already-redacted": "nothing is left to do",
@@ -81,55 +81,55 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "unknown-tool-use": "see `tools` of the turn in `/history` for those there are",
     "unknown-turn": "see `/history` for those there are",
 }
-"""What to do, where whoever refused does not know that it was asked over HTTP."""
+"""The fix of codes that are raised by layers which do not know HTTP."""
 PATIENCE: Final[Mapping[str, int]] = {
     "queue-full": 1,
     "behind": 1,
     "not-in-time": 1,
     "busy": 5,
 }
-"""Seconds after which the same request may well be taken, where that is so."""
+"""The `Retry-After` value in seconds, for codes where a retry may succeed."""
 ROUTING: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
 
 
 MOST_FAULTS: Final = 20
-"""Faults that one answer names, so that none is larger than what was sent."""
+"""The maximum number of faults in one response, so that it stays smaller than the request."""
 
 
 class Fault(BaseModel):
-    """One of several things that are wrong with a request."""
+    """One of several faults of a request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     field: str
-    """The field, dotted: `inputs.locale`."""
+    """The dotted path of the field, such as `inputs.locale`."""
     detail: str
-    """What is wrong with it."""
+    """What is wrong with the field."""
 
 
 class Problem(BaseModel):
-    """What went wrong and what to do about it (RFC 9457)."""
+    """What went wrong and how to fix it (RFC 9457)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     type: str
-    """`urn:turnlog:problem:` and the code."""
+    """`urn:turnlog:problem:` followed by the code."""
     title: str
-    """The code in words; the same for all problems of this type."""
+    """The code as words; the same for all problems of this type."""
     status: int
-    """The HTTP status once more."""
+    """The HTTP status of the response."""
     detail: str
-    """What went wrong this time, for people."""
+    """What went wrong in this request, for people."""
     code: str
-    """The same for programs."""
+    """The error code, for programs."""
     field: str | None = None
     """The field, parameter or header at fault."""
     fix: str | None = None
-    """The way out."""
+    """How to fix the request."""
     sequence: int | None = None
-    """Where the session is now, when the request met a session that had moved on."""
+    """The current sequence of the session, when the request conflicted with newer events."""
     faults: tuple[Fault, ...] | None = None
-    """What is wrong, where the whole request was looked at; of very many faults the first."""
+    """All faults of the request, at most twenty, when the whole request was validated."""
 
 
 def problem(
@@ -142,7 +142,7 @@ def problem(
     sequence: int | None = None,
     faults: Sequence[Fault] = (),
 ) -> Problem:
-    """Make a problem; its type and title follow from the code."""
+    """Return the problem details for a code; type and title follow from it."""
     return Problem(
         type=f"urn:turnlog:problem:{code}",
         title=code.replace("-", " ").capitalize(),
@@ -157,7 +157,7 @@ def problem(
 
 
 def problem_of(error: Exception) -> Problem:
-    """Say what an error means to whoever sent the request."""
+    """Return the problem details that describe an error to the client."""
     match error:
         case FaultyBlueprint(code=code, detail=detail, field=field, fix=fix, faults=found):
             faults = [Fault(field=each.path or "blueprint", detail=str(each)) for each in found]
@@ -201,12 +201,12 @@ def _invalid(error: RequestValidationError) -> Problem:
 
 
 def _field(loc: Sequence[str | int]) -> str:
-    """Spell a place without saying whether it is in the body, the query or the path."""
     return ".".join(str(step)[:80] for step in loc[1:]) or str(loc[0])
 
 
 def answer(error: Exception, *, closing: bool = False) -> Response:
-    """Make the answer to an error; `closing` ends the connection behind it."""
+    """Return the response for an error; `closing` makes the server close the connection after it.
+    """
     said = problem_of(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if isinstance(error, Unavailable):
@@ -220,6 +220,6 @@ def answer(error: Exception, *, closing: bool = False) -> Response:
 
 
 async def answer_request(request: Request, error: Exception) -> Response:
-    """Answer an error that a handler raised."""
+    """Return the response for an error that a route handler raised."""
     del request
     return answer(error)

@@ -1,10 +1,3 @@
-"""Prompts over HTTP: the exact prompt of any call ever made, and two proofs that it is.
-
-It is read back by the references of its manifest and assembled again from the session as it was,
-and both are compared with the digest that was recorded. What cannot be had again is said with the
-part at fault: the manifest is worth seeing most of all when a text of it is gone.
-"""
-
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
@@ -30,7 +23,7 @@ router = APIRouter()
 async def show_prompt(
     session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
 ) -> PromptView:
-    """Have the exact prompt of a call again, both ways, and compare them with the record."""
+    """Reproduce the exact prompt of a call in both ways, and compare them with the record."""
     moment = await desk.past.call(tenant, session, call)
     recorded = moment.recorded
     if not isinstance(recorded.event, ContextAssembled):

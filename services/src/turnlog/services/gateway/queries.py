@@ -1,8 +1,8 @@
-"""Queries: what may stand behind the question mark, on every route alike.
+"""Checks that all routes share: query names, unexpected bodies, times and `min_sequence`.
 
-A parameter that nobody knows is refused and not overlooked: whoever misspells `min_sequence`
-would take old rows for fresh ones. One that is given twice is refused too, since whichever of
-the two were taken, the other one would be lost. What a value may be is for the route to say.
+The gateway refuses unknown query parameters, because a misspelt `min_sequence` would return stale
+rows. It also refuses repeated parameters, because one of the values would be ignored. Each route
+validates the values themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turnlog.projections.blueprint.faults import instead_of
 
 
 async def check_query(request: Request) -> None:
-    """Refuse parameters that the route does not know, and those that came more than once."""
+    """Refuse query parameters that the route does not declare, and repeated ones."""
     route: object = request.scope["route"]
     given = Counter(name for name, _ in request.query_params.multi_items())
     for name, times in given.items():
@@ -34,7 +34,7 @@ async def check_query(request: Request) -> None:
 
 
 _ANY = "*"
-"""Stands for a route that looks at further names by itself."""
+"""Marks a route that validates undeclared parameter names itself."""
 
 
 def _known(dependant: Dependant) -> Iterator[str]:

@@ -1,9 +1,3 @@
-"""Reasons over HTTP: what a call was told, by which events, and what it led to.
-
-It is computed from events alone, the session's and the library's, and holds no text but that of
-the turn itself; the prompt that the parts make up is a route of its own.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +23,8 @@ Turn = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn")]
 async def show_why(
     session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
 ) -> Why:
-    """Give each part of a call's prompt with the events behind it, and what came of the call."""
+    """Return each part of a call's prompt with the events that caused it, and the call's effects.
+    """
     explaining = desk.explaining(tenant)
     known = await explaining.known(session, [call])
     stamp(response, known.end)
@@ -43,7 +38,7 @@ async def show_why(
 async def show_why_of_turn(
     session: str, turn: Turn, tenant: Tenant, desk: AtDesk, response: Response
 ) -> Why:
-    """Give the same for the call that a turn was answered by, or else for its last one."""
+    """Return the same for the call that answered a turn, or for its last call."""
     explaining = desk.explaining(tenant)
     known = await explaining.of_turn(session, turn)
     stamp(response, known.end)
@@ -54,7 +49,7 @@ async def show_why_of_turn(
 
 
 async def library(desk: Desk, tenant: str, events: Iterable[Recorded]) -> Sequence[Recorded]:
-    """Give what became of the library's segments, where a call of these was given any."""
+    """Return the events of the segment library, if any of these calls used segments."""
     calls = (each.event for each in events if isinstance(each.event, ContextAssembled))
     if not any(segments_in(call.manifest) for call in calls):
         return ()

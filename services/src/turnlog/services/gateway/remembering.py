@@ -1,7 +1,8 @@
-"""What a session remembers, over HTTP: what a turn would be told, and what it would mean.
+"""Routes for memory: what a turn would remember, reference resolution, summaries and purge.
 
-Reading resolves nothing, and resolving records nothing: both say what would be, by the policies
-the session is pinned to.
+Reading resolves nothing, and resolving records nothing: both report what the policies pinned by the
+session would do. Undoing a summary and purging change later windows only; the log keeps all turns,
+summaries and prompts.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from turnlog.services.runtime.recollecting import recollected
 router = APIRouter()
 
 REMEMBERS_ALL = MemoryPolicy(enabled=True, max_turns=0, ttl_seconds=0, max_chars=0)
-"""The policy of a session whose blueprint has none."""
+"""The policy of sessions whose blueprint has no memory policy: everything is remembered."""
 As = Annotated[ReaderName | None, Query(description="Who would be told; anybody without one")]
 Of = Annotated[str | None, Query(max_length=128, description="Of what the turn would be")]
 
@@ -41,7 +42,7 @@ async def show_memory(
     reader: As = None,
     entity: Of = None,
 ) -> MemoryView:
-    """Give the recent messages, as far as the session's memory policy lets them be told now."""
+    """Return the recent messages that the session's memory policy lets prompts include now."""
     state = await desk.sessions.load_open(tenant, session)
     material = await desk.blueprints.load(state)
     policy = material.memory or REMEMBERS_ALL
@@ -64,7 +65,7 @@ async def show_memory(
 async def show_references(
     session: str, tenant: Tenant, desk: AtDesk, response: Response
 ) -> ReferencesView:
-    """Tell what the latest answered turn was about, without resolving anything."""
+    """Return what the latest answered turn was about, without resolving anything."""
     state = await desk.sessions.load_open(tenant, session)
     stamp(response, state.head.sequence)
     last = _spelt(state.reference) if state.reference else None
@@ -85,7 +86,7 @@ def _spelt(last: Reference) -> dict[str, JsonValue]:
 async def resolve_references(
     session: str, tenant: Tenant, desk: AtDesk, form: ReferenceForm, response: Response
 ) -> MeantView:
-    """Say what the next turn would inherit, and why; nothing is recorded."""
+    """Return what the next turn would inherit, and why; nothing is recorded."""
     checked_json(form.identifiers, "identifiers")
     state = await desk.sessions.load_open(tenant, session)
     policy = (await desk.blueprints.load(state)).references

@@ -1,7 +1,7 @@
-"""The gateway put together: parts, read models and the socket, up and down again.
+"""The gateway process: connects to NATS and the database, and serves the application.
 
-A gateway starts without its read models: turns are taken all the same, what needs rows is
-answered 503, and it is not ready until they are there.
+A gateway starts without its read models: turns are accepted, routes that need rows answer 503, and
+`/readyz` reports not ready until the read models are available.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from turnlog.services.runtime.settings import GatewaySettings
 
 @asynccontextmanager
 async def running(settings: GatewaySettings, ending: Ending, bell: Bell) -> AsyncGenerator[str]:
-    """Serve while the body runs; gives the address. `bell` is rung by a projector beside it."""
+    """Serve while the context is open and yield the address.
+
+    A projector in the same process signals `projection_signal`.
+    """
     async with connected(settings, "gateway", ending.lost("nats")) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:

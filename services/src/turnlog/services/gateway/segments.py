@@ -1,7 +1,7 @@
-"""Segments over HTTP: listed from the rows, shown from the log, and edited through it.
+"""Routes for the segment library: segments are listed from rows, shown and edited on its log.
 
-An edit is an event like any other: under its key it is carried out once, and a 2xx means that
-the next call of any session is given what it says.
+An edit is an event: under its idempotency key it is applied once, and after a 2xx response the next
+call of any session uses it.
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ from turnlog.services.runtime.shelves import Shelved
 router = APIRouter()
 
 IMPORT: Final = "/v1/segments/import"
-"""Where bodies may be larger than elsewhere."""
+"""The path whose body limit is larger."""
 
 NumberInPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 
 
 class Filter(BaseModel):
-    """Which segments."""
+    """The query parameters of the segment list."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     scope: str | None = None
-    """For this part of a prompt."""
+    """The part of a prompt it is for."""
     ref: str | None = None
-    """Of this reference."""
+    """The reference it belongs to."""
     locale: str | None = None
-    """Written in this locale."""
+    """The locale it is written in."""
     type: str | None = None
-    """Of this kind."""
+    """The kind of text."""
     active: bool | None = None
-    """Whether calls are given it."""
+    """Whether calls may use it."""
     q: Annotated[str, Field(max_length=200)] | None = None
-    """Stands in the text."""
+    """Text that it contains."""
     limit: Annotated[int, Field(ge=1, le=500)] = PAGE
-    """Segments a page has."""
+    """The maximum number of segments in a page."""
     after: Annotated[int, Field(ge=0, le=MAX_INT)] = 0
-    """What the page ahead gave as `next`."""
+    """The `next` of the previous page."""
     min_sequence: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
-    """Wait until the read models hold this sequence of the library."""
+    """Wait until the read models contain this sequence of the library."""
 
     def sought(self) -> Sought:
-        """Put the question to the read models; refuses what cannot be asked."""
+        """Return the query for the read models; raises `Refused` for invalid text."""
         for name in ("scope", "ref", "locale", "type", "q"):
             checked_text(getattr(self, name) or "", name)
         return Sought(self.scope, self.ref, self.locale, self.type, self.active, self.q)
@@ -81,7 +81,7 @@ class Filter(BaseModel):
 async def list_segments(
     tenant: Tenant, desk: AtDesk, asked: Annotated[Filter, Query()]
 ) -> SegmentPage:
-    """List segments in the order of their numbers, a row for each variant."""
+    """List segments by number, with one row for each variant."""
     sought = asked.sought()
     if asked.min_sequence is not None:
         await _read_up_to(desk, tenant, asked.min_sequence)
@@ -106,7 +106,7 @@ async def _read_up_to(desk: Desk, tenant: str, sequence: int) -> None:
 async def add_segment(
     asked: AskedBy, desk: AtDesk, form: SegmentForm, response: Response
 ) -> SegmentChanged:
-    """Add a segment; its number is given out here."""
+    """Add a segment and assign its number."""
     command = AddSegment(form.authored())
     done = await desk.shelves.act(asked.tenant, command, asked.by, asked.command(form))
     (number,) = done.carried.added
@@ -118,7 +118,7 @@ async def add_segment(
 async def show_segment(
     segment: NumberInPath, tenant: Tenant, desk: AtDesk, response: Response
 ) -> SegmentView:
-    """Show a segment with everything it ever said."""
+    """Return a segment with all its versions."""
     shelf = await desk.shelves.load(tenant)
     found = shelf.segments.get(segment)
     if found is None:
@@ -140,7 +140,7 @@ async def show_segment(
 async def edit_segment(
     segment: NumberInPath, asked: AskedBy, desk: AtDesk, form: EditForm, response: Response
 ) -> SegmentChanged:
-    """Have a segment say something else, or switch it on or off."""
+    """Change a segment's text or properties, or activate or deactivate it."""
     command: EditSegment = form.command(segment)
     done = await desk.shelves.act(asked.tenant, command, asked.by, asked.command(form))
     return _changed(done, segment, response)
@@ -150,7 +150,7 @@ async def edit_segment(
 async def import_segments(
     asked: AskedBy, desk: AtDesk, form: ImportForm, response: Response
 ) -> SegmentsImported:
-    """Have all of these segments, or none of them; importing again changes nothing."""
+    """Import all these segments or none of them; a repeated import changes nothing."""
     done = await desk.shelves.act(asked.tenant, form.command(), asked.by, asked.command(form))
     carried = done.carried
     stamp(response, carried.sequence)
@@ -189,4 +189,4 @@ async def _text(desk: Desk, tenant: str, digest: Digest) -> str | None:
     try:
         return (await desk.sessions.texts.read_blobs(tenant, (digest,)))[digest]
     except Corrupt:
-        return None  # Gone from the store; everything else of it can still be told.
+        return None  # The text was erased; the other fields remain available.

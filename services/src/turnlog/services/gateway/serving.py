@@ -1,5 +1,3 @@
-"""The gateway's application on its socket; who waits for something is answered when it ends."""
-
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
@@ -11,7 +9,11 @@ from turnlog.services.runtime.serving import served
 
 
 def serving(desk: Desk) -> AbstractAsyncContextManager[str]:
-    """Serve while the body runs; gives the address, with the port that port 0 became."""
+    """Serve the application while the context is open and yield the address.
+
+    The address holds the real port when port 0 was configured. Waiting requests are answered at
+    shutdown.
+    """
     settings = desk.settings
     leaving = desk.stopping.set
     return served(

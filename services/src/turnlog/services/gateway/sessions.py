@@ -1,4 +1,10 @@
-"""A session over HTTP: it is opened by a blueprint, and shown as its own log tells it."""
+"""Routes for sessions: open one by id or key, show one, list them, and fork one.
+
+A session is opened once under its id. Under a key it is found or opened: two gateways that open the
+same key at the same time open one session. Everything that a session is made from is read, checked
+and pinned before its first event is appended. The list comes from the read models; everything else
+comes from the session's own log.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +41,9 @@ router = APIRouter()
     summary="Open a session",
 )
 async def open_session(asked: AskedBy, desk: AtDesk, form: OpenForm, response: Response) -> Opened:
-    """Open a session by a blueprint, or find it by a key that its blueprint takes.
+    """Open a session of a blueprint, or find one by a key that the blueprint declares.
 
-    Under an idempotency key and without an id, a retry finds the first one.
+    With an idempotency key and without an id, a retry finds the session of the first request.
     """
     if form.key is not None:
         return await _found(asked, desk, form, form.key, response)
@@ -77,9 +83,9 @@ async def _opened(desk: Desk, state: SessionState, response: Response) -> Opened
 
 
 async def _first_blueprint(desk: Desk, state: SessionState) -> BlueprintRef:
-    """Give what it was opened by: whoever opens it again is answered as the first time."""
+    """Return the blueprint at opening, so that a repeated request gets the answer of the first."""
     if state.attributes_in == state.opened.sequence:
-        return state.blueprint  # It was never moved
+        return state.blueprint  # The session was never moved to another version
     first = (await desk.past.event(state.tenant, state.session, state.opened.sequence)).event
     return first.blueprint if isinstance(first, SessionOpened) else state.blueprint
 
@@ -88,7 +94,7 @@ async def _first_blueprint(desk: Desk, state: SessionState) -> BlueprintRef:
 async def show_session(
     session: str, tenant: Tenant, desk: AtDesk, response: Response, at: At = None
 ) -> SessionView:
-    """Tell how a session stands, or stood at a sequence, by its own log."""
+    """Return the state of a session, now or at a sequence, folded from its own log."""
     state = (
         await desk.sessions.load_open(tenant, session)
         if at is None

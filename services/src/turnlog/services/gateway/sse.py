@@ -1,8 +1,8 @@
-"""Server-sent events over one connection: framing, signs of life, and a bound on everything.
+"""Server-sent events over one connection: framing, keep-alive comments and backpressure.
 
-What waits to be sent is joined, so a fast source costs few writes. A reader who does not read
-is cut after a while, with little held for them; the ids they got let them go on where they
-were. This module knows nothing of what is sent.
+Pending frames are joined, so a fast source needs few writes. A client that does not read is
+disconnected after a timeout, with a bounded number of bytes buffered; it resumes with the last
+event id it received. This module does not depend on what the events contain.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering"
 HELLO: Final = b"retry: 1000\n\n"
 ALIVE: Final = b": alive\n\n"
 ROOM: Final = 256 * 1024
-"""Bytes that may wait for a reader before the source has to."""
+"""How many bytes may be pending before the source has to wait."""
 
 _log = structlog.get_logger("turnlog.sse")
 
 
 def framed(name: str, data: bytes, cursor: str) -> bytes:
-    """Frame one event; a line break would end a field, so none is left within one."""
+    """Return one event as an SSE frame; line breaks within a field are encoded or removed."""
     name = "".join(name.split())
     lines = b"\ndata: ".join(data.splitlines())
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (cursor.encode(), name.encode(), lines)
@@ -40,21 +40,24 @@ def framed(name: str, data: bytes, cursor: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long either side may be silent."""
+    """The timeouts of a stream."""
 
     keep_alive: float
-    """Seconds after which a sign of life is sent."""
+    """Seconds of silence after which a keep-alive comment is sent."""
     patience: float
-    """Seconds that one write may take before its reader is cut."""
+    """Seconds that one write may take before the client is disconnected."""
 
 
 def pace(settings: GatewaySettings) -> Pace:
-    """Give the pace of every stream of a gateway."""
+    """Return the timeouts of all streams of a gateway."""
     return Pace(settings.keep_alive, settings.reader_seconds)
 
 
 class EventStream(StreamingResponse):
-    """The answer that sends frames; a subclass, since FastAPI hands on nothing else as it is."""
+    """The response that sends SSE frames.
+
+    It is a subclass because FastAPI passes on only `Response` objects unchanged.
+    """
 
     def __init__(self, frames: AsyncGenerator[bytes], pace: Pace, stopping: asyncio.Event) -> None:
         super().__init__(frames, headers=HEADERS, media_type=MEDIA)
@@ -63,7 +66,7 @@ class EventStream(StreamingResponse):
         self.stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the frames end, the gateway stops, or the reader is gone or too slow."""
+        """Send frames until they end, the gateway shuts down, or the client is gone or too slow."""
         del scope
         outflow = _Outflow()
         tasks = (
@@ -74,7 +77,8 @@ class EventStream(StreamingResponse):
         try:
             await self._write(outflow, send)
         except TimeoutError:
-            # Returning with the answer unfinished is how a server is told to hang up
+            # An ASGI server closes the connection when the application returns with an unfinished
+            # response.
             _log.warning("slow-reader-cut", patience=self.pace.patience)
         finally:
             await stopped(*tasks)
@@ -96,7 +100,7 @@ class EventStream(StreamingResponse):
 
 @dataclass
 class _Outflow:
-    """What waits for a reader."""
+    """The bounded buffer between the source of frames and the connection."""
 
     held: bytearray = field(default_factory=bytearray)
     ended: bool = False
@@ -104,7 +108,7 @@ class _Outflow:
     emptied: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def fill(self, frames: AsyncGenerator[bytes]) -> None:
-        """Hold frames as they come, and wait while too many are held."""
+        """Append frames as they arrive, and wait while the buffer is full."""
         try:
             async with aclosing(frames):
                 async for frame in frames:
@@ -119,12 +123,13 @@ class _Outflow:
             self.end()
 
     def end(self) -> None:
-        """Let nothing follow what is held now."""
+        """Accept no more frames; the pending ones are still sent."""
         self.ended = True
         self.filled.set()
 
     async def take(self, within: float) -> bytes | None:
-        """Give all that is held, or a sign of life where nothing comes; none after the end."""
+        """Return all pending bytes, or a keep-alive comment after the timeout; None after the end.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self.filled.wait()

@@ -1,9 +1,3 @@
-"""The route of a turn's stream: a browser submits a turn, then reads its reply here.
-
-Streams of stored events share their routes with the same events as JSON; this one has no other
-form, since what is being said is no record.
-"""
-
 from __future__ import annotations
 
 from typing import Annotated
@@ -40,11 +34,11 @@ async def watch_turn(
     tenant: Tenant,
     after: After = None,
 ) -> Response:
-    """Send `token` events, then one of `done`, `redact`, `failed` and `cancelled`.
+    """Stream `token` events, then one of `done`, `redact`, `failed` and `cancelled`.
 
-    After `attempt-reset` the texts of all tokens before it are void. Whoever comes back with
-    the id of the last event they got misses no text and gets none twice. A turn of several calls
-    tells by `progress` what it is at, until its reply begins.
+    After `attempt-reset`, the texts of all earlier tokens are void. A client that reconnects with
+    the id of its last event misses no text and gets none twice. Turns with several calls send
+    `progress` events until their reply begins.
     """
     accepted(request, SSE)
     came_to = last_event_id(request)

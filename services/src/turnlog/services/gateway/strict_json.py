@@ -1,8 +1,8 @@
-"""JSON as its readers must all understand it alike, and nothing looser.
+"""Validation of JSON bodies: only what every JSON reader understands in the same way.
 
-Python takes NaN, the last of two equal keys, halves of characters and numbers without end; what
-it takes some other reader of the log will not. So a body is read strictly once, before anything
-else sees it, and the first fault is named with its field.
+Python's parser accepts NaN, duplicate keys, lone surrogates and integers of any length, which other
+readers of the log may reject. So each body is checked once before any other code reads it. The
+first fault is reported with its field.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.storable import MAX_INT, checked_text
 
 MAX_DEPTH: Final = 64
-"""Objects and lists within each other."""
+"""The maximum nesting of objects and arrays."""
 MAX_DIGITS: Final = 32
-"""A longer whole number is not even read."""
+"""The maximum number of digits of an integer that is parsed at all."""
 _WHOLE: Final = "body"
 
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """An object as it is spelt, with every key it was given."""
+    """A JSON object with all its key-value pairs, duplicates included."""
 
     pairs: list[tuple[str, object]]
 
 
 def check_json(body: bytes) -> None:
-    """Refuse a body that is not strict JSON: `bad-json`, or what is wrong with a value in it."""
+    """Raise `Refused` for a body that is not strict JSON: `bad-json`, or the fault of a value."""
     try:
         text = body.decode()
         value: object = json.loads(text, object_pairs_hook=_Object, parse_int=_whole_number)

@@ -1,8 +1,3 @@
-"""What a session's windows remember, over HTTP: summaries that stand, undoing one, and a purge.
-
-None of it takes anything off the record: turns, summaries and prompts stay readable as they were.
-"""
-
 from __future__ import annotations
 
 from typing import Annotated
@@ -30,7 +25,7 @@ SequenceInPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 async def show_summaries(
     session: str, tenant: Tenant, desk: AtDesk, response: Response
 ) -> SummariesView:
-    """Give the summaries that stand in place of older turns, and what was purged."""
+    """Return the active summaries of older turns, and the last purged turn."""
     state = await desk.sessions.load_open(tenant, session)
     places = [each.said.place for each in state.summaries]
     events = await desk.log.at(tenant, places) if places else ()
@@ -66,11 +61,11 @@ def _view(recorded: Recorded) -> SummaryView:
 async def undo_summary(
     session: str, sequence: SequenceInPath, asked: AskedBy, desk: AtDesk, response: Response
 ) -> Acted:
-    """Let windows show again what they showed before; the record keeps the summary."""
+    """Undo a summary: later windows show the turns it replaced; the log keeps the summary."""
     return await act(desk, asked, session, UndoSummary(sequence), None, response)
 
 
 @router.post("/v1/sessions/{session}/purge", summary="Purge the memory")
 async def purge_memory(session: str, asked: AskedBy, desk: AtDesk, response: Response) -> Acted:
-    """Leave all turns so far out of windows; the audit keeps them."""
+    """Exclude all turns so far from later windows; the log keeps them."""
     return await act(desk, asked, session, PurgeMemory(), None, response)

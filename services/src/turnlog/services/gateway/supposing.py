@@ -1,5 +1,3 @@
-"""From accounts of what would have been to what is answered: prices added, refusals spelt out."""
-
 from __future__ import annotations
 
 from typing import TypedDict
@@ -23,7 +21,7 @@ from turnlog.services.runtime.prices import PriceTable, cost_of
 
 
 class Figures(TypedDict):
-    """The fields of an account."""
+    """The fields that all what-if totals have."""
 
     calls: int
     again: int
@@ -35,7 +33,7 @@ class Figures(TypedDict):
 
 
 def figures(found: Account, prices: PriceTable) -> Figures:
-    """Give an account with the prices of both sides."""
+    """Return the totals of a report, with the prices of both sides."""
     return Figures(
         calls=found.calls,
         again=found.again,
@@ -64,7 +62,7 @@ def _side(side: Side, prices: PriceTable) -> SideView:
 
 
 def call_view(each: Redone) -> CallSupposed:
-    """Give one call with what it would have been."""
+    """Return one call with its prompt before and after the change."""
     return CallSupposed(
         call=each.call,
         turn=each.turn,

@@ -1,9 +1,3 @@
-"""Results of tools over HTTP: the whole of what one gave, and what prompts say of it.
-
-A prompt may hold a summary of a long result; what it sums up is read here, for as long as it is
-stored. It was held to the most bytes of its blueprint when it came, so an answer is no longer.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
@@ -24,7 +18,7 @@ from turnlog.services.gateway.payloads.turns import plain
 router = APIRouter()
 
 STRETCH: Final = 64
-"""Events of a turn that are read at a time."""
+"""How many events of a turn are read at a time."""
 _SETTLED: Final = (TurnCompleted, TurnFailed, TurnCancelled)
 
 
@@ -39,7 +33,7 @@ async def show_result(
     desk: AtDesk,
     response: Response,
 ) -> ToolResultView:
-    """Give what a call asked of a tool, what prompts say came of it, and the whole of it."""
+    """Return the arguments of a tool use, what prompts say of its result, and the whole result."""
     moment = await desk.past.call(tenant, session, call)
     used = tool_used([each async for each in _onward(desk, moment.recorded)], call, id)
     if used is None:
@@ -51,7 +45,7 @@ async def show_result(
 
 
 async def _onward(desk: Desk, recorded: Recorded) -> AsyncGenerator[Recorded]:
-    """Give the events behind a call, to the end of its turn."""
+    """Yield the events from a call to the end of its turn."""
     head, log = recorded.head, desk.sessions.log
     while events := await log.onward(recorded.tenant, recorded.session, head, STRETCH):
         for each in events:

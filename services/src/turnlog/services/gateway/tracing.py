@@ -1,9 +1,3 @@
-"""The span of a request: the root of a turn's trace, or a piece of the client's own.
-
-It is named by the route's template, since a name with an id in it would be a new one for each
-session. What the client sent as trace context goes on into the log with or without spans.
-"""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -17,13 +11,17 @@ from turnlog.services.runtime.telemetry import Tracing
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """Stands in front of an application."""
+    """ASGI middleware that runs a request within its tracing span.
+
+    The span continues the trace of the client, if there is one, and has the route template as its
+    name to keep the number of names small. The log records the client's trace context even when no
+    spans are exported.
+    """
 
     app: ASGIApp
     tracing: Tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a request on within its span."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

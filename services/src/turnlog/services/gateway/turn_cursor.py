@@ -1,8 +1,8 @@
-"""The cursor of a turn's stream: how far one watcher has got, in one short string.
+"""The cursor of a turn stream: how much of it a client has received, as a short string.
 
-`3.1.120` is turn 3, attempt 1, behind 120 code points of its text; `3.1.120.done` says besides
-that the stream had its end. It is the id of every event sent, so that what a client sends back
-as Last-Event-ID is all that has to be known of it: no gateway remembers a watcher.
+`3.1.120` is turn 3, attempt 1, after 120 code points of its text; `3.1.120.done` means that the end
+was sent too. The cursor is the id of every event, so `Last-Event-ID` is all the state there is: no
+gateway keeps a record of its clients.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, Literal, cast
 from turnlog.events.errors import Refused
 
 End = Literal["done", "redact", "failed", "cancelled"]
-"""How a stream ends; also the names of the events that end it."""
+"""How a stream ends; also the names of its last event."""
 
 _NUMBER: Final = "(0|[1-9][0-9]{0,8})"
 _END: Final = "(done|redact|failed|cancelled)"
@@ -23,15 +23,15 @@ _CURSOR: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:\.{_END})?")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in a turn's stream."""
+    """A position in a turn stream."""
 
     turn: int
     attempt: int = 0
-    """The attempt whose text was shown; 0 before the first."""
+    """The attempt whose text was sent; 0 before the first."""
     offset: int = 0
-    """Code points shown of it."""
+    """How many code points of that text were sent."""
     end: End | None = None
-    """The end that was shown."""
+    """The end that was sent."""
 
     def __str__(self) -> str:
         place = f"{self.turn}.{self.attempt}.{self.offset}"
@@ -39,7 +39,8 @@ class Cursor:
 
 
 def cursor(text: str, turn: int) -> Cursor:
-    """Read a cursor; refuses what no stream of this turn can have sent."""
+    """Return the cursor that a string encodes; refuses what no stream of this turn can have sent.
+    """
     found = _CURSOR.fullmatch(text)
     if found is None:
         raise bad_cursor("it is not a cursor of a turn's stream")
@@ -52,7 +53,7 @@ def cursor(text: str, turn: int) -> Cursor:
 
 
 def bad_cursor(detail: str) -> Refused:
-    """Refuse a cursor."""
+    """Return the error for an invalid cursor."""
     return Refused(
         "bad-cursor",
         detail,

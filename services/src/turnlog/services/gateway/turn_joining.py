@@ -1,9 +1,9 @@
-"""Joining tokens and record: what a watcher of a turn is to be shown next.
+"""The pure join of log events and token events: what a client of a turn stream is sent next.
 
-Tokens say what is being said, the record says what was said; they come in no order between
-them, and tokens may be lost, repeated or those of an attempt that was given up. Whatever comes,
-the texts shown since the last `attempt-reset` are the beginning of the current attempt's text,
-and all of the recorded reply once the stream is done. Nothing in here waits or sends.
+Token events carry the text while it is generated, log events carry the recorded text. The two
+arrive in no mutual order, and token events may be lost, repeated or of an abandoned attempt.
+Invariant: the texts sent since the last `attempt-reset` are a prefix of the current attempt's text,
+and equal the recorded reply at the end. Nothing here does I/O.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ from turnlog.services.gateway.turn_cursor import Cursor, End, bad_cursor
 Ending = TurnCompleted | TurnFailed | TurnCancelled | ReplyRedacted
 
 PIECE: Final = 512
-"""Code points shown at once, at the most: what is lost with a connection is never much."""
+"""The maximum number of code points in one `token` event, which bounds what a lost connection
+costs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the log says of a turn so far."""
+    """What the log says about a turn so far."""
 
     turn: int
     attempt: int = 0
-    """The latest attempt; once there is a reply, the one that gave it."""
+    """The latest attempt; after the reply, the attempt that produced it."""
     answered: bool = False
-    """Whether that attempt gave an answer, be it one that the turn went on from."""
+    """Whether that attempt gave an answer, even one after which the turn makes another call."""
     given_up: int = 0
-    """The latest attempt that gave none and was followed by another."""
+    """The latest attempt that gave no answer and was followed by another."""
     partial: str = ""
-    """What that attempt had said when it ended without answering."""
+    """The text of that attempt when it ended without an answer."""
     ending: Ending | None = None
     sequence: int = 0
-    """Where the ending stands."""
+    """The sequence of the end event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One event for a watcher; its cursor says where it leaves them."""
+    """One event for the client, with the client's cursor after it."""
 
     name: str
     data: dict[str, JsonValue]
@@ -56,11 +58,11 @@ class Shown:
 
 
 Step = tuple[Cursor, tuple[Shown, ...]]
-"""Where a watcher stands now, and what to show them for it."""
+"""The new cursor and the events that lead to it."""
 
 
 def recorded(record: Record, events: Iterable[Recorded]) -> Record:
-    """Add events of the turn's session to its record; those of other turns change nothing."""
+    """Return the record after the given events; events of other turns change nothing."""
     for event in events:
         if getattr(event.event, "turn", None) == record.turn:
             record = _evolve(record, event)
@@ -76,7 +78,8 @@ def _evolve(record: Record, recorded: Recorded) -> Record:
             answered = outcome == "answered"
             return replace(record, answered=answered, partial=_text(ended.partial))
         case TurnCompleted(fallback=Fallback()) as ending:
-            # What the model had said by then is void, as if one more attempt had begun
+            # The text that the model generated before the fallback is void, as if another attempt
+            # had begun
             said = bool(record.partial)
             given_up = record.attempt if said else record.given_up
             return replace(
@@ -97,10 +100,10 @@ def _text(content: Content | None) -> str:
 
 
 def resumed(at: Cursor, record: Record) -> Cursor | None:
-    """Say where to go on for a watcher who comes back; none when they have been shown the end.
+    """Return the cursor from which a reconnecting client goes on; None when it has had the end.
 
-    Refuses a cursor that is ahead of the record or contradicts it. A reply that was shown and
-    then redacted has its end once more.
+    Raises `Refused` for a cursor that is ahead of the record or contradicts it. A reply that was
+    sent and redacted later ends again with `redact`.
     """
     end = _end(record)
     if at.attempt > record.attempt:
@@ -117,7 +120,7 @@ def resumed(at: Cursor, record: Record) -> Cursor | None:
 
 
 def ahead(at: Cursor, events: Iterable[TokenEvent]) -> bool:
-    """Tell whether a cursor lies behind everything its attempt is known to have said."""
+    """Return whether a cursor is beyond every token event of its attempt."""
     ends = [
         event.offset + len(event.text)
         for event in events
@@ -143,10 +146,10 @@ def _end(record: Record) -> End | None:
 
 
 def heard(at: Cursor, event: TokenEvent) -> Step:
-    """Take in what came over TOKENS.
+    """Apply an event of the token stream.
 
-    What was shown already is left out. A piece behind a gap is left out too: the record will
-    fill the gap, or whoever reads TOKENS will.
+    Text that was already sent is skipped. Text after a gap is skipped too: the log fills the gap
+    later, or a repeated token event does.
     """
     if at.end or event.attempt < at.attempt:
         return at, ()
@@ -162,13 +165,13 @@ def heard(at: Cursor, event: TokenEvent) -> Step:
 
 
 def _progress(at: Cursor, alive: AttemptAlive) -> Shown:
-    """Tell what is being done; it is no part of what is said, so nobody stands elsewhere for it."""
+    """Return a progress event; it carries no text, so the cursor does not change."""
     data: dict[str, JsonValue] = {"call": alive.call, "doing": alive.doing}
     return Shown("progress", data | ({"tool": alive.tool} if alive.tool else {}), at)
 
 
 def learnt(at: Cursor, record: Record) -> Step:
-    """Take in what the log says: a new attempt, or the end with whatever is missing before it."""
+    """Apply the log's record: move to a new attempt, or send missing text and the end."""
     if at.end:
         return at, ()
     match record.ending:
@@ -189,7 +192,7 @@ def learnt(at: Cursor, record: Record) -> Step:
 
 
 def _summary(reply: TurnCompleted, record: Record) -> dict[str, JsonValue]:
-    """Say what the turn came to, in the form of its phase where it has one."""
+    """Return the data of the `done` event, in the format of the turn's phase if it has one."""
     exchange = reply.exchange
     if exchange is None:
         data: dict[str, JsonValue] = {"finish": reply.finish, "turn": reply.turn}
@@ -205,14 +208,13 @@ def _summary(reply: TurnCompleted, record: Record) -> dict[str, JsonValue]:
 
 
 def _caught_up(at: Cursor, record: Record) -> Step:
-    """Go on to the latest attempt that the log knows."""
     return _moved(at, record.attempt, void=record.given_up >= max(1, at.attempt))
 
 
 def _moved(at: Cursor, attempt: int, *, void: bool) -> Step:
-    """Go on to an attempt; says so where one was given up, or where anything was shown before.
+    """Move the cursor to an attempt; send a reset when an attempt was abandoned or text was sent.
 
-    The attempts at calls that a turn goes on from show nothing, and are passed over in silence.
+    The attempts of intermediate calls send no text, so moving past them sends nothing.
     """
     if attempt <= at.attempt:
         return at, ()
@@ -225,7 +227,8 @@ def _reset(at: Cursor) -> Shown:
 
 
 def _said(at: Cursor, text: str) -> Step:
-    """Show a text piece by piece, so that whoever is cut off again and again still gets on."""
+    """Send a text in limited pieces, so that a client that reconnects often still makes progress.
+    """
     shown = list[Shown]()
     for start in range(0, len(text), PIECE):
         piece = text[start : start + PIECE]
@@ -235,7 +238,7 @@ def _said(at: Cursor, text: str) -> Step:
 
 
 def _filled(at: Cursor, record: Record, text: str) -> Step:
-    """Show what is missing of the reply; begin anew where more than the reply was shown."""
+    """Send the missing part of the reply; restart when more text was sent than the reply has."""
     at, reset = _caught_up(at, record)
     if at.offset > len(text):
         at = Cursor(at.turn, at.attempt)
@@ -245,7 +248,7 @@ def _filled(at: Cursor, record: Record, text: str) -> Step:
 
 
 def _told_so_far(at: Cursor, record: Record) -> Step:
-    """Show what is missing of an answer that was never whole."""
+    """Send the missing part of an answer that was never completed."""
     at, reset = _caught_up(at, record)
     missing = record.partial[at.offset :] if at.attempt == record.attempt else ""
     at, said = _said(at, missing)

@@ -1,8 +1,9 @@
-"""The stream of one turn: from the log and TOKENS to whoever watches a reply being said.
+"""The stream of one turn: its reply from the event log and the token stream, as SSE.
 
-It listens to both before it looks at either, and joins them by the rules of `turn_joining`. A
-watcher is known by their cursor alone, so any gateway can go on where another one stopped. A
-turn that waits is waited for; one that has its end costs a look at the log.
+The stream subscribes to both sources before it reads either, and joins them by the rules of
+`log_token_join`. The cursor is the only state of a client, so any gateway can resume a stream that
+another one began. The stream waits for a queued turn. A turn that has ended costs one read of the
+log.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from turnlog.services.gateway.turn_joining import (
 from turnlog.services.runtime.sessions import Done
 
 LOOKS: Final = 10
-"""How often replicas of TOKENS that lag are asked; a cursor none of them refutes is believed."""
+"""How often a lagging replica of the token stream is read before a cursor is trusted."""
 LOOK_AGAIN: Final = 0.1
-"""Seconds from one look to the next."""
+"""Seconds between two of those reads."""
 
 
 async def turn_stream(
     desk: Desk, tenant: str, session: str, turn: int, after: str | None
 ) -> Response:
-    """Answer with the stream of a turn behind a cursor, or with 204 when it has had its end."""
+    """Return the stream of a turn after a cursor, or 204 when the client has had its end."""
     state = await desk.sessions.load(tenant, session, leader=True)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
@@ -61,14 +62,14 @@ async def turn_stream(
 
 
 def begun_stream(desk: Desk, done: Done, turn: int) -> Response:
-    """Answer with the stream of a turn that was submitted this moment: nothing lies behind it."""
+    """Return the stream of a turn that was submitted by this request, which has no past."""
     record = recorded(Record(turn), done.events)
     frames = _frames(desk, done.events[-1], Cursor(turn), record)
     return EventStream(frames, pace(desk.settings), desk.stopping)
 
 
 def _beginning(state: SessionState, turn: int) -> Said | None:
-    """Find the text of a turn, which stands in its first event; none where it must be sought."""
+    """Return the reference to a turn's text, which is in its first event; None when unknown."""
     opened = [each for each in (state.open, *state.waiting) if each and each.turn == turn]
     if opened:
         return opened[0].text
@@ -79,7 +80,7 @@ def _beginning(state: SessionState, turn: int) -> Said | None:
 
 
 async def _past(desk: Desk, state: SessionState, said: Said | None) -> Sequence[Recorded]:
-    """Give the session's events from a text on, or all of them, up to its head."""
+    """Return the session's events from a text to the head; all of them without a text."""
     places = [state.head.stream_sequence, *([said.place] if said else [])]
     last, *first = await desk.log.at(state.tenant, places)
     before = first[0].head if first else None
@@ -89,9 +90,9 @@ async def _past(desk: Desk, state: SessionState, said: Said | None) -> Sequence[
 async def _refuse_invented(
     tokens: TokenStream, state: SessionState, at: Cursor, record: Record
 ) -> None:
-    """Refuse a cursor that is ahead of what its attempt has said, unless that was given up.
+    """Refuse a cursor that is ahead of the text of its attempt, unless the attempt was abandoned.
 
-    What is read may lag behind what was said: it counts once it holds what came last.
+    A replica may lag behind the leader: its answer counts once it has the latest token event.
     """
     if at.attempt < record.attempt or at.offset <= len(record.partial):
         return

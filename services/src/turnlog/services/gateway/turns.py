@@ -1,8 +1,8 @@
-"""Turns over HTTP: one is submitted, and answered at once, after a while, or as a stream.
+"""Routes for turns: submit one, stream its reply, ask a question, and read the history.
 
-A 2xx means that the turn is on the log; what comes of it is a worker's business. How the
-client wants to hear of it never changes what is recorded, so it is no part of the request that
-an idempotency key stands for.
+A 2xx response to a submit means that the turn is on the event log; a worker answers it. The client
+chooses whether it gets the response at once, after a wait, or as a stream. That choice does not
+change what is recorded, so the idempotency key does not cover it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from turnlog.services.runtime.sessions import Done
 router = APIRouter()
 
 LONGEST_WAIT = 300.0
-"""Seconds a client may have its answer held back."""
+"""The maximum number of seconds that a client may wait for a reply."""
 Wait = Annotated[
     float | None,
     Query(gt=0, le=LONGEST_WAIT, description="Seconds to wait for the reply; 202 without one"),
@@ -53,7 +53,7 @@ async def submit_turn(
     request: Request,
     wait: Wait = None,
 ) -> Response:
-    """Put something to a session; a 2xx means that it is on the log."""
+    """Submit a turn to a session; a 2xx response means that it is on the event log."""
     wanted = accepted(request, JSON, SSE)
     after = last_event_id(request) if wanted == SSE else None
     done = await put(desk, asked, session, form, asked.command(form), after)
@@ -76,7 +76,10 @@ async def put(
     command: Command | None,
     after: str | None = None,
 ) -> Done:
-    """Put a turn to a session, under the key its request came with."""
+    """Append a turn to a session, under the idempotency key of the request.
+
+    `after` is the stream cursor of the client; a new turn has none.
+    """
 
     async def choose(state: SessionState | None) -> SubmitTurn:
         if state is None:
@@ -101,7 +104,7 @@ async def put(
 
 
 def submitted_by(done: Done) -> Submitted:
-    """Say what a submit came to, the first time's where it was repeated."""
+    """Return the turn and its addresses; of the first request when it was repeated."""
     session, (turn, sequence) = done.state.session, _place(done)
     here = f"/v1/sessions/{session}"
     return Submitted(
@@ -114,7 +117,8 @@ def submitted_by(done: Done) -> Submitted:
 
 
 def _place(done: Done) -> tuple[int, int]:
-    """Say which turn it became, and by which event; a repeated command is told the first time's."""
+    """Return the turn's number and the sequence of its event; of the first request when repeated.
+    """
     match done.memo:
         case Memo(turn=int() as turn, sequence=sequence):
             return turn, sequence

@@ -1,7 +1,8 @@
-"""Verifying over HTTP: one session as an answer, a whole log as lines while it is gone through.
+"""Routes for the audit: verify a session or the whole log, explain a call, and compare two.
 
-What is answered is this service's word. Whoever does not want to take it exports the log and
-verifies what was exported by themselves.
+`verify` answers are claims of this service; a client that does not trust it exports the log and
+verifies the export itself. `why` and `diff` are computed from the events of the sessions and of the
+segment library, and contain no text but that of the turn.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ router = APIRouter()
 DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
 WHOLE: Final = "/v1/verify"
 LARGEST: Final = 64 * 1024 * 1024
-"""Bytes a checkpoint may have: that of half a million sessions."""
+"""The maximum size of a checkpoint in bytes, enough for half a million sessions."""
 PATIENCE: Final = 0.5
-"""Seconds the read models are given to come to what was just said; the log is verified anyway."""
+"""Seconds that the read models get to catch up; the log is verified anyway."""
 EVERY: Final = 0.25
-"""Seconds between two lines of progress."""
+"""Seconds between two progress lines."""
 Line = ProgressLine | FindingLine | SummaryLine
 _LINES: Final[dict[int | str, dict[str, object]]] = {
     200: {"content": {NDJSON: {"schema": {"type": "string"}}}}
@@ -66,9 +67,10 @@ async def verify_session(
         str | None, Query(pattern=DIGEST, description="The `head` that was noted with it")
     ] = None,
 ) -> VerifyView:
-    """Check chain, gaps, answers, blobs, totals, and have every prompt again in two ways.
+    """Verify the hash chain, sequences, answers, blobs and totals of a session.
 
-    With a noted head it is also seen that nothing was cut off or written anew.
+    Every prompt is also reproduced in two ways. With a noted head, it is also verified that no
+    event was removed or rewritten.
     """
     if (noted is None) != (head is None):
         detail = "`noted` and `head` go together"
@@ -94,7 +96,7 @@ async def verify_session(
 
 
 async def _drawn_level(desk: Desk, tenant: str, session: str) -> None:
-    """Give the read models a while, where it can be told what they are to come to."""
+    """Give the read models some time to reach the end of the session, if it can be read."""
     with suppress(Corrupt, Refused):
         last = (await desk.sessions.last(tenant, session)).sequence
         await reached(desk.store, desk.bell, tenant, session, last, within=PATIENCE)
@@ -102,7 +104,7 @@ async def _drawn_level(desk: Desk, tenant: str, session: str) -> None:
 
 @router.get(WHOLE, response_class=StreamingResponse, responses=_LINES, summary="Check the log")
 async def verify_log(tenant: Tenant, desk: AtDesk) -> StreamingResponse:
-    """Check everything there is; progress and findings as lines, and a summary as the last."""
+    """Verify all sessions and the segment library; stream progress and findings, then a summary."""
     return _verified(desk, tenant, None)
 
 
@@ -113,9 +115,9 @@ async def verify_log(tenant: Tenant, desk: AtDesk) -> StreamingResponse:
     summary="Check the log against a checkpoint",
 )
 async def verify_against(tenant: Tenant, desk: AtDesk, checkpoint: Checkpoint) -> StreamingResponse:
-    """Do the same, and see that every head of a checkpoint is still there.
+    """Verify the log, and that it still contains every head of a checkpoint.
 
-    Whether the checkpoint is signed, and by whom, is for whoever sends it to see.
+    The client checks the signature of the checkpoint itself.
     """
     if checkpoint.tenant != tenant:
         detail = f"it is a checkpoint of tenant {checkpoint.tenant[:80]!r}"
@@ -131,7 +133,10 @@ def _verified(desk: Desk, tenant: str, witness: Checkpoint | None) -> StreamingR
 
 @router.get("/v1/checkpoint", summary="Where every session ends")
 async def show_checkpoint(tenant: Tenant, desk: AtDesk) -> Checkpoint:
-    """Take a checkpoint, to be signed and kept aside; refused where a chain is broken."""
+    """Return a checkpoint of all sessions' heads, to be signed and stored.
+
+    It is refused when a hash chain is broken.
+    """
     refuse_more(desk)
     async with desk.few:
         return await _auditing(desk, tenant).checkpoint()
@@ -146,7 +151,10 @@ async def _lines(auditing: Auditing, witness: Checkpoint | None) -> AsyncGenerat
 
 
 class _Told:
-    """What was said so far: when, and what was wrong first."""
+    """Builds response lines from the steps of a verification.
+
+    It remembers the time of the last progress line and the first finding.
+    """
 
     def __init__(self, began: float) -> None:
         self.began = self.stage_began = self.said = began
@@ -154,7 +162,7 @@ class _Told:
         self.first: FindingLine | None = None
 
     def line(self, step: Step, now: float) -> Line | None:
-        """Put a step as a line; none for progress that comes too soon after the last."""
+        """Return the line for a step; None for progress that follows too soon."""
         match step:
             case Progress():
                 return self._progress(step, now)

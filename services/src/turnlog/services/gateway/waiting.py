@@ -1,4 +1,4 @@
-"""Waiting for what comes of a turn, for as long as a client asked and no longer."""
+"""Waiting until a turn is settled, with a timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turnlog.services.runtime.tasks import stopped
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A settled turn, and the event that settled it."""
+    """A settled turn, and the sequence of the event that settled it."""
 
     turn: Turn
     sequence: int
@@ -30,7 +30,7 @@ async def outcome(
 ) -> Outcome | None:
     """Wait until a turn is settled.
 
-    None when it is not in time, when the gateway ends, or when the client no longer listens.
+    Returns None after the timeout, at shutdown, or when the client disconnects.
     """
     watching = asyncio.create_task(_settled(desk, tenant, submitted))
     stopping = asyncio.create_task(desk.stopping.wait())
@@ -62,7 +62,7 @@ async def _settled(desk: Desk, tenant: str, submitted: Submitted) -> Outcome:
 
 
 def settles(recorded: Recorded, turn: int) -> bool:
-    """Tell whether an event is the end of a turn."""
+    """Return whether an event ends a turn."""
     match recorded.event:
         case (
             TurnCompleted(turn=number)

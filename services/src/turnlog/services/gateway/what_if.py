@@ -1,8 +1,9 @@
-"""What if, over HTTP: recorded calls, assembled again under a change that nobody made.
+"""The what-if route: recorded calls are assembled again under a hypothetical change.
 
-A folder cannot travel by its name, so its files come in the body. The answer is a line a session,
-sent as each is done, so that it is a sign of progress too; a session that cannot be told has a
-line of its own and stops no other. Nothing is written, and no model is asked.
+The files of another blueprint come in the request body, because the gateway cannot read the
+client's folder. The response is NDJSON with one line per session, sent when the session is done, so
+the lines also show progress. A session that cannot be evaluated gets a line of its own and stops no
+other. Nothing is written and no model is called.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ _PAGE: Final = 500
     summary="What if the blueprint, the budget or the model were another",
 )
 async def ask_what_if(tenant: Tenant, desk: AtDesk, form: WhatIfForm) -> StreamingResponse:
-    """Assemble recorded calls again under a change; a line a session, and one of all together."""
+    """Assemble recorded calls again under a change; stream one line per session, then the totals.
+    """
     refuse_more(desk)
     change = await _change(desk, form)
     behind = 0 if form.sessions else await _behind(desk, tenant)
@@ -71,7 +73,7 @@ async def ask_what_if(tenant: Tenant, desk: AtDesk, form: WhatIfForm) -> Streami
 
 
 async def _change(desk: Desk, form: WhatIfForm) -> Change:
-    """Read what is supposed; raises `FaultyBlueprint` with every fault of it."""
+    """Return the change to evaluate; raises `FaultyBlueprint` with all faults of the blueprint."""
     if form.blueprint is None:
         if form.budget is None and form.model is None:
             fix = "bring a blueprint, or name a budget or a model"
@@ -85,7 +87,7 @@ async def _change(desk: Desk, form: WhatIfForm) -> Change:
 
 
 async def _behind(desk: Desk, tenant: str) -> int:
-    """Give the read models, from which sessions are listed, a while to draw level."""
+    """Return by how many events the read models lag, after giving them time to catch up."""
     end = await desk.log.end(tenant)
 
     async def look() -> int:
@@ -96,7 +98,7 @@ async def _behind(desk: Desk, tenant: str) -> int:
 
 
 async def _all(desk: Desk, tenant: str, change: Change) -> Sequence[str]:
-    """Name all sessions, or those of the blueprint that is brought along."""
+    """Return all session ids, or those of the blueprint in the request."""
     wanted = Wanted(blueprint=change.blueprint.blueprint if change.blueprint else None)
     named: list[str] = []
     before: int | None = None
@@ -138,13 +140,13 @@ async def _told(
 
 
 async def _account(record: Record, change: Change) -> Account:
-    """Count a session, aside: a long one takes seconds, in which others are to be answered."""
+    """Evaluate a session in a thread, because a long one takes seconds."""
     redone = what_if(record.events, record.blobs, installed(), change)
     try:
         return await aside(lambda: account(redone))
     except (Corrupt, Refused):
         raise
-    except Exception as error:  # a record that was altered may hold anything
+    except Exception as error:  # an altered record may contain anything
         raise Corrupt("the record", f"it cannot be told: {error!r}") from error
 
 

@@ -1,7 +1,10 @@
-"""Windows over HTTP: what a call would see if it were made now, or had been made at a sequence.
+"""Routes for prompts: previews of a call's window, and the recorded prompts of calls.
 
-Nothing is recorded and no model is asked. What was not said yet can be tried: with another text,
-other inputs, another budget or model, and what the prompt alone would cost.
+A preview assembles a call without recording anything or calling a model, for the present, for an
+earlier sequence, or for a turn that does not exist yet. A recorded prompt is reproduced in two
+independent ways: by the references in its manifest and by assembling the call again. Both are
+compared with the recorded digest. When a text was erased, the response names the part and still
+contains the manifest.
 """
 
 from __future__ import annotations
@@ -49,10 +52,10 @@ async def show_window(
     at: At = None,
     clock: Clock = None,
 ) -> WindowView:
-    """Assemble a call without making it, and give its prompt with the manifest.
+    """Assemble a call without making it, and return its prompt and manifest.
 
-    At a sequence it is the call that would have been made then: by the clock, the library and the
-    prompt files of that moment, as far as the session has pinned them since.
+    With `at`, it is the call that would have been made at that sequence: with the clock, the
+    segment library and the prompt files of that time, as far as the session has pinned them since.
     """
     state, reading = await _moment(desk, tenant, session, at)
     if clock is not None:
@@ -68,7 +71,7 @@ async def show_window(
 async def try_window(
     session: str, tenant: Tenant, desk: AtDesk, response: Response, form: TryForm
 ) -> WindowView:
-    """Assemble a call for a turn that nobody submitted; nothing is written, nobody is asked."""
+    """Assemble a call for a hypothetical turn; nothing is written and no model is called."""
     state = await desk.sessions.load_open(tenant, session)
     material = await desk.blueprints.load(state)
     supposed = _supposed(desk, state, material, form)
@@ -83,7 +86,7 @@ async def try_window(
 async def _moment(
     desk: Desk, tenant: str, session: str, at: int | None
 ) -> tuple[SessionState, str]:
-    """Give a state, and what the clock said when it was so."""
+    """Return a state and the clock reading that belongs to it."""
     present = await desk.sessions.load_open(tenant, session)
     if at is None:
         return present, rfc3339(desk.sessions.clock())
@@ -92,7 +95,8 @@ async def _moment(
 
 
 async def _pinned_since(desk: Desk, state: SessionState, later: SessionState) -> SessionState:
-    """Add the prompts and tools that were pinned later, before the session was moved on."""
+    """Add the prompts and tools that were pinned later, before the session moved to a new version.
+    """
     while later.attributes_in > state.attributes_in:
         moved = await desk.past.moment(state.tenant, state.session, later.attributes_in)
         if moved.before is None:

@@ -1,1 +1,1 @@
-"""The projector: folds what the log holds into the read models, for ever and exactly once."""
+"""The projector folds the log into the read models, continuously and exactly once."""

@@ -1,4 +1,4 @@
-"""The projector process, put together from its parts; nothing happens before `run`."""
+"""The projector process: builds the projectors from their components and runs them."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ from turnlog.services.runtime.telemetry import Tracing
 def build(
     settings: ProjectorSettings, *, log: Log, store: Store, bell: Bell, tracing: Tracing
 ) -> Projector:
-    """Put a projector together; whoever opened log and store closes them."""
+    """Return a projector; the caller opens and closes log and store."""
     return Projector(Folding(log, store, tracing, settings.tenant), bell)

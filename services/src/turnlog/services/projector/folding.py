@@ -1,9 +1,3 @@
-"""Folding along the log: what the live rows and a rebuild have in common.
-
-Each step is one transaction that keeps rows and checkpoint together. A step that finds its
-checkpoint moved by someone else has written nothing, and says so by being the last.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
@@ -23,16 +17,16 @@ from turnlog.services.projector.proof import prove, prove_same
 from turnlog.services.runtime.telemetry import Tracing
 
 BULK: Final = 500
-"""Events kept in one transaction, at the most: a writer beside this one waits no longer."""
+"""Maximum events of one transaction, which limits how long another writer waits."""
 PAST: Final = 5_000
-"""The same while the past is read: events of one row meet in memory and not in the database."""
+"""The same while older events are read; larger, so that changes of one row are merged in memory."""
 
 _log = structlog.get_logger("turnlog.projector")
 
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """Where events come from and where rows go."""
+    """Folds events of one stream into the rows."""
 
     log: Log
     store: Store
@@ -40,10 +34,13 @@ class Folding:
     tenant: str
     """Any tenant of the stream."""
     patience: float = 5.0
-    """Seconds a log that seems too short is given before it counts as rolled back."""
+    """Seconds after which a log that seems too short counts as rolled back."""
 
     async def along(self, at: Checkpoint, *, live: bool) -> AsyncGenerator[Checkpoint | None]:
-        """Fold what lies behind a checkpoint, and give each new one; none when it was moved."""
+        """Fold the events after a position, and yield each new position.
+
+        Yields None last if another process moved the position.
+        """
         await self.prove(at)
         try:
             async with aclosing(bulks(self.log, at, live=live)) as found:
@@ -54,7 +51,7 @@ class Folding:
                         return
                     at = moved
         except Corrupt:
-            # A log that says so of itself does not know what that means for the rows.
+            # The log only reports that it changed; check what that means for the rows.
             await self.prove(at)
             raise
 
@@ -68,16 +65,18 @@ class Folding:
             async with self.store.writing() as connection:
                 step = await advance(connection, at, events)
                 if step and not all(poison.chained for poison in step.poisons):
-                    # Perhaps the log was rolled back under our eyes: then none of this is kept.
+                    # The log may have been rolled back meanwhile; then this transaction is not
+                    # committed.
                     await self.prove(at)
         return _told(step) if step else None
 
 
 async def bulks(log: Log, at: Checkpoint, *, live: bool) -> AsyncGenerator[Sequence[Raw]]:
-    """Give what lies behind a checkpoint, in portions for one transaction.
+    """Yield the events after a position, in batches for one transaction.
 
-    Its own event is read once more, and is the first: so nothing behind another one is given,
-    however long ago the checkpoint was proved. Raises `Corrupt` when it is another one.
+    The event at the position is read again as the first one, so nothing after a different event is
+    yielded, however long ago the position was verified. Raises `Corrupt` if it is a different
+    event.
     """
     known, most = at.position > 0, BULK if live else PAST
     waiting: list[Raw] = []
@@ -101,7 +100,7 @@ def _told(step: Advanced) -> Checkpoint:
 
 
 def tell(poison: Poison) -> None:
-    """Raise the alarm over a session that was set aside."""
+    """Log an error for a session that was stopped."""
     _log.error(
         "session-stopped",
         tenant=poison.tenant,

@@ -1,9 +1,8 @@
-"""The projector of the library: rows of segments along their own stream, for ever.
+"""The segment projector: keeps the rows of library segments up to date.
 
-A library is small, so it is folded from its first event whenever this begins: that proves that
-rows and stream belong together, and rows that are behind are made anew in one transaction. Like
-the projector of sessions it waits for what is out of reach, and stops where the stream is not
-the one its rows come from.
+A library is small, so every start folds it from its first event. This verifies that rows and stream
+belong together, and rows that are behind are rewritten in one transaction. Like the session
+projector, it waits for unreachable components, and ends if the stream does not match its rows.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _log = structlog.get_logger("turnlog.projector")
 
 @dataclass(frozen=True, slots=True)
 class LibraryProjector:
-    """Keeps the rows of the library."""
+    """Keeps the segment rows up to date."""
 
     log: LibraryLog
     blobs: Blobs
@@ -48,7 +47,7 @@ class LibraryProjector:
     tenant: str
     """Any tenant of the stream."""
     bell: Bell
-    """Rung after every commit, for readers in this process."""
+    """Notified after every commit, for readers in this process."""
 
     async def run(self) -> None:
         """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
@@ -65,12 +64,12 @@ class LibraryProjector:
             await back_off(failures)
 
     async def rebuild(self) -> int:
-        """Make the rows anew, in one transaction; gives the place they have come to."""
+        """Rewrite the rows in one transaction; return the stream sequence they are folded to."""
         await prepare(self.store)
         return (await self._written(await self._past())).position
 
     async def _round(self) -> None:
-        """Fold until somebody else moves the checkpoint."""
+        """Fold until another process moves the position."""
         await prepare(self.store)
         async with self.store.reading() as connection:
             before = await checkpoint(connection)
@@ -87,7 +86,7 @@ class LibraryProjector:
                 at = moved
 
     async def _past(self, known: int = 0) -> _Past:
-        """Fold what there is, and note which event lies at the place that is known."""
+        """Fold the whole stream, and note the digest of the event at stream sequence `known`."""
         past = _Past(await self.log.identity(self.tenant))
         async with aclosing(self.log.follow(0, live=False)) as bulks:
             async for raws in bulks:
@@ -136,18 +135,18 @@ class LibraryProjector:
 
 @dataclass(slots=True)
 class _Past:
-    """The stream of libraries, folded as far as it went."""
+    """The library stream, folded up to a position."""
 
     log: Identity
     stock: Stock = field(default_factory=Stock)
     position: int = 0
     hash: Digest | None = None
     known: Digest | None = None
-    """Digest of what lies where the rows have come to."""
+    """Digest of the event at the position of the rows."""
 
 
 def _prove(before: Shelved, past: _Past) -> None:
-    """Raise `Corrupt` unless the rows come from this very stream."""
+    """Raise `Corrupt` unless the rows come from this stream."""
     if before.log != past.log:
         raise Corrupt("LIBRARY", f"the rows come from one made at {before.log.created}: {_FIX}")
     if before.position and past.known != before.hash:
@@ -158,7 +157,7 @@ def _prove(before: Shelved, past: _Past) -> None:
 
 
 def _told(changed: tuple[Changed, ...]) -> tuple[Changed, ...]:
-    """Raise the alarm over tenants whose segments are no longer followed."""
+    """Log an error for each tenant whose segments can no longer be folded."""
     for each in changed:
         if each.stopped:
             _log.error("library-stopped", tenant=each.shelf.tenant, reason=each.stopped)

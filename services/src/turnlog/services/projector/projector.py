@@ -1,8 +1,8 @@
-"""The projector: from the checkpoint in SQL along the log, for ever.
+"""The session projector: folds the log from the stored position onwards, forever.
 
-Whatever happens to this process, to NATS or to the database, the next round begins where the
-rows are. It waits without end for parts that are out of reach, sets one session aside for an
-event nobody can fold, and stops only when the log is not the one its rows come from. It may be
+After any failure of this process, NATS or the database, the next round begins at the position in
+SQL. The projector waits without limit for components that are unreachable, stops a single session
+for an event that cannot be folded, and ends only if the log does not match its rows. It may be
 cancelled at any point.
 """
 
@@ -26,18 +26,18 @@ from turnlog.services.projector.folding import BULK, Folding
 from turnlog.services.projector.rebuild import rebuild
 
 PAUSE: Final = 0.05
-"""Seconds between two transactions that keep up, since the events of a turn come one by one."""
+"""Seconds between transactions while following live events, because a turn's events come singly."""
 
 _log = structlog.get_logger("turnlog.projector")
 
 
 @dataclass(frozen=True, slots=True)
 class Projector:
-    """Keeps the read models of one stream."""
+    """Keeps the read models of one stream up to date."""
 
     folding: Folding
     bell: Bell
-    """Rung after every commit, for readers in this process."""
+    """Notified after every commit, for readers in this process."""
 
     async def run(self) -> None:
         """Keep the rows up to date; ends by cancellation, or with `Corrupt`."""
@@ -60,10 +60,10 @@ class Projector:
             await back_off(failures)
 
     async def _round(self) -> AsyncGenerator[Checkpoint]:
-        """Fold until somebody else moves the checkpoint."""
+        """Fold until another process moves the position."""
         at = await self._started()
         if at.version < VERSION:
-            # Readers keep the rows of the earlier release until those of this one are there.
+            # Readers use the rows of the earlier release until those of this one are complete.
             await rebuild(self.folding, _rebuilding, anew=False)
             return
         async with aclosing(self.folding.along(at, live=True)) as steps:

@@ -1,9 +1,16 @@
-"""Proving that rows and log belong together, before anything is folded.
+"""Folds the log into the rows of a build; shared by the projector and by rebuilds.
 
-A log that was lost, replaced or rolled back is another history, whatever its sequences say.
-Folding it onto the rows of the old one would mix the two beyond repair, so the projector stops
-instead and says what an operator can do. A log that only seems too short is looked at again for
-a while: right after an election a leader may not know its own end.
+Each step is one transaction that writes rows and position together. A step that finds its position
+moved by another process writes nothing and is the last one.
+
+Before anything is folded, rows and log are verified to belong together. A log that was lost,
+replaced or rolled back is another history, and folding it into the old rows would mix the two
+beyond repair. The projector stops instead and tells the operator what to do. A log that seems too
+short is read again for a while, because right after an election a leader may not know its end.
+
+A rebuild fills a new build while readers use the old one. For the last events the old position is
+locked, and the same transaction switches readers. A crash at any point leaves the old rows
+unchanged; the unfinished build is resumed or cleared later.
 """
 
 from __future__ import annotations
@@ -18,12 +25,12 @@ from turnlog.events.log.ports import Log, Raw
 from turnlog.projections.store.checkpoints import Checkpoint
 
 LOOK_EVERY: Final = 0.2
-"""Seconds between looks at a log that seems too short."""
+"""Seconds between reads of a log that seems too short."""
 _FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
 
 
 async def prove(log: Log, tenant: str, at: Checkpoint, *, patience: float) -> None:
-    """Raise `Corrupt` unless the log still holds the very event the checkpoint names."""
+    """Raise `Corrupt` unless the log still holds the event that the position names."""
     now = await log.identity(tenant)
     if now != at.log:
         told = f"the rows come from {at.log.stream} made at {at.log.created}"
@@ -37,7 +44,7 @@ async def prove(log: Log, tenant: str, at: Checkpoint, *, patience: float) -> No
 
 
 def prove_same(found: Raw, at: Checkpoint) -> None:
-    """Raise `Corrupt` unless this is the event the checkpoint names."""
+    """Raise `Corrupt` unless this is the event that the position names."""
     if found.stream_sequence != at.position or digest_of(found.stored) != at.hash:
         raise Corrupt("log", f"it holds another event at {at.position} than the rows: {_FIX}")
 

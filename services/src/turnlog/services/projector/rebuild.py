@@ -1,10 +1,3 @@
-"""Rebuilding: the rows once more from the start of the log, while readers keep the old ones.
-
-The new build is filled beside the live one; then the live one is held still for the moment it
-takes to draw level, and readers are switched in that same transaction. Crashing at any point
-leaves the live rows as they were; what was filled is taken up again or cleared away.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,13 +14,13 @@ from turnlog.services.projector.folding import Folding, bulks, tell
 from turnlog.services.runtime.bulk import seldom_collected
 
 Progress = Callable[[int, int], None]
-"""Told the stream sequence a rebuild has come to, and the one the live rows were at."""
+"""Called with the stream sequence of the rebuild, and that of the active rows at its start."""
 
 
 async def rebuild(folding: Folding, progress: Progress, *, anew: bool = True) -> Checkpoint | None:
-    """Rebuild the rows and switch to them; none when another rebuild took over.
+    """Rebuild the rows and switch to them; None if another rebuild took over.
 
-    Unless `anew`, a build that this release left half-way is taken up where it stands.
+    Unless `from_start`, an unfinished build of this release is resumed.
     """
     await prepare(folding.store)
     if anew:

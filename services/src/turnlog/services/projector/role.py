@@ -1,5 +1,3 @@
-"""The projector put together: parts, database, and the fold along the log."""
-
 from __future__ import annotations
 
 import asyncio
@@ -21,7 +19,10 @@ from turnlog.services.runtime.tasks import stopped
 
 @asynccontextmanager
 async def running(settings: ProjectorSettings, ending: Ending, bell: Bell) -> AsyncGenerator[None]:
-    """Keep the read models while the body runs; a log that is not theirs ends the process."""
+    """Keep the read models up to date while the body runs.
+
+    A log that does not match the rows ends the process.
+    """
     async with connected(settings, "projector", ending.lost("nats")) as parts:
         store = open_store(settings.database_url.get_secret_value())
         projector = build(settings, log=parts.log, store=store, bell=bell, tracing=parts.tracing)

@@ -1,1 +1,1 @@
-"""What every process shares: its connection to the log, its server, its ending."""
+"""The services that all roles share."""

@@ -1,9 +1,3 @@
-"""Blocking work aside, in a thread that no end of the process waits for.
-
-The threads of asyncio's own pool are joined at exit, so an import that takes seconds would hold
-up a process that was told to stop. Only for work that may be given up at any moment.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +11,11 @@ Result = TypeVar("Result")
 
 
 async def aside(work: Callable[[], Result]) -> Result:
-    """Run `work` in a thread of its own and give what it gives, or raise what it raises."""
+    """Run blocking work in a daemon thread and return or raise its result.
+
+    asyncio joins the threads of its own pool at exit, so an import that takes seconds would delay a
+    process that was asked to stop. Use this only for work that may be abandoned at any moment.
+    """
     loop = asyncio.get_running_loop()
     came: asyncio.Future[Result] = loop.create_future()
 
@@ -36,5 +34,5 @@ async def aside(work: Callable[[], Result]) -> Result:
 def _tell(
     loop: asyncio.AbstractEventLoop, came: asyncio.Future[Any], settle: Callable[[], None]
 ) -> None:
-    with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+    with suppress(RuntimeError):  # The event loop has ended, and no task waits for the result.
         loop.call_soon_threadsafe(lambda: None if came.done() else settle())

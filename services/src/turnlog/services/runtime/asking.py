@@ -1,7 +1,7 @@
-"""Asking a resolver, in this process or over HTTP, for no longer than its blueprint allows.
+"""The client of resolvers, in this process or over HTTP, with the blueprint's timeout.
 
-Redirects are not followed and proxies of the environment are not used: the address is the one
-that the blueprint's author wrote.
+Redirects are not followed and proxies from the environment are not used, so that the request goes
+to the address that the blueprint's author wrote.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from turnlog.services.runtime.resolver import (
 )
 
 MOST_BYTES: Final = 400_000
-"""What a resolver's answer may have; it stands in one event."""
+"""Maximum size of an answer, which is recorded in one event."""
 PLAIN: Final = {"Accept-Encoding": "identity"}
-"""What is packed could unfold without end."""
+"""Compressed answers are not accepted, because they could expand without limit."""
 
 
 def name_of(spec: ResolverSpec) -> str:
-    """Name a resolver for the record: as it is registered, or by its host."""
+    """Return a resolver's name for the record: its registered name or its host."""
     match spec:
         case RegisteredResolver(source=source):
             return source
@@ -46,7 +46,7 @@ def name_of(spec: ResolverSpec) -> str:
 
 
 async def asked(spec: ResolverSpec, question: Question) -> Outcome:
-    """Ask a resolver; raises `ResolverFailure`."""
+    """Send a request to a resolver and return its outcome; raise `ResolverFailure`."""
     try:
         async with asyncio.timeout(spec.timeout_seconds):
             match spec:

@@ -1,10 +1,11 @@
-"""Verifying records: one session, or the whole log of a tenant with its library.
+"""Verification of one session, or of a tenant's whole log with its library.
 
-A whole log is gone through twice. First in stream order, where only the links of the stored bytes
-are read and one small end a session is held; then session by session, a handful of megabytes at
-a time, since sessions that were led at the same time lie close together; a long log is shared out
-among processes. So memory depends on how many sessions there are and on the longest of them, and
-not on how long the log is.
+A whole log is read twice. The first pass goes in stream order, reads only the chain links of the
+stored bytes and keeps one small record for each session. The second pass verifies session by
+session, a few megabytes at a time: sessions that ran at the same time lie close together in the
+stream, and reading each one by itself would make the server scan the stream for each of them. A
+long log is divided among processes. So memory depends on the number of sessions and on the longest
+session, not on the length of the log.
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ from turnlog.services.runtime.verifiers import Here, Verifier, Verifiers, as_man
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it has come."""
+    """How far the verification has come."""
 
     stage: Literal["chain", "sessions"]
     done: int
-    """Events."""
+    """Events so far."""
     goal: int
-    """Events, or in the first stage places of the stream."""
+    """Events in all, or stream positions in the first stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """Something that is wrong."""
+    """A finding, and the log and the session or library that it concerns."""
 
     log: Literal["sessions", "library"]
     key: Key
@@ -66,7 +67,7 @@ class Wrong:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """What it all came to."""
+    """The overall result."""
 
     tally: Tally
     events: int
@@ -77,7 +78,7 @@ Step = Progress | Wrong | Over
 
 @dataclass(frozen=True, slots=True)
 class Auditing:
-    """Verifies what one tenant has; one a run. Nothing is written."""
+    """Verifies one tenant's records; one instance for each run. It writes nothing."""
 
     tenant: str
     sessions: Sessions
@@ -86,14 +87,15 @@ class Auditing:
     means: Means = field(default_factory=lambda: Means(installed()))
     verifiers: Verifiers = as_many_as_help
     kept: TextCache[tuple[str, Digest]] = field(default_factory=nothing_kept)
-    """Blobs that the store gave in this run."""
+    """Blobs that were read from the store in this run."""
 
     async def session(self, session: str, noted: Noted | None) -> Report:
-        """Verify one session; refuses one that is unknown, and was not noted either."""
+        """Verify one session; refuse one that is unknown and has no noted head."""
         try:
             events = await self._events(session, noted)
         except Corrupt:
-            # It cannot be read the short way; what can be told of it is read from the whole log.
+            # The session cannot be read directly, so the whole log is scanned for its stored
+            # events.
             stored = await self._stored(session)
             return await Here(self.means).report(stored, self._blobs, noted)
         blobs = await self._blobs(blobs_named(events))
@@ -101,7 +103,7 @@ class Auditing:
         return report.beside((await self._rows((session,))).get(session))
 
     async def _events(self, session: str, noted: Noted | None) -> Sequence[Recorded]:
-        """Give all events, as far as they were noted at the least; none of one that is gone."""
+        """Return all events, at least up to the noted one; none if a noted session is gone."""
         least = noted.sequence if noted else 0
         try:
             last = await self.sessions.last(self.tenant, session, least)
@@ -126,8 +128,9 @@ class Auditing:
             return await totals_of(connection, self.tenant, sessions)
 
     async def whole(self, witness: Checkpoint | None) -> AsyncGenerator[Step]:
-        """Verify everything, and a checkpoint taken earlier; the last step says what came of it."""
-        # As many events at the most; who verifies them gets ready while the chain is gone through
+        """Verify everything, against a checkpoint if given; the last step is the result."""
+        # The end of the log is an upper bound on its events; the processes start while pass one
+        # runs.
         most = await self.sessions.log.end(self.tenant)
         with seldom_collected(), self.verifiers(most, self.means) as by:
             async with aclosing(self._through(witness, by)) as steps:
@@ -175,7 +178,7 @@ class Auditing:
             yield Wrong("library", key, finding)
 
     async def _each(self, ends: Ends, by: Verifier) -> AsyncGenerator[tuple[Key, Report]]:
-        """Give the sessions in the order they were begun; some of them are under way at a time."""
+        """Yield the sessions' reports in the order they began, verifying several concurrently."""
         under_way = deque[tuple[Key, asyncio.Task[Report]]]()
         read = stretches(self.sessions.log, self.tenant, ends)
         try:
@@ -197,7 +200,7 @@ class Auditing:
         return (await by.report(stored, self._blobs)).beside(rows)
 
     async def checkpoint(self) -> Checkpoint:
-        """Take a checkpoint; raises `Corrupt` where the chain of anything is broken."""
+        """Return a checkpoint of all heads; raise `Corrupt` where a chain is broken."""
         identity = await self.sessions.log.identity(self.tenant)
         chains, shelves = Chains(), Chains()
         async for step in self._chained(chains, shelves):

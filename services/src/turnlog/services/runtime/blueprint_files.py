@@ -1,7 +1,11 @@
-"""What the files of one blueprint say: its structure, cartridges, memory policy, prompt files.
+"""The files of one blueprint: its structure, cartridges, memory policy, prompts and schemas.
 
-It is the same whether they lie on a disk or were brought along. Reading the structure checks
-everything that can be known before a session opens.
+The files may lie on a disk or be uploaded. Reading the blueprint checks everything that can be
+known before a session opens.
+
+Attributes may stand in the path of a prompt file and in each folder of the search chain. A prompt
+file that is in none of the folders leaves its layer out, unless the layer is required. Output
+schemas that a blueprint names by file are inlined, so that they are pinned with it.
 """
 
 from __future__ import annotations
@@ -31,19 +35,19 @@ Values = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class BlueprintFiles:
-    """One blueprint's files."""
+    """The files of one blueprint."""
 
     files: Files
 
     def blueprint(self) -> Blueprint:
-        """Read the blueprint with all there is to check; raises `FaultyBlueprint`."""
+        """Read and check the blueprint; raise `FaultyBlueprint` with all its faults."""
         source = self.source()
         if faults := [source.fault(remark) for remark in _remarks(self.files, source.blueprint)]:
             raise FaultyBlueprint(faults)
         return written_out(self.files, source.blueprint)
 
     def source(self) -> Source:
-        """Read the blueprint with the lines it stands on; raises `FaultyBlueprint`."""
+        """Read the blueprint with its line numbers; raise `FaultyBlueprint`."""
         file = f"{self.files.name}/{BLUEPRINT_FILE}"
         return read_source(self._written(), file, self._servers)
 
@@ -67,9 +71,9 @@ class BlueprintFiles:
         return written
 
     def cartridge(self, blueprint: Blueprint, attributes: Values) -> Cartridge | None:
-        """Read the cartridge that attributes name; none where the blueprint takes none.
+        """Read the cartridge that the attributes name, or return None if the blueprint has none.
 
-        Raises `FaultyBlueprint` with its faults, and `Refused` when it is not there.
+        Raises `FaultyBlueprint` with the cartridge's faults, and `Refused` when it does not exist.
         """
         spec = blueprint.cartridge
         if spec is None:
@@ -79,7 +83,7 @@ class BlueprintFiles:
         return read_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
 
     def memory_policy(self, blueprint: Blueprint) -> ReadPolicy | None:
-        """Read the memory policy; its defaults, with what is wrong, where it cannot be used."""
+        """Read the memory policy; return the defaults and the reason where it cannot be used."""
         spec = blueprint.policies.memory
         if spec is None:
             return None
@@ -97,10 +101,10 @@ class BlueprintFiles:
         provider: str,
         attributes: Values,
     ) -> dict[str, Found]:
-        """Read the prompt files of these layers afresh; layer to path and text.
+        """Read the prompt files of these layers; return layer name to path and text.
 
-        A layer whose file is nowhere is left out. Raises `Refused` for a path that leaves the
-        folder, for a text that cannot be stored, and where a layer must always be there.
+        A layer whose file is not found is left out. Raises `Refused` for a path that leaves the
+        folder, for a text that cannot be stored, and where a required layer has no file.
         """
         values = with_provider(attributes, provider)
         chain = blueprint.prompts.search
@@ -119,7 +123,7 @@ def _remarks(files: Files, blueprint: Blueprint) -> Iterator[Remark]:
         if isinstance(layer, FileLayer):
             yield from _file(files, blueprint, ("layers", name, "file"), layer)
         elif isinstance(layer, OverrideLayer):
-            # What there is for a provider or a profile stands in for a text that is there
+            # Overrides for a provider or a profile replace this file, so it must exist.
             plain = FileLayer(file=f"{layer.override.category}.md")
             yield from _file(files, blueprint, ("layers", name, "override"), plain)
     yield from remarks_on_files(blueprint, files.under(OVERRIDES))
@@ -127,7 +131,7 @@ def _remarks(files: Files, blueprint: Blueprint) -> Iterator[Remark]:
 
 
 def _file(files: Files, blueprint: Blueprint, path: Path, layer: FileLayer) -> Iterator[Remark]:
-    """Look for a file that every session will look for in the same place."""
+    """Check a prompt file whose path is the same for every session."""
     chain = blueprint.prompts.search if layer.search is None else layer.search
     if any(slots_in(written) for written in (layer.file, *chain)):
         return

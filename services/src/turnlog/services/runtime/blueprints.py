@@ -1,4 +1,4 @@
-"""Pinned material: what a session runs by, loaded by digest, whatever the files say today."""
+"""Pinned material: what sessions run by, stored as blobs and loaded by digest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from turnlog.services.runtime.vocabularies import ready
 
 @dataclass(frozen=True, slots=True)
 class BlueprintStore:
-    """Stores and loads what sessions are pinned to as blobs; the same is read once a process."""
+    """Stores and loads what sessions are pinned to; each process reads the same pins once."""
 
     blobs: Blobs
     _held: dict[tuple[str, Pins], Material] = field(
@@ -29,20 +29,20 @@ class BlueprintStore:
     )
 
     async def pin(self, tenant: str, blueprint: Blueprint) -> BlueprintRef:
-        """Store a blueprint and name it by digest."""
+        """Store a blueprint and return its reference with the digest."""
         digest = await self.blobs.put(tenant, stored_form(blueprint))
         return BlueprintRef(name=blueprint.blueprint, version=blueprint.version, digest=digest)
 
     async def pin_cartridge(self, tenant: str, cartridge: Cartridge) -> Digest:
-        """Store a cartridge and name it by digest."""
+        """Store a cartridge and return its digest."""
         return await self.blobs.put(tenant, canonical(cartridge).encode())
 
     async def pin_memory(self, tenant: str, policy: MemoryPolicy) -> Digest:
-        """Store a memory policy and name it by digest."""
+        """Store a memory policy and return its digest."""
         return await self.blobs.put(tenant, policy.model_dump_json().encode())
 
     async def load(self, state: SessionState) -> Material:
-        """Give what a session is made from; raises `Corrupt` when a blob is gone."""
+        """Return the material of a session; raise `Corrupt` when a blob is gone."""
         pins = pins_of(state)
         key = (state.tenant, pins)
         if key not in self._held:

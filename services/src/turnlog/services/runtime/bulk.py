@@ -1,9 +1,9 @@
-"""Python's collector: what it need not look at again and again, and when it had better wait.
+"""Control of Python's cyclic garbage collector.
 
-It looks at everything alive, which takes a tenth of a second in a service and more where litellm is
-loaded; nobody is answered meanwhile. Reading in bulk, where thousands of events are made and
-dropped, it takes as long as decoding them. What is there to stay is set aside, and nothing is left
-uncollected that comes and goes.
+A full collection looks at every object, which takes a tenth of a second in a service and more where
+litellm is loaded; requests wait meanwhile. While thousands of events are decoded and dropped,
+collections take as long as the decoding. Long-lived objects are therefore frozen, and collections
+are paused or made rare only while a bounded body runs.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from contextlib import contextmanager
 from typing import Final
 
 _SELDOM: Final = (100_000, 50, 100)
-"""Objects made before the collector looks at them; the default is hundreds."""
+"""Collector thresholds; the first counts new objects, by default hundreds."""
 
 
 def settled() -> None:
-    """Set aside for good what is alive now: a process has started, or loaded what it stays with."""
+    """Freeze all live objects, after a process has started or loaded what it keeps."""
     gc.freeze()
 
 
 @contextmanager
 def uncollected() -> Generator[None]:
-    """Let the collector of this process rest while the body runs, which leaves nothing to collect.
+    """Disable the collector while the body runs.
 
-    What refers to itself stays for so long: a body is one session and not a whole log.
+    Reference cycles stay in memory meanwhile, so the body is one session and not a whole log.
     """
     gc.disable()
     try:
@@ -37,7 +37,7 @@ def uncollected() -> Generator[None]:
 
 @contextmanager
 def seldom_collected() -> Generator[None]:
-    """Let the collector of this process look seldom while the body runs."""
+    """Run the collector rarely while the body runs."""
     before, aside = gc.get_threshold(), gc.get_freeze_count()
     if not aside:
         gc.freeze()
@@ -45,7 +45,7 @@ def seldom_collected() -> Generator[None]:
     try:
         yield
     finally:
-        if before != _SELDOM:  # else somebody else had it so, and sees to it
+        if before != _SELDOM:  # Otherwise an outer caller set the thresholds and resets them.
             gc.set_threshold(*before)
-        if not aside:  # else it stays so for as long as the process lasts
+        if not aside:  # Otherwise the objects were frozen before, for as long as the process runs.
             gc.unfreeze()

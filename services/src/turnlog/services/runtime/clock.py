@@ -1,4 +1,4 @@
-"""Time and ids, the two things nothing pure may make for itself."""
+"""The clock and the ids of a process, which pure code gets as arguments."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from uuid_utils.compat import uuid7
 
 Clock = Callable[[], datetime]
-"""Gives the time, aware, in UTC."""
+"""Return the current time, aware and in UTC."""
 Ids = Callable[[], str]
-"""Gives a new id each time."""
+"""Return a new id."""
 
 
 def now() -> datetime:
-    """Read the machine's clock."""
+    """Return the machine's current time in UTC."""
     return datetime.now(UTC)
 
 
 def new_id() -> str:
-    """Make a UUID that sorts by time."""
+    """Return a new UUIDv7, which sorts by time."""
     return str(uuid7())

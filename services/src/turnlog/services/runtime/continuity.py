@@ -1,9 +1,9 @@
-"""Whether the log is still the one a process knows, or was rolled back or replaced under it.
+"""Whether the log is still the one that a process has folded.
 
-States and texts are held by their places in the log. A log brought back from an older copy has
-other events at those places, so a process that went on with what it holds would mix two
-histories. After each reconnect the latest event it goes by is looked up again; if it is gone the
-process ends, since one started anew holds nothing and takes the log as it is.
+States and texts are cached by stream position. A log restored from an older copy has other events
+at those positions, so a process that kept its caches would mix two histories. After each reconnect
+the process looks up the latest event that it relies on. If that event is gone the process ends,
+because a new process starts without caches and accepts the log as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from turnlog.services.runtime.sessions import Sessions
 
 PATIENCE: Final = 5.0
-"""Seconds a log is given: right after an election a leader may not know its own end."""
+"""Seconds to wait for the log: after an election a leader may not know its own end yet."""
 _FIX: Final = (
     "stop everything and bring the later log back; if it is lost, run `turnlog rebuild` for the "
     "read models and start again"
@@ -34,7 +34,7 @@ _FIX: Final = (
 
 
 async def holds(log: Log, tenant: str, head: Head) -> bool:
-    """Tell whether the log has this very event at this very place."""
+    """Return whether the log has exactly this event at its stream position."""
     try:
         (event,) = await log.at(tenant, [head.stream_sequence])
     except Corrupt:
@@ -43,16 +43,16 @@ async def holds(log: Log, tenant: str, head: Head) -> bool:
 
 
 async def last_reaching(log: Log, tenant: str, session: str, least: int) -> Recorded | None:
-    """Give a session's last event; who lacks a sequence it has come to is not taken at its word."""
+    """Return a session's last event; ask the leader if the replica lacks `min_sequence`."""
     last = await log.last(tenant, session)
     if least and (last is None or last.sequence < least):
-        # A follower may lag behind, the leader never does.
+        # A replica may lag behind; the leader never does.
         last = await log.last(tenant, session, leader=True)
     return last
 
 
 def check_goes_on(state: SessionState, last: Recorded | None) -> None:
-    """Raise `Corrupt` when a session ends, by its leader's word, before or beside a known state."""
+    """Raise `Corrupt` when the log ends before a known state or has another event there."""
     known = state.head
     if last is None or last.sequence < known.sequence:
         there = last.sequence if last else 0
@@ -65,7 +65,7 @@ def check_goes_on(state: SessionState, last: Recorded | None) -> None:
 async def proving(
     connection: Connection, sessions: Sessions, ending: Ending
 ) -> AsyncGenerator[None]:
-    """Look after each reconnect while the body runs; another log ends the process."""
+    """Check the log after each reconnect while the body runs; another log ends the process."""
     task = asyncio.create_task(_prove_for_ever(connection, sessions))
     ending.watched(task, "log")
     try:
@@ -84,7 +84,7 @@ async def _prove_for_ever(connection: Connection, sessions: Sessions) -> None:
 
 
 async def prove(sessions: Sessions, *, patience: float) -> None:
-    """Raise `Corrupt` unless the log holds the latest event that `sessions` go by."""
+    """Raise `Corrupt` unless the log still has the latest event of the cached states."""
     clock = asyncio.get_running_loop()
     until = clock.time() + patience
     failures = 0
@@ -105,6 +105,6 @@ def _another(state: SessionState, detail: str) -> Corrupt:
 
 
 def follows(recorded: Recorded, state: SessionState) -> bool:
-    """Tell whether an event is the very next one behind a state."""
+    """Return whether an event is the one that directly follows a state."""
     head = state.head
     return recorded.sequence == head.sequence + 1 and recorded.envelope.prevhash == head.hash

@@ -1,8 +1,8 @@
-"""What an acknowledgement means, read from the server where that is possible.
+"""What an acknowledgement guarantees, read from the server where that is possible.
 
-An acknowledged event must survive a power failure: fsync before the ack, or copies on several
-servers that fsync. A server known to give less is refused; one that cannot be asked is taken at
-its operator's word, and that it was not asked is said wherever the level is named.
+An acknowledged event must survive a power failure: by fsync before the acknowledgement, or by
+copies on several servers that fsync. A server known to give less is refused. A server without a
+monitoring address is trusted, and every report of the level says that it was not checked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Durability:
 
 
 async def durability_of(wanted: Level, replicas: int, monitor: str | None) -> Durability:
-    """Give the level in force; raises `Corrupt` when it is less than wanted."""
+    """Return the level in force; raise `Corrupt` when it is less than required."""
     if wanted == "relaxed":
         return Durability("relaxed", checked=monitor is not None)
     if wanted == "replicated" and replicas < 3:  # noqa: PLR2004 - the fewest that outlive one loss

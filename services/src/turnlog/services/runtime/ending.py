@@ -1,7 +1,7 @@
-"""How a process ends: because it was told to, or because a part it cannot do without is gone.
+"""How a process ends: on request, or because a component that it needs is lost.
 
-Told to is exit code 0. Gone is 1, with the part named, so that whatever supervises the process
-starts it anew.
+On request it exits with code 0. After a loss it exits with code 1 and names the component, so that
+its supervisor restarts it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = structlog.get_logger("turnlog.process")
 
 @dataclass
 class Ending:
-    """Waits for the end of a process, and knows why it came."""
+    """Waits for the end of a process and records why it ends."""
 
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _failure: TurnlogError | None = None
@@ -33,7 +33,7 @@ class Ending:
             loop.add_signal_handler(told, self._ended.set)
 
     def lost(self, part: str) -> Callable[[], None]:
-        """Give what a part calls when it is gone for good."""
+        """Return the callback for a component that is lost permanently."""
 
         def gone() -> None:
             self._fail(Unavailable(part, "it is gone for good"))
@@ -41,7 +41,7 @@ class Ending:
         return gone
 
     def watched(self, task: asyncio.Task[Any], part: str) -> asyncio.Task[Any]:
-        """End when a task that should go on for ever does not."""
+        """End the process when a task that should run forever ends."""
 
         def done(task: asyncio.Task[Any]) -> None:
             if task.cancelled():
@@ -60,7 +60,7 @@ class Ending:
             self._ended.set()
 
     async def wait(self) -> None:
-        """Wait for the end; raises what went wrong, if it was not asked for."""
+        """Wait for the end; raise the failure if there was one."""
         await self._ended.wait()
         if self._failure:
             raise self._failure

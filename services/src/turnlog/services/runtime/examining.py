@@ -1,7 +1,7 @@
-"""Examining a blueprint's whole folder, before any session is opened by it.
+"""A complete check of a blueprint folder before any session uses it.
 
-What a session would find out one at a time is looked for at once: the blueprint itself, every
-cartridge beside it, and every name that a package must register.
+Sessions would find these faults one at a time. The check reports them together: those of the
+blueprint, of every cartridge and of the memory policy, and every name that no package registers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SLOT: Final = re.compile(r"\{[^}]*\}")
 
 
 def examine(folder: Path) -> tuple[Fault, ...]:
-    """Give everything that is wrong with a blueprint's folder; nothing when it can be used."""
+    """Return all faults of a blueprint's folder; empty when it can be used."""
     try:
         blueprint = read_folder(folder)
     except FaultyBlueprint as faulty:
@@ -51,7 +51,7 @@ def examine(folder: Path) -> tuple[Fault, ...]:
 
 
 def cartridges_in(folder: Path, blueprint: Blueprint) -> tuple[str, ...]:
-    """Name every cartridge there is, relative to the folder."""
+    """Return the paths of all cartridges, relative to the folder."""
     if blueprint.cartridge is None:
         return ()
     found = folder.glob(_SLOT.sub("*", blueprint.cartridge.file))
@@ -77,7 +77,7 @@ def _cartridges(folder: Path, blueprint: Blueprint) -> Iterator[Fault]:
 
 
 def _memory(folder: Path, blueprint: Blueprint) -> Iterator[Fault]:
-    """Name what a session would only warn of."""
+    """Yield faults of the memory policy, for which a session would only log a warning."""
     spec = blueprint.policies.memory
     if spec is None:
         return

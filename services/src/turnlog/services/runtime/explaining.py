@@ -1,8 +1,8 @@
-"""Explaining calls of sessions of any length: what an answer takes is read, and no more.
+"""Explanations of calls: load only the events that an answer needs, however long the session is.
 
-It begins with what is near a call, with the turns it was told of, and with the events that are rare
-and hold for long; whatever an answer takes besides is read as it asks. One that takes much of a
-session is given like any other, but one at a time, since all of that is held in memory.
+It starts from the events near a call, the turns that its prompt names one by one, and the rare
+events with a lasting effect. Whatever else an answer needs is loaded when it asks for it. Answers
+that need a large part of a session are computed one at a time, because they hold it in memory.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from turnlog.services.runtime.aside import aside
 from turnlog.services.runtime.past import Moment, Past
 
 FREELY: Final = 4_000
-"""Events that take some ten megabytes."""
+"""Events that need about ten megabytes."""
 ROUNDS: Final = 12
-"""How often an answer may ask for more of a session before it is given all there is."""
+"""How often an answer may ask for more events before it gets the whole session."""
 BEHIND: Final = 24
-"""Events behind a call that are read at first: what came of it."""
+"""Events after a call that are loaded at first, for what came of it."""
 
 Knowing = Mapping[str, Known]
-"""What is known of each session that an answer is about."""
+"""The loaded events and states of each session that an answer is about."""
 Answer = TypeVar("Answer")
 
 
@@ -42,12 +42,12 @@ class Explaining:
     past: Past
     tenant: str
     whole: asyncio.Lock
-    """Held by whoever holds more of sessions than anybody may."""
+    """Serialises answers that load more than `unlocked_event_limit` events."""
     freely: int = FREELY
-    """Events that anybody may hold for an answer."""
+    """Events that an answer may hold without the lock."""
 
     async def known(self, session: str, calls: Sequence[str]) -> Known:
-        """Give what to begin with; refuses a call that was never made."""
+        """Return the evidence to begin with; refuse an unknown call."""
         log = self.past.sessions.log
         state = await self.past.sessions.load_open(self.tenant, session)
         leaves = (log.all_under(self.tenant, session, leaf, state.head) for leaf in LASTING)
@@ -61,7 +61,7 @@ class Explaining:
         return known
 
     async def of_turn(self, session: str, turn: int) -> Known:
-        """Give it for whichever call answered a turn; without one it is looked for."""
+        """Return the evidence about a turn's first call, or about the session if there is none."""
         try:
             return await self.known(session, [f"{turn}.1"])
         except Refused as refused:
@@ -70,7 +70,7 @@ class Explaining:
             return await self.known(session, [])
 
     async def _around(self, moment: Moment, known: Known) -> Known:
-        """Add what lies around a call, from the first turn that it was told of by itself."""
+        """Add the events around a call, from the first turn that its prompt names by itself."""
         near, call = moment.near or (moment.recorded,), moment.recorded
         known = known.joined(near)
         known = known.was(moment.before) if moment.before else known
@@ -80,7 +80,7 @@ class Explaining:
         return known
 
     async def explained(self, knowing: Knowing, ask: Callable[[Knowing], Answer]) -> Answer:
-        """Give an answer; what it asks for is added to what it goes by."""
+        """Return the computed answer; load the events that it asks for and compute it again."""
         rounds, locked = 0, False
         async with AsyncExitStack() as alone:
             while True:
@@ -102,7 +102,6 @@ class Explaining:
                 knowing = {**knowing, known.session: known}
 
     async def _read(self, known: Known, wanted: range) -> Sequence[Recorded]:
-        """Read a stretch of a session."""
         log, head = self.past.sessions.log, None
         if wanted.start > 1:
             head = (await self._event(known, wanted.start - 1)).head
@@ -121,7 +120,7 @@ class Explaining:
 
 
 def _begins(moment: Moment) -> int:
-    """Give where to read from: what began the first turn that a call was told of by itself."""
+    """Return the sequence to read from: before the first turn that a prompt names by itself."""
     runs = (each for each in moment.context.manifest.parts if not left_out_as_one(each))
     told = [run.first for each in runs if isinstance(run := each.source, FromTurns)]
     state = moment.before

@@ -1,8 +1,7 @@
-"""Files of one blueprint: their texts, as they lie on a disk, or as somebody brought them along.
+"""The files of a blueprint folder, on a disk or uploaded with a request.
 
-Attributes may stand in a path, and attributes come from outside. So whatever they spell, a
-path that leaves the blueprint's folder, by dots, by a root or by a link, is refused and nothing
-is read.
+Attributes, which come from clients, may be part of a path. So a path that leaves the blueprint's
+folder by `..`, as an absolute path or through a link is refused, and nothing is read.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from turnlog.events.errors import Refused, TooLarge
 from turnlog.projections.blueprint.crosschecks import leaves_folder
 
 MAX_BYTES: Final = 500_000
-"""What one file may have; a prompt file becomes a blob, and part of every prompt."""
+"""Maximum size of a file; a prompt file becomes a blob and part of every prompt."""
 
 
 class Files(Protocol):
@@ -24,52 +23,48 @@ class Files(Protocol):
 
     @property
     def name(self) -> str:
-        """What the folder is called."""
+        """Name of the folder."""
         ...
 
     def names(self) -> Iterable[str]:
-        """Name what lies right in it."""
+        """Return the names of the folder's direct entries."""
         ...
 
     def under(self, folder: str) -> Iterable[str]:
-        """Give the paths of all files that lie anywhere in one of its folders."""
+        """Return the paths of all files below a subfolder."""
         ...
 
     def text(self, place: str, field: str) -> str | None:
-        """Give a file's text; none where it is not there.
+        """Return a file's text, or None when there is no such file.
 
-        Raises `Refused`, naming `field`, for a path that leaves the folder or is no text.
+        Raises `Refused` for `field` when the path leaves the folder or the file is not a text.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """A folder on a disk; see `Files`."""
+    """A folder on a disk."""
 
     folder: Path
 
     @property
     def name(self) -> str:
-        """See `Files.name`."""
         return self.folder.name
 
     def names(self) -> Iterable[str]:
-        """See `Files.names`."""
         return (file.name for file in self.folder.iterdir())
 
     def under(self, folder: str) -> Iterable[str]:
-        """See `Files.under`."""
         found = (file for file in (self.folder / folder).rglob("*") if file.is_file())
         return (file.relative_to(self.folder).as_posix() for file in found)
 
     def text(self, place: str, field: str) -> str | None:
-        """See `Files.text`."""
         file = self._inside(place, field)
         return _read(file, place) if file else None
 
     def _inside(self, place: str, field: str) -> Path | None:
-        """Give the file if it is there; raises `Refused` for a path that leaves the folder."""
+        """Return the file if it exists; raise `Refused` for a path that leaves the folder."""
         if leaves_folder(place):
             raise _outside(place, field)
         try:
@@ -83,21 +78,18 @@ class OnDisk:
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A folder that somebody sent along: path to text; see `Files`."""
+    """An uploaded folder: path to text."""
 
     name: str
     texts: Mapping[str, str]
 
     def names(self) -> Iterable[str]:
-        """See `Files.names`."""
         return (place for place in self.texts if "/" not in place)
 
     def under(self, folder: str) -> Iterable[str]:
-        """See `Files.under`."""
         return (place for place in self.texts if place.startswith(f"{folder}/"))
 
     def text(self, place: str, field: str) -> str | None:
-        """See `Files.text`."""
         if leaves_folder(place):
             raise _outside(place, field)
         found = self.texts.get(place)
@@ -125,7 +117,7 @@ def _read(file: Path, place: str) -> str:
 
 
 def _plain(text: str, place: str) -> str:
-    """Give a text that can be stored; the newline an editor leaves at the end is no part of it."""
+    """Return the text without the final newline of an editor; refuse one that cannot be stored."""
     if "\0" in text:
         raise _unreadable(place, "it holds a NUL", "take the character out")
     return text.rstrip("\r\n")

@@ -1,7 +1,7 @@
-"""Forking a session: it is opened, and given its origin's events page by page.
+"""Forking a session: open the fork, then copy the origin's events in pages.
 
-A page is one atomic append, so whoever dies between two leaves a fork that is known not to be
-whole; the same fork asked for again goes on where it stands, whoever began it.
+A page is one atomic append. A process that dies between two pages leaves a fork that is known to be
+incomplete. The next request for the same fork continues the copy, whichever process began it.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from turnlog.services.runtime.past import Past
 from turnlog.services.runtime.sessions import By
 
 PAGE: Final = 256
-"""Events in one append."""
+"""Maximum number of events in one append."""
 PAGE_BYTES: Final = 4_000_000
-"""What they may have together, unless it is a single one."""
+"""Maximum stored bytes of one append, unless it is a single event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a fork begins."""
+    """The point of the origin session at which a fork begins."""
 
     tenant: str
     session: str
     at: int
-    """The origin's last event that the fork has."""
+    """Sequence of the last event that the fork shares with its origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forking:
-    """Makes forks; holds nothing of them itself."""
+    """Creates forks of sessions."""
 
     past: Past
 
     async def fork(
         self, place: Place, session: str, by: By, command: codec.Command | None
     ) -> BlueprintRef:
-        """Let a session go on from a place, and say what it was made from there.
+        """Create a fork and return the blueprint that the origin had at the fork point.
 
-        Raises `Refused` where none can begin there.
+        Raises `Refused` when no fork can begin there.
         """
         tenant, origin = place.tenant, place.session
         state = await self.past.state(tenant, origin, place.at)
@@ -68,7 +68,7 @@ class Forking:
             state = done.state if done else await self._latest(state)
 
     async def _page(self, place: Place, after: int) -> Sequence[Recorded]:
-        """Give the origin's next events, as many as one append may have."""
+        """Return the origin's next events, as many as fit into one append."""
         sessions = self.past.sessions
         end = min(after + PAGE, place.at)
         last = await sessions.last(place.tenant, place.session, end)
@@ -78,7 +78,7 @@ class Forking:
         return events[: max(1, sum(size <= PAGE_BYTES for size in sizes))]
 
     async def _latest(self, state: SessionState) -> SessionState:
-        """Give what it has come to, where somebody else copies too."""
+        """Return the fork's latest state, because another process copies too."""
         latest = await self.past.sessions.load(state.tenant, state.session, leader=True)
         if latest is None:
             raise Corrupt(f"log of session {state.session}", "it is gone")

@@ -1,10 +1,3 @@
-"""Gathering: what a call is given besides what the session holds, before its window is assembled.
-
-The inputs of the open turn are read from the event that brought them, segments are asked of the
-library, once for a call: a later try of the same call is given what its record says, so that it
-is the same prompt whatever the library says by then.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -27,7 +20,7 @@ from turnlog.services.runtime.texts import TextReader
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """Fills in calls; one a process."""
+    """Adds turn inputs and segments to calls; one for each process."""
 
     log: Log
     texts: TextReader
@@ -36,10 +29,10 @@ class Gathering:
     async def fresh(
         self, material: Material, state: SessionState, call: Call, *, then: bool = False
     ) -> Call:
-        """Give a call its inputs, and the segments as they are now.
+        """Return a call with its turn inputs and with the library's current segments.
 
-        With `then` the segments are those of the call's clock reading. Raises `Refused`
-        `segments-unavailable` when some that must be there cannot be had.
+        With `at_call_time` the segments are those of the call's own time. Raises `Refused` with
+        `segments-unavailable` when a required segment cannot be read.
         """
         call = replace(call, inputs=await self.inputs(state))
         wanted = segments_wanted(material, state, call)
@@ -54,7 +47,7 @@ class Gathering:
     async def again(
         self, material: Material, state: SessionState, call: Call, manifest: Manifest
     ) -> Call:
-        """Give a call what it was given before, by its record."""
+        """Return a call with the inputs and segments that its manifest records."""
         call = replace(call, at=manifest.at, inputs=await self.inputs(state))
         digests = (segment.digest for segment in segments_in(manifest))
         blobs = await self.texts.read_blobs(state.tenant, digests)
@@ -62,7 +55,7 @@ class Gathering:
         return replace(call, gathered=recalled(wanted, manifest, blobs))
 
     async def inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
-        """Give what the open turn brought along."""
+        """Return the inputs that the open turn was submitted with."""
         brought = state.open.inputs if state.open else None
         if brought is None:
             return {}

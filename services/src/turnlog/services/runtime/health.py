@@ -1,8 +1,8 @@
-"""Health: whether a process runs, and whether the parts it cannot do without answer.
+"""Health of a process: whether it runs, and whether the components that it needs answer.
 
-A gateway tells it at its own front door. A worker or a projector has none, so it opens a small
-one where its operator says: `/healthz` is answered as long as the process runs, `/readyz` once
-it does its work and every part answers. Nothing else is served there.
+The gateway reports it at its own address. A worker or projector opens a small endpoint if its
+settings name one: `/healthz` answers as long as the process runs, `/readyz` reports ready once the
+process works and every component answers. Nothing else is served there.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from turnlog.events.errors import TurnlogError
 from turnlog.services.runtime.serving import served
 
 PATIENCE: Final = 3.0
-"""Seconds a part has to answer."""
+"""Seconds that a component has to answer."""
 NOBODY: Final = "readiness-probe"
-"""A session that is never opened."""
+"""A session name that is never opened."""
 GRACE: Final = 1.0
 
 Questions = Mapping[str, Callable[[], Awaitable[object]]]
-"""For each part a process cannot do without, a question that it answers only in good health."""
+"""For each component, a request that it answers only when it is healthy."""
 
 
 async def ailment(asking: Awaitable[object]) -> str | None:
-    """Say what is wrong with a part; nothing when it answers."""
+    """Return what is wrong with a component, or None when it answers."""
     try:
         async with asyncio.timeout(PATIENCE):
             await asking
@@ -40,7 +40,7 @@ async def ailment(asking: Awaitable[object]) -> str | None:
 
 @asynccontextmanager
 async def telling(place: str | None, parts: Questions) -> AsyncGenerator[None]:
-    """Tell the health of this process at a place, if there is one, while the body runs."""
+    """Serve the health of this process while the body runs, if there is an address."""
     if place is None:
         yield
         return

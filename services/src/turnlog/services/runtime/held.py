@@ -1,7 +1,7 @@
-"""States held by a process: the latest it knows of each session, and a snapshot now and then.
+"""The latest session states that a process knows, and when it saves snapshots of them.
 
-What is held may be behind the log, never beside it; a state is only ever replaced by a later one
-of the same session. The session that was not asked for the longest goes first.
+A cached state may be behind the log but never contradicts it: it is replaced only by a later state
+of the same session. The least recently used session is evicted first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from turnlog.services.runtime.snapshots import EVERY, CheckedSnapshots
 from turnlog.services.runtime.waypoints import Waypoints, passed
 
 MOST: Final = 2_000
-"""States held at once."""
+"""Maximum number of cached states."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Held:
 
 @dataclass
 class HeldStates:
-    """The states of a process."""
+    """The cached states of a process."""
 
     snapshots: CheckedSnapshots
     _held: OrderedDict[tuple[str, str], _Held] = field(
@@ -39,22 +39,22 @@ class HeldStates:
     _keeping: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     def get(self, tenant: str, session: str) -> SessionState | None:
-        """Give the state that is held of a session, if there is one."""
+        """Return the cached state of a session, or None."""
         held = self._held.get((tenant, session))
         return held.state if held else None
 
     @property
     def states(self) -> tuple[SessionState, ...]:
-        """All that are held."""
+        """All cached states."""
         return tuple(held.state for held in self._held.values())
 
     @property
     def latest(self) -> SessionState | None:
-        """Of the states held, the one that ends the latest on the log."""
+        """The cached state whose last event has the highest stream position."""
         return max(self.states, key=lambda state: state.head.stream_sequence, default=None)
 
     async def begun(self, tenant: str, session: str) -> SessionState | None:
-        """Give the state to fold on from: the one held, or that of the latest snapshot."""
+        """Return the state to fold from: the cached one, or else the latest snapshot."""
         if state := self.get(tenant, session):
             return state
         state = await self.snapshots.load(tenant, session)
@@ -63,7 +63,7 @@ class HeldStates:
         return state
 
     def hold(self, state: SessionState) -> None:
-        """Hold a state, unless a later one of its session is held already."""
+        """Cache a state, unless a later one of its session is cached already."""
         before = self._held.get((state.tenant, state.session))
         if before is None:
             self._put(_Held(state, kept_at=0))
@@ -71,7 +71,7 @@ class HeldStates:
             self._put(_Held(state, before.kept_at))
 
     def appended(self, before: SessionState | None, after: SessionState) -> None:
-        """Keep a waypoint where this process appended the events that came to one."""
+        """Save an interval snapshot if this process's append crossed an interval."""
         if passed(before, after):
             self._begin(Waypoints(self.snapshots).keep(after))
 
@@ -95,4 +95,4 @@ async def _done(keeping: Coroutine[None, None, None]) -> None:
     try:
         await keeping
     except Unavailable:
-        return  # A snapshot saves time; the next one will.
+        return  # A snapshot only saves time, and a later one will do as well.

@@ -1,9 +1,3 @@
-"""What this installation brings to sessions: steps that packages register, and vocabularies.
-
-Nothing of it is read before somebody takes a step or counts, so a package that is broken is in
-the way of nobody who does without it.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -17,10 +11,10 @@ from turnlog.services.runtime.plugins import STEPS, registered, step_named
 from turnlog.services.runtime.vocabularies import SHIPPED, TiktokenVocabulary
 
 
-# What is installed does not change while a process lives
+# Installed packages do not change while a process runs.
 @cache
 def installed() -> Installed:
-    """Give everything there is, by name."""
+    """Return the registered steps and the vocabularies, by name."""
     return Installed(
         {name: _step(name) for name in registered(STEPS)},
         {name: TiktokenVocabulary(name) for name in SHIPPED},

@@ -1,4 +1,4 @@
-"""How far the read models are behind the log, for whoever asks a gateway whether all is well."""
+"""How far the read models are behind the log, for health and what-if requests."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from turnlog.projections.store.engine import Store
 
 
 async def lag(log: Log, store: Store, tenant: str) -> int:
-    """Count the events that are not folded yet, those of all tenants.
+    """Return the number of log events of all tenants that are not projected yet.
 
-    A log without rows is behind by its whole length; one that ends before its rows do was rolled
-    back, and is `Corrupt`.
+    Without a projection position the whole log counts. A log that ends before that position was
+    rolled back, and `Corrupt` is raised.
     """
-    # The rows first: what is appended in between then counts as lag, and never the other way.
+    # Read the position first: events appended meanwhile then count as lag, never as a negative one.
     async with store.reading() as connection:
         live = await checkpoints.active(connection)
     position = live.position if live else 0

@@ -1,7 +1,7 @@
-"""The library on disk: folders of blueprints, each a folder with its prompt files.
+"""Folders of blueprints on disk; each blueprint is a folder with its prompt files.
 
-A blueprint is read again whenever its file has changed, so an edit reaches the next session;
-running ones are pinned. Reading checks everything that can be known before a session opens.
+A blueprint is read again when its file has changed, so an edit reaches the next session; running
+sessions are pinned. Reading checks everything that can be known before a session opens.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from turnlog.services.runtime.files import OnDisk
 from turnlog.services.runtime.prompt_files import Found
 
 SHIPPED: Final = Path(__file__).parents[1] / "blueprints"
-"""The blueprints that come with Turnlog."""
+"""The folder of the blueprints that come with Turnlog."""
 
 Stamp = tuple[tuple[int, int, int], ...]
-"""What tells that a file has changed, or a schema beside it: inode, time and size of each."""
+"""Inode, modification time and size of the blueprint file and of each schema beside it."""
 
 
 @dataclass(slots=True)
 class Library:
-    """Blueprints by name, which is that of their folder; the first of `folders` wins."""
+    """Blueprints by the name of their folder; the first of `folders` that has a name wins."""
 
     folders: Sequence[Path] = (SHIPPED,)
     _held: dict[Path, tuple[Stamp, Blueprint]] = field(
@@ -41,17 +41,17 @@ class Library:
     )
 
     def _folders(self) -> dict[str, Path]:
-        """Find every blueprint; the first place comes last, so that it wins."""
+        """Find every blueprint; go through the places in reverse, so that the first one wins."""
         places = reversed(self.folders)
         files = (file for place in places for file in place.glob(f"*/{BLUEPRINT_FILE}"))
         return {file.parent.name: file.parent for file in files}
 
     def names(self) -> tuple[str, ...]:
-        """Name every blueprint there is, faulty ones included."""
+        """Return the names of all blueprints, faulty ones included."""
         return tuple(sorted(self._folders()))
 
     def folder_of(self, name: str) -> Path:
-        """Find a blueprint's folder; raises `Refused` naming the nearest name there is."""
+        """Return a blueprint's folder; raise `Refused` with the most similar name."""
         folders = self._folders()
         if name not in folders:
             detail, fix = f"there is no blueprint {name[:80]!r}", instead_of(name[:80], folders)
@@ -59,7 +59,7 @@ class Library:
         return folders[name]
 
     def get(self, name: str) -> Blueprint:
-        """Give a blueprint as its file says now; raises `FaultyBlueprint` with all its faults."""
+        """Return a blueprint as its file is now; raise `FaultyBlueprint` with all its faults."""
         folder = self.folder_of(name)
         stamp = _stamp(folder)
         if self._held.get(folder, (None,))[0] != stamp:
@@ -69,11 +69,11 @@ class Library:
     def cartridge(
         self, blueprint: Blueprint, attributes: Mapping[str, JsonValue]
     ) -> Cartridge | None:
-        """See `BlueprintFiles.cartridge`."""
+        """See `BlueprintFiles.read_cartridge`."""
         return self.files(blueprint.blueprint).cartridge(blueprint, attributes)
 
     def memory_policy(self, blueprint: Blueprint) -> ReadPolicy | None:
-        """See `BlueprintFiles.memory_policy`."""
+        """See `BlueprintFiles.read_memory_policy`."""
         return self.files(blueprint.blueprint).memory_policy(blueprint)
 
     def prompt_files(
@@ -83,12 +83,12 @@ class Library:
         provider: str,
         attributes: Mapping[str, JsonValue],
     ) -> dict[str, Found]:
-        """See `BlueprintFiles.prompt_files`."""
+        """See `BlueprintFiles.read_prompt_files`."""
         files = self.files(blueprint.blueprint)
         return files.prompt_files(blueprint, layers, provider, attributes)
 
     def files(self, name: str) -> BlueprintFiles:
-        """Give the files of a blueprint; raises `Refused` naming the nearest name there is."""
+        """Return the files of a blueprint; raise `Refused` with the most similar name."""
         return BlueprintFiles(OnDisk(self.folder_of(name)))
 
 
@@ -99,7 +99,7 @@ def _stamp(folder: Path) -> Stamp:
 
 
 def check(folder: Path) -> tuple[Fault, ...]:
-    """Give everything that is wrong with a blueprint's folder; nothing when it can be used."""
+    """Return the faults found while reading a blueprint's folder; empty when there are none."""
     try:
         read_folder(folder)
     except FaultyBlueprint as faulty:
@@ -108,5 +108,5 @@ def check(folder: Path) -> tuple[Fault, ...]:
 
 
 def read_folder(folder: Path) -> Blueprint:
-    """Read a blueprint with all there is to check; raises `FaultyBlueprint`."""
+    """Read and check a blueprint; raise `FaultyBlueprint`."""
     return BlueprintFiles(OnDisk(folder)).blueprint()

@@ -1,9 +1,15 @@
-"""What an embedded nats-server is told, and the files that tell it.
+"""A real nats-server as a child process, for one machine and for tests.
 
-The configuration is written anew at every start, so that no hand edit or older release can
-weaken what a 2xx promises: every acknowledgement waits for fsync. It refuses to listen beyond
-loopback, because it has a password but no TLS; a server for other hosts is the operator's own
-(see `deploy/`).
+One Turnlog process at a time may use a data directory, because two servers on one store would ruin
+it. Port and password stay the same over restarts, so that clients reconnect. The configuration is
+written at every start, so that no manual edit or older release can weaken what a 2xx promises:
+every acknowledgement waits for fsync. The server listens on loopback only, because it has a
+password but no TLS; operators run their own server for other hosts (see `deploy/`).
+
+A file lock protects the data directory. Process ids are no substitute, because they are reused; the
+kernel frees the lock of a killed holder. The server inherits the lock of its run and may keep it
+after its parent was killed, so the next run finds that server and stops it. Nothing else supervises
+the server: the caller awaits `wait_for_exit` and decides what to do.
 """
 
 from __future__ import annotations
@@ -20,19 +26,19 @@ from turnlog.events.errors import Refused
 USER = "turnlog"
 MAX_PAYLOAD = 4 * 1024 * 1024
 RANDOM_PORT = -1
-"""nats-server takes 0 for its default port and -1 for any free one."""
+"""nats-server uses its default port for 0 and any free port for -1."""
 
 
 @dataclass(frozen=True, slots=True)
 class NatsConfig:
-    """Where one server lives; everything it writes is under `data_dir`."""
+    """Address and data directory of one server; everything it writes is under `data_dir`."""
 
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 0
     """0 is any free port."""
     monitor: bool = False
-    """Serve nats-server's own monitoring pages on a free port of loopback."""
+    """Serve nats-server's own monitoring pages on a free loopback port."""
 
     @property
     def credentials_file(self) -> Path:
@@ -52,7 +58,7 @@ class NatsConfig:
 
 
 def write_config(config: NatsConfig) -> str:
-    """Write credentials (kept from earlier starts) and configuration; return the password."""
+    """Write the configuration, and credentials if there are none; return the password."""
     _refuse_beyond_loopback(config.host)
     password = _password(config.credentials_file)
     _write_private(config.config_file, _render(config, password))
@@ -84,7 +90,7 @@ def _password(path: Path) -> str:
 
 
 def _write_private(path: Path, text: str) -> None:
-    # Written aside and renamed: a crash leaves the old file or the new one, never half of one.
+    # Written to a temporary file and renamed, so that a crash never leaves half a file.
     aside = path.with_name(f"{path.name}.new")
     aside.unlink(missing_ok=True)
     with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -93,8 +99,9 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _render(config: NatsConfig, password: str) -> str:
-    # One setting a line: in a one-line block the server overlooks a setting after a missing comma,
-    # and an overlooked sync_interval is two minutes of acknowledged writes lost with the power.
+    # One setting on each line: in a one-line block the server ignores a setting after a missing
+    # comma, and an ignored sync_interval can lose two minutes of acknowledged writes in a power
+    # failure.
     lines = [
         "server_name: turnlog",
         f"host: {_quoted(config.host)}",

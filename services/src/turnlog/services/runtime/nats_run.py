@@ -1,10 +1,3 @@
-"""One run of the nats-server binary, from its start to its end.
-
-The server's own files tell when it is ready: its ports file names the port it got, and its
-greeting there says whether JetStream is on. A run holds a lock on its data directory through an
-inherited descriptor, so that a run whose parent was killed is found, and ended, by the next.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -24,12 +17,12 @@ from turnlog.services.runtime.nats_config import NatsConfig
 
 PART = "nats-server"
 POLL = 0.02
-"""Seconds between two looks at what another process writes."""
+"""Seconds between two checks of the files and locks of another process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A server that accepts work."""
+    """A running server that accepts work."""
 
     process: Process
     port: int
@@ -52,7 +45,7 @@ async def begin(config: NatsConfig, binary: Path, *, within: float) -> Run:
 
 
 async def end(process: Process, *, within: float) -> None:
-    """Ask the server to stop, and kill it when it has not after `within` seconds."""
+    """Ask the server to stop, and kill it after `timeout` seconds."""
     if process.returncode is not None:
         return
     process.terminate()
@@ -74,7 +67,8 @@ async def _start(config: NatsConfig, binary: Path, lock: int) -> Process:
                 stdout=log,
                 stderr=STDOUT,
                 pass_fds=(lock,),
-                # Ctrl-C at the terminal must reach it through its parent, after its clients.
+                # Ctrl-C in the terminal must stop the clients first, so the parent stops the
+                # server.
                 start_new_session=True,
             )
         except FileNotFoundError as failure:
@@ -129,7 +123,7 @@ def _ask_leftover_to_stop(pid_file: Path) -> None:
 
 
 def _forget_ended_run(config: NatsConfig) -> None:
-    # Process ids come round again: what a killed run left must not speak for this one.
+    # Process ids are reused: files of a killed run must not be taken for those of this one.
     config.pid_file.unlink(missing_ok=True)
     for ports in config.data_dir.glob("nats-server_*.ports"):
         ports.unlink()

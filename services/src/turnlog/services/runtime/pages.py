@@ -1,8 +1,8 @@
-"""A session's events, a bounded number at a time: however long it is, no more is held at once.
+"""A session's stored events in pages, so that memory does not grow with its length.
 
-What cannot be read ends nothing. From there on everything that lies under the session's name is
-taken as it is stored, whether or not one event continues the other, and one that nobody can
-decode is given as the bytes it is. Whether a session is sound is for whoever verifies it.
+Neither a broken chain nor an undecodable event stops the iteration. From there on every event
+stored under the session's name is read as it is stored, and an event that cannot be decoded is
+yielded as raw bytes. Verification, not this module, judges whether a session is sound.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from turnlog.events.log.ports import Log, Raw
 from turnlog.projections.audit.chain import Key, key_of
 
 PAGE: Final = 500
-"""Events in one, at the most."""
+"""Maximum number of events in a page."""
 FIRST: Final = 50
-"""Events in the first one, as long as nobody knows how large they are."""
+"""Events in the first page, before the size of the events is known."""
 BYTES: Final = 4_000_000
-"""Stored bytes of one, were all as large as the largest of the one before."""
+"""Stored bytes of a page if all its events were as large as the largest one of the page before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """An event that cannot be decoded."""
+    """A stored event that cannot be decoded."""
 
     number: int
-    """Which of the session's it is, from 1, in the order they are stored."""
+    """Its number in the session, from 1, in stored order."""
     stored: bytes
     detail: str
 
@@ -40,9 +40,9 @@ Told = Recorded | Unread
 
 
 async def pages(log: Log, key: Key, last: Recorded | None) -> AsyncGenerator[Sequence[Told]]:
-    """Give the events of a tenant's session from its first up to `last`, as they are stored.
+    """Yield a session's events in stored order, from the first one up to `last`.
 
-    `last` is none where the session's end cannot be read.
+    `last` is None when the session's last event cannot be read.
     """
     after: Head | None = None
     many = FIRST
@@ -66,7 +66,7 @@ async def pages(log: Log, key: Key, last: Recorded | None) -> AsyncGenerator[Seq
 async def _stored(
     log: Log, key: Key, after: Head | None, end: int
 ) -> AsyncGenerator[Sequence[Told]]:
-    """Give what lies behind an event, up to a place, by going through the log."""
+    """Yield the events after an event, up to a stream position, by scanning the log."""
     place, told = (after.stream_sequence, after.sequence) if after else (0, 0)
     async with aclosing(log.follow(key[0], place, live=False)) as bulks:
         async for bulk in bulks:

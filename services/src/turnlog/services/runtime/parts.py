@@ -1,4 +1,4 @@
-"""The parts every process is put together from: one connection, and all that stands on it."""
+"""The composition root that all processes share: one connection and the components on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from turnlog.services.runtime.texts import TextReader
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What stands on a process's connection."""
+    """The components that a process builds on its connection."""
 
     role: str
     connection: Connection
@@ -43,7 +43,7 @@ class Parts:
     tracing: Tracing
 
     def sessions(self, older: OlderCommands) -> Sessions:
-        """Make this process's sessions."""
+        """Create this process's command handler."""
         return Sessions(
             self.log,
             CheckedSnapshots(self.log, self.snapshots),
@@ -55,11 +55,11 @@ class Parts:
         )
 
     def shelves(self) -> Shelves:
-        """Make this process's view of the library."""
+        """Create this process's segment service."""
         return Shelves(self.library, self.blobs, now, new_id, f"/turnlog/{self.role}")
 
     def gathering(self, texts: TextReader) -> Gathering:
-        """Make what gives calls of this process their inputs and segments."""
+        """Create the loader of turn inputs and segments."""
         return Gathering(self.log, texts, Segments(self.shelves(), texts))
 
 
@@ -67,9 +67,9 @@ class Parts:
 async def connected(
     settings: Process, role: str, on_closed: Callable[[], None]
 ) -> AsyncGenerator[Parts]:
-    """Connect, provision, and take everything down again when left.
+    """Connect and provision; close everything when the body ends.
 
-    `on_closed` hears of a connection that is gone for good; the process should end then.
+    `on_closed` is called when the connection is closed permanently; the process should then end.
     """
     durability = await durability_of(settings.durability, settings.replicas, settings.nats_monitor)
     url, terms = settings.nats_url.get_secret_value(), Terms(replicas=settings.replicas)

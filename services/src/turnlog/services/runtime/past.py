@@ -1,8 +1,9 @@
-"""The past of a session: its state at any sequence, and its calls as they were made.
+"""Time travel: a session's state at any sequence, and its calls as they were assembled.
 
-What is read is the stretch from a waypoint to the sequence, and what a window refers to, however
-long the session is. Where waypoints are missing more is read, and they are kept on the way; where
-rows do not know a call, the log is searched for it. Nothing in here may be acted on.
+A read costs the events from the nearest interval snapshot to the sequence, plus the events that a
+prompt refers to, however long the session is. Where interval snapshots are missing, more is read
+and they are saved on the way. Where the read models do not know a call, the log is searched for it.
+No command may be decided on a state from here.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from turnlog.services.runtime.waypoints import EVERY, Waypoints, for_reading, pa
 
 
 class KnownCalls(Protocol):
-    """Says where calls were fixed, as far as it knows."""
+    """Looks up the sequence of calls in the read models."""
 
     async def sequence_of(self, tenant: str, session: str, call: str) -> int | None:
-        """Give the sequence of the event that fixed a call's prompt."""
+        """Return the sequence of the event that fixed a call's prompt, or None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A session just before an event, and that event."""
+    """An event, and the session's state directly before it."""
 
     before: SessionState | None
-    """None before the first one."""
+    """None before the first event."""
     recorded: Recorded
     near: tuple[Recorded, ...] = ()
-    """Events right before it, as far as they were read anyway, and itself."""
+    """The event and those directly before it, as far as they were read anyway."""
 
     @property
     def after(self) -> SessionState:
-        """The session right after it."""
+        """The session's state directly after the event."""
         state = evolve(self.before, self.recorded)
         if state is None:
             raise Corrupt(f"event {self.recorded.sequence}", "the session was never opened")
@@ -57,7 +58,7 @@ class Moment:
 
     @property
     def context(self) -> ContextAssembled:
-        """What the event says, where it fixed the prompt of a call."""
+        """The event as the context of a call; raises `Corrupt` if it is another event."""
         if not isinstance(self.recorded.event, ContextAssembled):
             raise Corrupt(f"event {self.recorded.sequence}", "it is not the context of a call")
         return self.recorded.event
@@ -65,7 +66,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Reads what sessions were; holds nothing of them itself."""
+    """Reads sessions as they were."""
 
     sessions: Sessions
     blueprints: BlueprintStore
@@ -73,23 +74,23 @@ class Past:
     calls: KnownCalls
 
     async def events(self, tenant: str, session: str, at: int | None) -> Sequence[Recorded]:
-        """Give all events up to a sequence; refuses one that the session has not come to."""
+        """Return all events up to a sequence; refuse a sequence after the session's last event."""
         if at is not None:
             refuse_future(at, (await self.sessions.last(tenant, session, at)).sequence, "at")
         return await self.sessions.events(tenant, session, at)
 
     async def event(self, tenant: str, session: str, sequence: int) -> Recorded:
-        """Give one event, that of a sequence; refuses one that the session has not come to."""
+        """Return the event at a sequence; refuse a sequence after the session's last event."""
         last = await self.sessions.last(tenant, session, sequence)
         refuse_future(sequence, last.sequence, "sequence")
         return await self.sessions.log.find(tenant, session, sequence, last)
 
     async def state(self, tenant: str, session: str, at: int) -> SessionState:
-        """Give the state right after a sequence; refuses one that the session has not come to."""
+        """Return the state after a sequence; refuse a sequence after the session's last event."""
         return (await self.moment(tenant, session, at)).after
 
     async def moment(self, tenant: str, session: str, at: int) -> Moment:
-        """Give an event with the state before it."""
+        """Return the event at a sequence with the state before it."""
         return await self._moment(await self.sessions.last(tenant, session, at), at)
 
     async def _moment(self, last: Recorded, at: int) -> Moment:
@@ -108,7 +109,7 @@ class Past:
     async def _folded(
         self, state: SessionState | None, events: Sequence[Recorded]
     ) -> SessionState | None:
-        """Fold a stretch, and keep the waypoints that were missing on it."""
+        """Fold events and save the interval snapshots that were missing among them."""
         kept = state
         for recorded in events:
             state = evolve(state, recorded)
@@ -119,7 +120,7 @@ class Past:
         return state
 
     async def call(self, tenant: str, session: str, call: str) -> Moment:
-        """Give the moment at which a call's prompt was fixed; refuses a call never made."""
+        """Return the event that fixed a call's prompt, with its state; refuse an unknown call."""
         sequence, last = await asyncio.gather(
             self.calls.sequence_of(tenant, session, call), self.sessions.last(tenant, session)
         )
@@ -135,7 +136,7 @@ class Past:
         return Moment(await self._folded(None, events[: recorded.sequence - 1]), recorded)
 
     async def referred(self, moment: Moment) -> tuple[Recorded, ...]:
-        """Give the events that the manifest of a call refers to, in order, with gaps between."""
+        """Return the events that a call's manifest refers to, in order and with gaps."""
         recorded, state = moment.recorded, moment.before
         tenant, session = recorded.tenant, recorded.session
         found = referred_to(moment.context.manifest, state) if state else None
@@ -150,7 +151,7 @@ class Past:
         return tuple(sorted(events, key=lambda event: event.sequence))
 
     async def made(self, moment: Moment) -> Made:
-        """Give everything that a call was assembled from; raises `Corrupt` where it is gone."""
+        """Return every input that a call was assembled from; raise `Corrupt` when one is gone."""
         recorded, state = moment.recorded, moment.before
         said = moment.context
         manifest = said.manifest
@@ -170,7 +171,7 @@ class Past:
 
 
 def refuse_future(sequence: int, head: int, field: str) -> None:
-    """Refuse a sequence that its session has not come to."""
+    """Refuse a sequence after the session's last event."""
     if sequence > head:
         detail = f"the session has come to sequence {head}"
         raise Refused("not-there-yet", detail, field=field, fix=f"ask for at most {head}")

@@ -1,6 +1,7 @@
-"""What packages register under entry points: sources of layers, ladder steps, checks, resolvers.
+"""What packages register as entry points: layer sources, ladder steps, checks and resolvers.
 
-A name that nobody registers is refused before a session opens by it.
+A name that no package registers is refused before a session opens. Entry points are loaded only
+when they are used, so a broken package does not affect sessions that do without it.
 """
 
 from __future__ import annotations
@@ -28,45 +29,45 @@ RESOLVERS: Final = "turnlog.resolvers"
 STEPS: Final = "turnlog.steps"
 
 Check = Callable[[str, JsonValue], str | None]
-"""Given a text and what the rule names, says what is wrong with it; none when nothing is."""
+"""Given a text and the rule's argument, return what is wrong with the text, or None."""
 
 
 class Source(Protocol):
-    """Gives a layer's text for a session, when it makes its first call."""
+    """Supplies a layer's text for a session at its first call."""
 
     async def __call__(self, session: str, attributes: Mapping[str, JsonValue]) -> str:
-        """Give the text; empty where there is nothing to say."""
+        """Return the text, which may be empty."""
         ...
 
 
 def check_named(name: str) -> Check:
-    """Load a check; raises `Refused` when no package registers it."""
+    """Load a check; raise `Refused` when no package registers it."""
     return cast("Check", _loaded(CHECKS, name))
 
 
 def source_named(name: str) -> Source:
-    """Load a source; raises `Refused` when no package registers it."""
+    """Load a layer source; raise `Refused` when no package registers it."""
     return cast("Source", _loaded(SOURCES, name))
 
 
 def resolver_named(name: str) -> Resolver:
-    """Load a resolver; raises `Refused` when no package registers it."""
+    """Load a resolver; raise `Refused` when no package registers it."""
     return cast("Resolver", _loaded(RESOLVERS, name))
 
 
 def step_named(name: str) -> TakeStep:
-    """Load a step of a ladder; raises `Refused` when no package registers it."""
+    """Load a ladder step; raise `Refused` when no package registers it."""
     return cast("TakeStep", _loaded(STEPS, name))
 
 
 def check_steps(blueprint: Blueprint) -> None:
-    """See that the steps which a blueprint's ladders take can be taken; raises `Refused`."""
+    """Check that all steps of a blueprint's ladders can be loaded; raise `Refused`."""
     for name in steps_named(blueprint):
         step_named(name)
 
 
 def check_plugins(blueprint: Blueprint) -> None:
-    """See that everything a blueprint names is registered; raises `Refused`."""
+    """Check that everything a blueprint names is registered; raise `Refused`."""
     if isinstance(blueprint.resolver, RegisteredResolver):
         _entry(RESOLVERS, blueprint.resolver.source)
     for layer in blueprint.layers.values():
@@ -92,8 +93,8 @@ def _entry(group: str, name: str) -> metadata.EntryPoint:
     return found[name]
 
 
-# Looking for packages reads the disk, and those of a process stay what they are
+# Looking for packages reads the disk, and the installed packages do not change in a process.
 @cache
 def registered(group: str) -> Mapping[str, metadata.EntryPoint]:
-    """Give what packages register in a group, by name."""
+    """Return the entry points of a group by name."""
     return {entry.name: entry for entry in metadata.entry_points(group=group)}

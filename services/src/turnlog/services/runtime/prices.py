@@ -1,8 +1,8 @@
 """What an attempt cost, in millionths of a dollar.
 
-A model is looked up by its exact name, then by its name without the ARN and the region that Bedrock
-puts before it; a model in no table costs a flat guess. Which of the three it was, and which version
-of the table, goes with the amount, so that a recorded cost can be judged later. Prices that depend
+A model is looked up by its exact name, then by its name without the ARN and region that Bedrock
+puts before it; a model in no table costs a flat guess. Which of the three it was, and the version
+of the table, are recorded with the amount, so that a cost can be judged later. Prices that depend
 on the length of the prompt are taken at their lowest step. The table is a file that litellm ships;
 it is read without importing litellm, which takes seconds.
 """
@@ -24,18 +24,18 @@ from turnlog.services.runtime.aside import aside
 Source = Literal["exact", "normalised", "fallback"]
 
 _ARN: Final = re.compile(r"arn:[^/]*/")
-"""`arn:aws:bedrock:us-east-1:123456789012:inference-profile/`"""
+"""Matches `arn:aws:bedrock:us-east-1:123456789012:inference-profile/`."""
 _REGION: Final = re.compile(
     r"(?<![^/])(?:[a-z]{2}(?:-gov)?-[a-z]+-\d/|(?:us|us-gov|eu|apac|au|ca|jp|global)\.)"
 )
-"""A step of the path such as `us-east-1/`, or the prefix of an inference profile such as `us.`"""
+"""Matches a path step such as `us-east-1/`, or the prefix of an inference profile such as `us.`."""
 _MICRO: Final = 1_000_000
 _TABLE: Final = "litellm/model_prices_and_context_window_backup.json"
 
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Entries as litellm writes them: dollars a token under `input_cost_per_token` and its like."""
+    """litellm's entries by model name: dollars a token in `input_cost_per_token` and others."""
 
     version: str
     entries: Mapping[str, Mapping[str, object]]
@@ -56,27 +56,26 @@ FALLBACK: Final = Rates(
 
 
 class ShippedPrices:
-    """The table that came with litellm, read when it is first asked for."""
+    """The price table that litellm ships, read when it is first used."""
 
     def __init__(self) -> None:
         self._read: PriceTable | None = None
 
     async def table(self) -> PriceTable:
-        """Give the table."""
         if self._read is None:
             self._read = await aside(read_shipped)
         return self._read
 
 
 def read_shipped() -> PriceTable:
-    """Read the table that came with litellm; some twenty milliseconds."""
+    """Read the price table that litellm ships; takes about 20 milliseconds."""
     litellm = distribution("litellm")
     entries = json.loads(Path(str(litellm.locate_file(_TABLE))).read_bytes())
     return PriceTable(f"litellm-{litellm.version}", entries)
 
 
 def cost_of(model: str, usage: Usage, table: PriceTable) -> Cost:
-    """Price recorded tokens, rounded half up once, at the end; unknown ones have no price."""
+    """Return the cost of tokens, rounded half up at the end; unknown tokens have no price."""
     if usage.input_tokens is None or usage.output_tokens is None:
         return Cost(price="unknown", table=table.version)
     rates, source = _rates(model, table)
@@ -99,7 +98,7 @@ def _rates(model: str, table: PriceTable) -> tuple[Rates, Source]:
 
 
 def _entry(name: str, table: PriceTable) -> Rates | None:
-    """An entry of that name, or, for `openai/gpt-4o`, the entry `gpt-4o` if it is OpenAI's own."""
+    """Return the entry of a name; `openai/gpt-4o` also finds OpenAI's own entry `gpt-4o`."""
     if name in table.entries:
         return _read(table.entries[name])
     provider, _, rest = name.partition("/")
@@ -120,5 +119,5 @@ def _dollars(entry: Mapping[str, object], key: str) -> Decimal | None:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    # The shortest text of the float is the number its author wrote.
+    # The shortest text of the float is the number that the author of the table wrote.
     return Decimal(repr(value))

@@ -1,9 +1,3 @@
-"""Prompt files: where a layer's text is looked for.
-
-Attributes may stand in a path, and in every place of the search chain. A file that is nowhere
-leaves its layer out, unless the layer must always be there.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +12,7 @@ from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
 from turnlog.services.runtime.files import Files
 
 Found = tuple[str, str]
-"""Where a text was found, relative to the blueprint's folder, and the text."""
+"""Path of a prompt file, relative to the blueprint's folder, and its text."""
 
 
 def layer_text(
@@ -28,7 +22,7 @@ def layer_text(
     chain: Sequence[str],
     values: Mapping[str, JsonValue],
 ) -> Found | None:
-    """Read a layer's file from the first place that has it; none where no place has."""
+    """Read a layer's file from the first folder that has it; return None if none has."""
     places = tuple(_places(layer, chain, values))
     for place in places:
         text = files.text(place, f"layers.{name}.file")
@@ -45,7 +39,7 @@ def layer_text(
 
 
 def data_text(files: Files, place: str, field: str) -> str:
-    """Read a file of data beside a blueprint; raises `Refused` when it is not there."""
+    """Read a data file beside a blueprint; raise `Refused` when it does not exist."""
     text = files.text(place, field)
     if text is None:
         raise Refused(
@@ -58,14 +52,14 @@ def data_text(files: Files, place: str, field: str) -> str:
 
 
 def with_provider(attributes: Mapping[str, JsonValue], provider: str) -> dict[str, JsonValue]:
-    """Give what slots in paths stand for."""
+    """Return the values of path slots: the attributes and the provider."""
     return {**attributes, PROVIDER: provider}
 
 
 def _places(
     layer: FileLayer, chain: Sequence[str], values: Mapping[str, JsonValue]
 ) -> Iterator[str]:
-    """Give the paths to try, in order; one with a slot nothing was given for is none."""
+    """Yield the paths to try, in order; skip those with a slot that has no value."""
     for searched in chain if layer.search is None else layer.search:
         written = f"{searched}/{layer.file}"
         if all(spelt(values.get(slot)) for slot in slots_in(written)):

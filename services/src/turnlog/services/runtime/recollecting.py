@@ -1,5 +1,3 @@
-"""Recollecting: what a reader of a session's memory is told now, with the texts it takes."""
-
 from __future__ import annotations
 
 from turnlog.projections.session.state import SessionState
@@ -14,7 +12,7 @@ from turnlog.services.runtime.sessions import Sessions
 async def recollected(
     sessions: Sessions, state: SessionState, recall: Recall, sight: Sight
 ) -> tuple[Message, ...]:
-    """Give the messages, oldest first."""
+    """Return the messages of a session's memory that the reader may see, oldest first."""
     if lies_further_back(recall, state, sight):
         state = await sessions.load_whole(state.tenant, state.session, state.head.sequence)
     turns = told(recall, state, sight)

@@ -1,8 +1,8 @@
-"""Records: a whole session, its events and every text they name, fetched for the audit.
+"""A whole session for the audit: its events and every text that they name.
 
-Blobs are asked of the store itself, never of what a process holds of them: an audit is to see
-what is there now. One that is gone or altered is left out, for whoever misses it to say so: it is
-then worth most to see what else is there.
+Blobs are read from the store and not from this process's cache, because an audit checks what is
+stored now. A missing or altered blob is left out, and the caller reports it, so that the rest of
+the record can still be checked.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from turnlog.services.runtime.sessions import Sessions
 from turnlog.services.runtime.texts import TextCache
 
 AT_ONCE: Final = 64
-"""Blobs that are asked for at a time."""
+"""Concurrent blob requests."""
 KEPT: Final = 20_000_000
-"""Characters of blobs that are kept, since sessions name the same ones."""
+"""Characters of blobs that are cached, because sessions name the same ones."""
 
 
 def nothing_kept() -> TextCache[tuple[str, Digest]]:
-    """Give room for the blobs of one run."""
+    """Return an empty cache for the blobs of one run."""
     return TextCache[tuple[str, Digest]](KEPT)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A session as the log and the blobs have it."""
+    """A session's events and blobs as they are stored."""
 
     events: tuple[Recorded, ...]
-    """From the first, in order, without a gap."""
+    """All events from the first one, in order."""
     blobs: Mapping[Digest, str]
-    """Those the events name, as far as they can be had."""
+    """The named blobs that could be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Fetches records; one a run, in which no blob is fetched twice."""
+    """Loads session records; one for each run, in which no blob is fetched twice."""
 
     sessions: Sessions
     kept: TextCache[tuple[str, Digest]] = field(default_factory=nothing_kept)
 
     async def whole(self, tenant: str, session: str, upto: int | None = None) -> Record:
-        """Give a session, or what it was up to a sequence; refuses an unknown one."""
+        """Return a session's record, up to a sequence if given; refuse an unknown session."""
         events = tuple(await self.sessions.events(tenant, session, upto))
         return Record(events, await self.blobs(tenant, blobs_named(events)))
 
     async def blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
-        """Give the blobs there are of these."""
+        """Return the texts of the blobs that exist among these."""
         free = asyncio.Semaphore(AT_ONCE)
         wanted = tuple(dict.fromkeys(digests))
         found = await asyncio.gather(*(self._blob(tenant, digest, free) for digest in wanted))

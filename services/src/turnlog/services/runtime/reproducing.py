@@ -1,7 +1,7 @@
-"""Reproducing one call: its prompt had again in both ways, however long its session is.
+"""Reproduction of one call's prompt in two ways, however long its session is.
 
-Whatever cannot be fetched any more is part of the answer and no error, since the record of a call
-is worth most where its prompt is gone.
+A text that can no longer be fetched is part of the result and not an error, because the record of a
+call matters most when its prompt is gone.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from turnlog.services.runtime.past import Moment, Past
 from turnlog.services.runtime.records import Records
 
 NOT_INSTALLED: Final = "unknown-step"
-"""Why material is refused that names what this installation does not have."""
+"""The refusal code for material that names a step which is not installed here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """A prompt, had again."""
+    """A prompt, reproduced in two ways."""
 
     reference: Way
     assembly: Way
 
 
 async def reproduced(past: Past, moment: Moment, call: ContextAssembled) -> Ways:
-    """Have the prompt of a call again; `moment` is that of the event that fixed it.
+    """Reproduce a call's prompt; `state_at` is the event that fixed it, with its state.
 
-    Its texts are those of the store, for both ways alike, whatever this process holds of them.
+    Both ways read the blobs from the store, not from this process's cache.
     """
-    # Read first: the texts of these events are those that assembling asks for
+    # Read these first: it fills the text cache that assembling reads from.
     told = await _told(past, moment)
     made = await _made(past, moment)
     named = blobs_of(call.manifest)
@@ -58,7 +58,7 @@ async def reproduced(past: Past, moment: Moment, call: ContextAssembled) -> Ways
 
 
 async def _told(past: Past, moment: Moment) -> Sequence[Recorded] | Way:
-    """Give the events that the call refers to, or why they cannot be had."""
+    """Return the events that the call refers to, or the failure to read them."""
     try:
         return await past.referred(moment)
     except Corrupt as error:
@@ -71,7 +71,7 @@ def _referred(call: ContextAssembled, told: Sequence[Recorded], blobs: Mapping[D
 
 
 async def _made(past: Past, moment: Moment) -> Made | Way:
-    """Give what the call was assembled from, or why that cannot be had."""
+    """Return the inputs that the call was assembled from, or the failure to load them."""
     try:
         return await past.made(moment)
     except Refused as refused:

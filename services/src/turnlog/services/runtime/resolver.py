@@ -1,8 +1,8 @@
-"""The contract of a resolver: what it is asked, what it answers, and how it may fail.
+"""The contract of a resolver: its request, its answer, and how it may fail.
 
-A resolver is asked before any model, and may be asked twice: once with what the text says, and
-again with what the turn inherits. So asking must change nothing. What it answers is checked
-before anything of it is recorded; nothing it said is repeated in a failure.
+A resolver is called before any model, and may be called twice: with what the text says, and again
+with what the turn inherits. So a call must not change anything. The answer is validated before any
+of it is recorded, and failures do not quote it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from turnlog.events.errors import TurnlogError
 from turnlog.projections.blueprint.storable import checked_json
 
 Code = Literal["resolver_timeout", "resolver_unreachable", "resolver_failed", "resolver_malformed"]
-"""`failed` is one that says so, or raises; `malformed` an answer that is not one."""
+"""`resolver_failed` is an error or an exception, `resolver_malformed` an invalid answer."""
 
 
 class ResolverFailure(TurnlogError):
-    """A resolver did not answer; nothing it said is repeated in the detail."""
+    """A resolver did not answer; the detail quotes nothing of what it sent."""
 
     retry_after: float | None = None
 
@@ -34,49 +34,49 @@ class ResolverFailure(TurnlogError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a resolver is asked."""
+    """The request to a resolver."""
 
     text: str
     identifiers: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """What the turn is known to be about, beside its text."""
+    """What is known of the turn's subject besides its text."""
     history: tuple[Mapping[str, JsonValue], ...] = ()
-    """What was said before, as far as the planner may be told: role, content, created_at, meta."""
+    """Earlier messages that the resolver may see: role, content, created_at and meta."""
 
     def wire(self) -> dict[str, JsonValue]:
-        """Give it as plain values."""
+        """Return the request as JSON values."""
         told: list[JsonValue] = [dict(message) for message in self.history]
         return {"question": self.text, "identifiers": dict(self.identifiers), "history": told}
 
 
 class Resolver(Protocol):
-    """Answers a question; what it gives has the fields of `Outcome`."""
+    """Answers a request; the returned dict has the fields of `ResolverOutcome`."""
 
     async def __call__(self, question: Question) -> dict[str, JsonValue]:
-        """Answer it; any exception is a failure."""
+        """Return the answer; any exception is a failure."""
         ...
 
 
 class Outcome(BaseModel):
-    """What a resolver answers."""
+    """The answer of a resolver."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     intent: str | None = Field(default=None, max_length=128)
-    """What is wanted."""
+    """What the user wants."""
     entity: str | None = Field(default=None, min_length=1, max_length=128)
-    """What kind of thing it is about; none for a question that leads nowhere."""
+    """Kind of the subject; None for an unroutable question."""
     identifiers: dict[str, JsonValue] = {}
-    """Which one, as far as the question and what it was asked with say."""
+    """Which subject it is, as far as the request shows."""
     results: list[JsonValue] | dict[str, JsonValue] = []
-    """What was found."""
+    """The data that was found."""
     meta: dict[str, JsonValue] = {}
-    """About the results; given out, never interpreted."""
+    """Data about the results; it is returned to clients but never interpreted."""
     answer: str = ""
-    """What is answered where no model answers."""
+    """The reply when no model answers."""
 
 
 def outcome_of(said: object, name: str) -> Outcome:
-    """Check what a resolver answered; raises `ResolverFailure` `resolver_malformed`."""
+    """Validate an answer; raise `ResolverFailure` with `resolver_malformed`."""
     try:
         outcome = Outcome.model_validate(said)
         checked_json(outcome.model_dump(), "outcome")
@@ -90,5 +90,5 @@ def outcome_of(said: object, name: str) -> Outcome:
 
 
 def malformed(detail: str) -> ResolverFailure:
-    """Make the failure of an answer that is none."""
+    """Return the failure for an invalid answer."""
     return ResolverFailure("resolver_malformed", detail, retryable=False)

@@ -1,8 +1,3 @@
-"""Schemas of answers: what a blueprint names by its file is written out, so that it is pinned too.
-
-A schema that cannot be used is a fault of the blueprint, found before any session opens by it.
-"""
-
 from __future__ import annotations
 
 import json
@@ -20,7 +15,7 @@ from turnlog.services.runtime.files import Files
 
 
 def written_out(files: Files, blueprint: Blueprint) -> Blueprint:
-    """Give a blueprint with its schemas written out; those that cannot be read stay as they are."""
+    """Return a blueprint with its output schemas inlined; unreadable ones stay file names."""
     calls = {name: _call(files, call) for name, call in blueprint.calls.items()}
     return blueprint.model_copy(update={"calls": calls}) if calls != blueprint.calls else blueprint
 
@@ -39,7 +34,7 @@ def _call(files: Files, call: CallSpec) -> CallSpec:
 
 
 def schema_remarks(files: Files, blueprint: Blueprint) -> Iterator[Remark]:
-    """Say what is wrong with the schemas of answers."""
+    """Yield what is wrong with a blueprint's output schemas."""
     acting = {profile.act for profile in blueprint.profiles.values()}
     for name, call in blueprint.calls.items():
         path = ("calls", name, "output")

@@ -1,9 +1,11 @@
-"""Segments for a call: what its layers ask of the library, fetched side by side.
+"""What a prompt needs besides the session state: turn inputs, segments and memory messages.
 
-The library is asked afresh for every call, so an edit is seen by the next one. When it cannot be
-asked, what is known of it is given and said to be stale; a text that was read once is held, since
-texts never change. What still cannot be had refuses the turn where it is required, and is left
-out and reported where it is not.
+The inputs of the open turn are read from the event that submitted it. Segments are read from the
+library once for each new call, so the next call sees an edit. A retry of the same call takes the
+segments that its record names, so that it gets the same prompt whatever the library holds by then.
+
+When the library is unreachable, the cached state is used and marked as stale. A segment that still
+cannot be read refuses the turn where it is required, and is left out and reported elsewhere.
 """
 
 from __future__ import annotations
@@ -27,12 +29,12 @@ _log = structlog.get_logger("turnlog.segments")
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Gives calls their segments; one a process."""
+    """Fetches the segments of calls; one for each process."""
 
     shelves: Shelves
     texts: TextReader
     patience: float = 2.0
-    """Seconds the library is given before what is known of it has to do."""
+    """Seconds that the library may take before its cached state is used."""
 
     async def gather(
         self,
@@ -42,10 +44,10 @@ class Segments:
         locales: Sequence[str],
         then: str | None = None,
     ) -> Gathered:
-        """Give all segments of what is wanted, in the first locale of the chain that has any.
+        """Return the segments of each selection, in the first locale of the order that has any.
 
-        With `then` they are those of that moment, RFC 3339. Raises `Refused`
-        `segments-unavailable` when what is required cannot be had.
+        With `at_time`, an RFC 3339 time, they are those of that time. Raises `Refused` with
+        `segments-unavailable` when a required segment cannot be read.
         """
         asked = tuple(dict.fromkeys(wanted))
         shelf, stale = await self._shelf(tenant, then) if asked else (Shelf(tenant), False)
@@ -59,7 +61,7 @@ class Segments:
         return _told(Gathered(segments, tuple(omitted), stale))
 
     async def _shelf(self, tenant: str, then: str | None) -> tuple[Shelf | None, bool]:
-        """Give the library as it is, or as it was last known, and whether that is so."""
+        """Return the library's state, or else the cached one, and whether it may be stale."""
         if then is not None:
             return await self.shelves.load_at(tenant, then), False
         try:
@@ -100,7 +102,7 @@ def _read(
     texts: Mapping[Digest, str | Exception],
     omitted: list[Omitted],
 ) -> Iterator[Picked]:
-    """Give what can be read of what was chosen, and note what cannot."""
+    """Yield the chosen segments whose text was read; record the others as omitted."""
     omitted += chosen.omitted
     for choice in chosen.choices:
         segment, version = choice.segment, choice.version
@@ -135,7 +137,7 @@ def _unavailable(wanted: Wanted, reason: str) -> Refused:
 
 
 def _told(gathered: Gathered) -> Gathered:
-    """Raise the alarm over what could not be given."""
+    """Log a warning for each segment that was left out."""
     for each in gathered.omitted:
         _log.warning(
             "segment-omitted",

@@ -1,7 +1,6 @@
-"""Serving an application on a socket, until it is told to end and has ended in good order.
+"""Serving an ASGI application on a socket, with a graceful shutdown.
 
-Signals are none of its business: whoever runs the process decides when it ends. What is under
-way then gets the grace time.
+It handles no signals: the process decides when to end. Running requests then get the grace time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from turnlog.events.errors import Refused
 
 BACKLOG: Final = 2_048
-"""Connections that may wait to be taken."""
+"""Connections that may wait to be accepted."""
 
 
 @asynccontextmanager
@@ -33,10 +32,10 @@ async def served(
     leaving: Callable[[], None],
     http: type[H11Protocol] = H11Protocol,
 ) -> AsyncGenerator[str]:
-    """Serve an ASGI application while the body runs; gives the address, port 0 made a real one.
+    """Serve an ASGI application while the body runs; yield its URL with the real port.
 
-    `leaving` is called before the last requests are waited for. Refuses a place, named by its
-    setting, where nobody can listen.
+    `on_stopping` is called before the server waits for running requests. Refuses an address, naming
+    its setting, on which the process cannot listen.
     """
     listening = _listening(place, field)
     config = uvicorn.Config(
@@ -74,8 +73,8 @@ def _listening(place: str, field: str) -> socket.socket:
         fix = "give it as 127.0.0.1:8700; port 0 is any free one"
         raise Refused("bad-setting", f"{place!r} is no host and port", field=field, fix=fix)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP: asyncio sends small writes at once only on a socket that says so, and else
-    # every answer is 40 ms late.
+    # IPPROTO_TCP is named because asyncio sets TCP_NODELAY only on such a socket; otherwise every
+    # answer is 40 ms late.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

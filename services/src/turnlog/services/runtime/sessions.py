@@ -1,9 +1,9 @@
-"""Sessions: load a state, decide, append, and say what came of it.
+"""The command handler: load a session's state, decide a command, append its events.
 
-This is the one way anything is ever added to a session, for the gateway as for the worker. A
-state is held from one command to the next, and a command is decided on it before anything is
-read: an append proves that it was the latest. Nobody is refused, and nothing is left undone, on a
-state that the log has not confirmed.
+Every event of a session is appended here, by the gateway and by the worker alike. The handler first
+decides on the cached state without reading the log, because a successful append proves that the
+state was the latest. It refuses a command, or appends nothing, only on a state that the leader has
+confirmed.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from turnlog.services.runtime.snapshots import CheckedSnapshots
 from turnlog.services.runtime.texts import TextReader
 
 MOST_TRIES: Final = 200
-"""How often a command is decided again because others appended first."""
+"""How often a command is decided again because another process appended first."""
 
 _Key = tuple[str, str]
 _Locks = WeakValueDictionary[_Key, asyncio.Lock]
 
 Choose = Callable[[SessionState | None], Awaitable[Command | None]]
-"""Gives the command for the state as it is now; none when there is nothing left to do."""
+"""Return the command for the current state, or None when nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class By:
-    """On whose behalf something is appended, and what led to it."""
+    """Who caused an append, and what led to it."""
 
     actor: str
     causation: str | None = None
@@ -53,26 +53,26 @@ class By:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a command."""
+    """The result of a command."""
 
     state: SessionState
     events: tuple[Recorded, ...]
-    """What it appended; nothing when it was carried out before, or had nothing left to do."""
+    """The appended events; empty when the command was recorded before or had nothing to do."""
     memo: Memo | None = None
-    """The first time's record, when the same command had been carried out before."""
+    """The record of the first run, when the same command was carried out before."""
 
 
 class OlderCommands(Protocol):
-    """Finds commands whose key the state has forgotten."""
+    """Finds idempotency keys that the session state no longer contains."""
 
     async def find(self, state: SessionState, key: str) -> Memo | None:
-        """Give the record of a key; raises `Unavailable` when it cannot be told yet."""
+        """Return the record of a key; raise `Unavailable` when this is not known yet."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A command, on whose behalf, and the key it came with."""
+    """A command, its metadata and its idempotency key."""
 
     tenant: str
     session: str
@@ -83,7 +83,7 @@ class _Asked:
 
 @dataclass
 class Sessions:
-    """All sessions of a process."""
+    """Handles commands and loads states for all sessions of a process."""
 
     log: Log
     snapshots: CheckedSnapshots
@@ -92,7 +92,7 @@ class Sessions:
     clock: Clock
     new_id: Ids
     source: str
-    """What events say wrote them, such as `/turnlog/gateway`."""
+    """The `source` of appended events, such as `/turnlog/gateway`."""
     held: HeldStates = field(init=False)
     _acting: _Locks = field(default_factory=WeakValueDictionary[_Key, asyncio.Lock])
     _reading: _Locks = field(default_factory=WeakValueDictionary[_Key, asyncio.Lock])
@@ -101,19 +101,21 @@ class Sessions:
         self.held = HeldStates(self.snapshots)
 
     async def load(self, tenant: str, session: str, *, leader: bool = False) -> SessionState | None:
-        """Give the state of a session; `leader` is never stale, nor amid events appended as one.
+        """Return the state of a session, or None when it has no events.
 
-        Raises `Corrupt` when the session was further, or otherwise, than the log now has it.
+        With `leader` the state is read from the stream leader: it is never stale and never lies
+        within a batch of events that were appended as one. Raises `Corrupt` when the log
+        contradicts the cached state, because it ends earlier or holds other events.
         """
         while (last := await self._end(tenant, session, leader=leader)) is not None:
             state = await self._upto(last)
             if not leader or state.head.sequence == last.sequence:
                 return state
-            # What came by while the leader answered may be the first of several appended as one.
+            # Events that arrived while the leader answered may be only the first of a batch.
         return None
 
     async def _end(self, tenant: str, session: str, *, leader: bool) -> Recorded | None:
-        """Give a session's last event; never one that lies before the state that is held."""
+        """Return a session's last event, which is never older than the cached state."""
         held = self.held.get(tenant, session)
         if leader:
             last = await self.log.last(tenant, session, leader=True)
@@ -125,7 +127,7 @@ class Sessions:
         return last
 
     async def _upto(self, last: Recorded) -> SessionState:
-        """Give the state after an event; many who ask at once read what lies before it once."""
+        """Return the state after an event; concurrent callers read the missing events once."""
         async with _lock(self._reading, last.tenant, last.session):
             state = await self.held.begun(last.tenant, last.session)
             if state is not None and last.sequence <= state.head.sequence:
@@ -135,13 +137,13 @@ class Sessions:
             return self._folded(events, state)
 
     def note(self, recorded: Recorded) -> None:
-        """Take in an event that came by anyway, if it is the next one of a state that is held."""
+        """Fold an event that this process received anyway, if it follows the cached state."""
         state = self.held.get(recorded.tenant, recorded.session)
         if state is not None and follows(recorded, state):
             self._folded((recorded,), state)
 
     async def load_open(self, tenant: str, session: str) -> SessionState:
-        """Give the state of a session, or refuse an unknown one."""
+        """Return the state of a session; refuse an unknown session."""
         state = await self.load(tenant, session)
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
@@ -150,21 +152,21 @@ class Sessions:
     async def events(
         self, tenant: str, session: str, upto: int | None = None
     ) -> Sequence[Recorded]:
-        """Give all events of a session from the first, or those up to a sequence."""
+        """Return a session's events from the first one, up to `upto` if it is given."""
         last = await self.last(tenant, session, upto or 0)
         if upto is not None and upto < last.sequence:
             last = await self.log.find(tenant, session, upto, last)
         return await self.log.between(tenant, session, None, last)
 
     async def last(self, tenant: str, session: str, least: int = 0) -> Recorded:
-        """Give a session's last event; by the leader's word where it lacks a sequence asked for."""
+        """Return a session's last event; ask the leader if a replica lacks `min_sequence`."""
         last = await last_reaching(self.log, tenant, session, least)
         if last is None:
             raise Refused("unknown-session", "there is no such session", field="session")
         return last
 
     async def behind(self, last: Recorded, after: int) -> Sequence[Recorded]:
-        """Give a session's events behind a sequence up to its last one, perhaps none."""
+        """Return a session's events after a sequence, up to and including `last`."""
         tenant, session = last.tenant, last.session
         if after >= last.sequence:
             return ()
@@ -172,7 +174,7 @@ class Sessions:
         return await self.log.between(tenant, session, known.head if known else None, last)
 
     async def load_whole(self, tenant: str, session: str, upto: int) -> SessionState:
-        """Fold a session from its first event with every turn kept, as it was at a sequence."""
+        """Fold a session from its first event up to a sequence, with every turn in the state."""
         state = fold_whole(await self.events(tenant, session, upto))
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
@@ -188,11 +190,11 @@ class Sessions:
         *,
         presumed: SessionState | None = None,
     ) -> Done:
-        """Carry out a command; decided anew for as long as others append first.
+        """Carry out a command; decide it again when another process appends first.
 
-        `presumed` is a state that the caller takes for the latest. Raises `Refused` by a rule,
-        `Unavailable` without a certain answer from the log, and `Conflict` when others would not
-        stop.
+        `expected_state` is a state that the caller believes to be the latest. Raises `Refused` when
+        a rule rejects the command, `Unavailable` when the log gives no definite answer, and
+        `Conflict` when others keep appending first.
         """
         asked = _Asked(tenant, session, choose, by, command)
         async with _lock(self._acting, tenant, session):
@@ -201,12 +203,12 @@ class Sessions:
             return done or await self._surely(asked)
 
     def _resting(self, tenant: str, session: str) -> SessionState | None:
-        """Give a held state unless somebody is about to append: a worker that claims a turn."""
+        """Return the cached state, or None while a worker is about to claim the open turn."""
         held = self.held.get(tenant, session)
         return held if held and (held.open is None or held.open.running) else None
 
     async def _presuming(self, state: SessionState, asked: _Asked) -> Done | None:
-        """Act on a state that may be old; only what was appended to it shows that it was not."""
+        """Decide on a state that may be stale; only a successful append proves that it was not."""
         try:
             decided = await self._decided(state, asked)
         except Exception:  # noqa: BLE001 - whatever speaks against it may no longer be so
@@ -214,7 +216,7 @@ class Sessions:
         return None if isinstance(decided, Done) else await self._appended(state, decided, asked)
 
     async def _surely(self, asked: _Asked) -> Done:
-        """Act on the leader's state: a refusal is proved by no append, so it must not be stale."""
+        """Decide on the leader's state, because no append would prove a refusal to be current."""
         state = await self.load(asked.tenant, asked.session, leader=True)
         for _ in range(MOST_TRIES):
             decided = await self._decided(state, asked)
@@ -226,7 +228,7 @@ class Sessions:
         raise Conflict(asked.session, state.head.sequence if state else 0, None)
 
     async def _decided(self, state: SessionState | None, asked: _Asked) -> Events | Done:
-        """Say what is to be recorded; what came of it where nothing is."""
+        """Return the events to append, or the outcome when there are none."""
         if state and asked.command and (memo := await self._done_before(state, asked.command)):
             return Done(state, (), memo)
         chosen = await asked.choose(state) if callable(asked.choose) else asked.choose
@@ -236,15 +238,15 @@ class Sessions:
     async def _appended(
         self, state: SessionState | None, events: Events, asked: _Asked
     ) -> Done | None:
-        """Put events behind a state; none when others did first."""
+        """Append events after a state; return None when another process appended first."""
         drafts = [self._draft(event, asked) for event in events]
         head = state.head if state else None
         return await self.put(state, codec.write(asked.tenant, asked.session, head, drafts))
 
     async def put(self, state: SessionState | None, batch: codec.Batch) -> Done | None:
-        """Put a batch behind a state; none when others did first.
+        """Append a batch after a state; return None when another process appended first.
 
-        Raises `Unavailable` without a certain answer from the log.
+        Raises `Unavailable` when the log gives no definite answer.
         """
         outcome = await self.log.append(batch)
         match outcome:
@@ -296,5 +298,5 @@ class Sessions:
 
 
 def _lock(locks: _Locks, tenant: str, session: str) -> asyncio.Lock:
-    """Give the lock of a session; it is there for as long as somebody holds or awaits it."""
+    """Return the lock of a session, which exists as long as a task holds or awaits it."""
     return locks.setdefault((tenant, session), asyncio.Lock())

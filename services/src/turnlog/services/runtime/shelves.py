@@ -1,8 +1,8 @@
-"""Shelves: a tenant's segments are loaded, something is decided about them, and it is appended.
+"""The segment service: load a tenant's segments, decide a command, append its events.
 
-This is the one way anything is ever added to a library. A shelf is held from one use to the next,
-and the history's last event tells whether it is still the latest: one look, a third of a
-millisecond, and an edit that was acknowledged is seen by whatever asks next.
+Every event of a segment library is appended here. The state is cached between uses, and one read of
+the library's last event (about 0.3 ms) shows whether it is still the latest. So an acknowledged
+edit is visible to the next reader.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from turnlog.services.runtime.clock import Clock, Ids
 from turnlog.services.runtime.sessions import By
 
 MOST_TRIES: Final = 200
-"""How often a command is decided again because others appended first."""
+"""How often a command is decided again because another process appended first."""
 AT_ONCE: Final = 64
-"""Texts stored at the same time."""
+"""Segment texts stored concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shelved:
-    """What came of a command: the shelf as it is now, and which segments were concerned."""
+    """The result of a command: the library's state, and the segments that it changed."""
 
     shelf: Shelf
     carried: Carried
@@ -53,17 +53,17 @@ class Shelves:
     clock: Clock
     new_id: Ids
     source: str
-    """What events say wrote them."""
+    """The `source` of appended events."""
     _held: dict[str, Shelf] = field(default_factory=dict[str, Shelf])
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
     _reading: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
 
     def held(self, tenant: str) -> Shelf | None:
-        """Give what is known of a tenant's segments without asking anybody."""
+        """Return the cached state of a tenant's segments without reading the log."""
         return self._held.get(tenant)
 
     async def load(self, tenant: str, *, leader: bool = False) -> Shelf:
-        """Give a tenant's segments; `leader` is never stale."""
+        """Return the state of a tenant's segments; with `leader` it is never stale."""
         last = await self.log.last(tenant, SEGMENTS, leader=leader)
         held = self._held.get(tenant) or Shelf(tenant)
         came_to = last.sequence if last else 0
@@ -76,13 +76,13 @@ class Shelves:
         return await self._read_on(tenant, last)
 
     async def load_at(self, tenant: str, moment: str) -> Shelf:
-        """Give a tenant's segments as they were at a moment, RFC 3339; nothing of it is held."""
+        """Return a tenant's segments as they were at an RFC 3339 time; the state is not cached."""
         last = await self.log.last(tenant, SEGMENTS)
         events = await self.log.between(tenant, SEGMENTS, None, last) if last else ()
         return fold([each for each in events if each.envelope.time <= moment], Shelf(tenant))
 
     async def _read_on(self, tenant: str, last: Recorded) -> Shelf:
-        # Many calls may find at once that there is more; one of them reads it
+        # Concurrent callers find the same new events; one of them reads them.
         async with self._reading.setdefault(tenant, asyncio.Lock()):
             held = self._held.get(tenant) or Shelf(tenant)
             if held.sequence >= last.sequence:
@@ -92,10 +92,10 @@ class Shelves:
     async def act(
         self, tenant: str, command: LibraryCommand, by: By, key: codec.Command | None = None
     ) -> Shelved:
-        """Carry out a command; decided anew for as long as others append first.
+        """Carry out a command; decide it again when another process appends first.
 
-        Raises `Refused` by a rule, `Unavailable` without a certain answer from the log, and
-        `Conflict` when others would not stop.
+        Raises `Refused` when a rule rejects the command, `Unavailable` when the log gives no
+        definite answer, and `Conflict` when others keep appending first.
         """
         async with self._locks.setdefault(tenant, asyncio.Lock()):
             return await self._act(tenant, command, by, key)

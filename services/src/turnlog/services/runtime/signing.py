@@ -1,7 +1,7 @@
-"""Signing checkpoints with Ed25519, and seeing whose signature a checkpoint bears.
+"""Ed25519 signatures of checkpoints.
 
-The key is made when it is first needed and lies in a file that its owner alone may read. Nothing
-in here says whose key may be trusted: that is known only to whoever was told the key aside.
+The key is created when it is first needed, in a file that only its owner may read. This module does
+not decide whose key to trust: readers get the key by another way.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from turnlog.events.errors import Corrupt, Refused
 from turnlog.projections.audit.checkpoint import Checkpoint, Signature, SignedCheckpoint
 
 KEY_FILE: Final = "checkpoint-key.pem"
-"""Where the key lies in a data directory."""
+"""Name of the key file in a data directory."""
 
 
 def key_at(file: Path) -> Ed25519PrivateKey:
-    """Give the key of a file, made if there is none; refuses what is no such key."""
+    """Return a file's key, creating it if it is missing; refuse a file of another kind."""
     try:
         return _read(file)
     except FileNotFoundError:
@@ -49,10 +49,11 @@ def _read(file: Path) -> Ed25519PrivateKey:
 
 
 def _made(file: Path) -> Ed25519PrivateKey:
-    """Make the key beside its place, where it then is whole; of several first, one makes it."""
+    """Create the key in a temporary file and link it; of several processes, one succeeds."""
     key = Ed25519PrivateKey.generate()
     file.parent.mkdir(parents=True, exist_ok=True)
-    held, beside = mkstemp(dir=file.parent, prefix=f".{file.name}.")  # its owner's alone
+    # mkstemp makes it readable by its owner only.
+    held, beside = mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(held, "wb") as writer:
             writer.write(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -67,14 +68,14 @@ def _made(file: Path) -> Ed25519PrivateKey:
 
 
 def signed(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> SignedCheckpoint:
-    """Sign a checkpoint."""
+    """Return a checkpoint with its signature."""
     public = key.public_key().public_bytes_raw()
     made = Signature(key=_spelt(public), signature=_spelt(key.sign(checkpoint.signed_bytes)))
     return SignedCheckpoint(checkpoint=checkpoint, signatures=(made,))
 
 
 def signers(kept: SignedCheckpoint) -> tuple[str, ...]:
-    """Give the keys that signed a checkpoint; raises `Corrupt` where a signature does not hold."""
+    """Return the public keys of all signatures; raise `Corrupt` where one is invalid."""
     for each in kept.signatures:
         try:
             key = Ed25519PublicKey.from_public_bytes(base64.b64decode(each.key, validate=True))

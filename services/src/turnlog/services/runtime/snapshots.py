@@ -1,7 +1,12 @@
-"""Snapshots of states: a place to start folding from, checked against the log before it is used.
+"""Snapshots of session states, each checked against the log before it is used.
 
-A snapshot names the log it was folded from, the very event it ends at and the version of the
-fold. Whatever does not match is discarded with an alarm, and the session is folded anew.
+A snapshot records the log it was folded from, its last event and the version of the fold. One that
+does not match is discarded, and the session is folded from an earlier state or from its first
+event; a mismatch with the log is also logged as an error.
+
+Interval snapshots are stored at fixed sequences and never overwritten, so that any old sequence has
+one near it. The process that appends past an interval saves one, and a reader saves those that it
+finds missing. They lack the idempotency keys of commands, so no command may be decided on them.
 """
 
 from __future__ import annotations
@@ -19,14 +24,14 @@ from turnlog.projections.session.state import FOLD_VERSION, SessionState
 from turnlog.services.runtime.continuity import holds
 
 EVERY: Final = 64
-"""Events after which a state is worth keeping again."""
+"""Events between two snapshots of a session's latest state."""
 
 _log = structlog.get_logger("turnlog.snapshots")
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state, and what it was folded from."""
+    """A state, and the log and fold version that it was folded with."""
 
     stream: str
     created: str
@@ -39,13 +44,13 @@ _SNAPSHOT: Final = TypeAdapter(Snapshot)
 
 @dataclass(frozen=True, slots=True)
 class CheckedSnapshots:
-    """Keeps and loads snapshots of states."""
+    """Saves snapshots, and loads those that the log confirms."""
 
     log: Log
     store: Snapshots
 
     async def keep(self, state: SessionState, waypoint: int | None = None) -> None:
-        """Keep a state as the latest snapshot of its session, or as one of its waypoints."""
+        """Save a state as its session's latest snapshot, or as one of its interval snapshots."""
         identity = await self.log.identity(state.tenant)
         snapshot = Snapshot(identity.stream, identity.created, FOLD_VERSION, state)
         packed = zlib.compress(_SNAPSHOT.dump_json(snapshot))
@@ -54,7 +59,7 @@ class CheckedSnapshots:
     async def load(
         self, tenant: str, session: str, waypoint: int | None = None
     ) -> SessionState | None:
-        """Give the latest snapshot, or that of a waypoint, if the log confirms it."""
+        """Return the state of the latest or of an interval snapshot, if the log confirms it."""
         stored, identity = await asyncio.gather(
             self.store.get(tenant, session, waypoint), self.log.identity(tenant)
         )
@@ -63,7 +68,7 @@ class CheckedSnapshots:
         try:
             snapshot = _SNAPSHOT.validate_json(zlib.decompress(stored))
         except (zlib.error, ValidationError):
-            return None  # Written by another release, whose fold this one does not know.
+            return None  # Written by a release with another fold.
         if snapshot.fold != FOLD_VERSION:
             return None
         if not await self._confirmed(snapshot, identity):

@@ -1,10 +1,3 @@
-"""Stretches of a log: sessions that were led at the same time are read at the same time.
-
-Sessions lie scattered over the stream, and reading each by itself makes the server look through
-all of it for each. So as many as have some megabytes together are held, and the one stretch that
-they lie in is read for them.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -15,23 +8,23 @@ from turnlog.events.log.ports import Log, Raw
 from turnlog.projections.audit.chain import End, Key, key_of
 
 HELD: Final = 16_000_000
-"""Stored bytes that are held at a time, unless one session alone has more."""
+"""Stored bytes that a batch may have, unless it is a single session."""
 MOST_SESSIONS: Final = 500
-"""Sessions that are held at a time; a database is asked for all of them at once."""
+"""Sessions in a batch; the database is asked for all of them in one query."""
 
 Ends = Mapping[Key, End]
 Stretch = dict[Key, list[Raw]]
-"""Sessions in the order they were begun, each with all that is stored of it."""
+"""Sessions in the order they began, each with all its stored events."""
 
 
 async def stretches(log: Log, tenant: str, ends: Ends) -> AsyncGenerator[Stretch]:
-    """Read sessions up to where they end, some of them at a time."""
+    """Yield sessions up to their ends, one batch at a time."""
     for group in groups(ends):
         yield await _read(log, tenant, {key: ends[key] for key in group})
 
 
 def groups(ends: Ends) -> Iterator[Sequence[Key]]:
-    """Split sessions into those that are held together, in the order they were begun."""
+    """Split sessions into batches, in the order they began."""
     group, size = list[Key](), 0
     for key, end in sorted(ends.items(), key=lambda item: item[1].first):
         if group and (size + end.size > HELD or len(group) == MOST_SESSIONS):

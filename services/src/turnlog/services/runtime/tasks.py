@@ -1,8 +1,8 @@
-"""Ending tasks for certain.
+"""Reliable cancellation of tasks, and blocking work in threads.
 
-On Python 3.11 `asyncio.wait_for` swallows a cancellation that meets its result, and nats-py waits
-that way for every answer. A task that was cancelled once may therefore go on; it is cancelled
-until it has ended.
+On Python 3.11 `asyncio.wait_for` swallows a cancellation that arrives together with its result, and
+nats-py waits that way for every answer. So a task that was cancelled once may continue; it is
+cancelled until it has ended.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final, TypeVar
 Given = TypeVar("Given")
 
 _AGAIN: Final = 0.005
-"""Seconds given to a cancelled task before it is cancelled again."""
+"""Seconds to wait before a task is cancelled again."""
 
 
 async def stopped(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel tasks and wait until all of them have ended; what they raise is not raised here.
+    """Cancel tasks and wait until all have ended; ignore what they raise.
 
-    Being cancelled meanwhile does not leave them running: it takes effect once they have ended.
+    A cancellation of the caller takes effect once all tasks have ended.
     """
     left = {task for task in tasks if not task.done()}
     interruption: asyncio.CancelledError | None = None
@@ -34,16 +34,17 @@ async def stopped(*tasks: asyncio.Task[Any]) -> None:
         left = {task for task in left if not task.done()}
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # Looked at, so that nobody warns of an exception nobody looked at.
+            # Retrieve the exception, so that asyncio does not log it as never retrieved.
+            task.exception()
     if interruption:
         raise interruption
 
 
 async def to_the_end(work: Awaitable[Given]) -> Given:
-    """Do some work as a whole program, and end every task that it leaves behind.
+    """Run a whole program, then end every task that it leaves behind.
 
-    asyncio itself cancels those once. A connection that is looking for its server may miss that,
-    and a process that was told to end would then go on looking for ever.
+    asyncio cancels those tasks only once. A connection that is reconnecting may miss that, and the
+    process would then never exit.
     """
     try:
         return await work

@@ -1,8 +1,8 @@
-"""Traces: one a turn, from the request through the log and the worker to the read models.
+"""Traces: one for each turn, from the request through the log and the worker to the read models.
 
-Every name of the GenAI conventions that Turnlog uses is in this module, since they still move.
-No prompt, no reply and no secret ever becomes an attribute. Without an endpoint nothing is
-recorded, and the trace context of callers is passed on all the same.
+All names of the OpenTelemetry GenAI conventions that Turnlog uses are in this module, because the
+conventions still change. No prompt, reply or secret becomes an attribute. Without an endpoint
+nothing is recorded, but the trace context of callers is still passed on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEADER: Final = "traceparent"
 
 
 def traceparent() -> str | None:
-    """Spell the trace that is under way, if there is one."""
+    """Return the W3C `traceparent` of the current span, or None."""
     carrier: dict[str, str] = {}
     inject(carrier)
     return carrier.get(_HEADER)
@@ -42,13 +42,13 @@ class Tracing:
 
     @contextmanager
     def request(self, name: str, parent: str | None) -> Generator[Span]:
-        """Span of a request to the gateway; `name` is the method and the route's template."""
+        """Start the span of a gateway request; `name` is the method and the route template."""
         with self._span(name, SpanKind.SERVER, parent, {}) as span:
             yield span
 
     @contextmanager
     def turn(self, session: str, turn: int, parent: str | None) -> Generator[Span]:
-        """Span of a worker answering a turn."""
+        """Start the span of a worker that answers a turn."""
         attributes = {**_conversation(session), "turnlog.turn": turn}
         attributes |= {"gen_ai.operation.name": "invoke_workflow", "gen_ai.workflow.name": "turn"}
         with self._span("invoke_workflow turn", SpanKind.INTERNAL, parent, attributes) as span:
@@ -56,7 +56,7 @@ class Tracing:
 
     @contextmanager
     def chat(self, session: str, call: str, model: str) -> Generator[Span]:
-        """Span of one attempt of a call, within the span of its turn."""
+        """Start the span of one attempt of a call, within the span of its turn."""
         attributes = {
             **_conversation(session),
             "gen_ai.operation.name": "chat",
@@ -70,7 +70,7 @@ class Tracing:
 
     @contextmanager
     def projected(self, causes: Iterable[str | None]) -> Generator[Span]:
-        """Span of a batch of events becoming rows; linked to their traces, part of none."""
+        """Start the span of a projected batch of events, linked to their traces."""
         found = {cause: _context(cause) for cause in causes if cause}
         links = [Link(context) for context in found.values() if context.is_valid]
         with self.tracer.start_as_current_span("project events", links=links) as span:
@@ -87,7 +87,7 @@ class Tracing:
             yield span
 
     def shut_down(self) -> None:
-        """Send what is left; waits a bounded time for an exporter that is out of reach."""
+        """Export the remaining spans; waits a bounded time for an unreachable exporter."""
         if self.provider:
             self.provider.shutdown()
 
@@ -101,7 +101,7 @@ def _context(cause: str) -> trace.SpanContext:
 
 
 class Tokens(Protocol):
-    """Tokens of an attempt, as a provider counted them."""
+    """Token counts of an attempt, as the provider reported them."""
 
     @property
     def input_tokens(self) -> int: ...
@@ -110,7 +110,7 @@ class Tokens(Protocol):
 
 
 def note_answer(span: Span, finish: str, usage: Tokens | None) -> None:
-    """Put what an attempt took on its span."""
+    """Record an answer's finish reason and token counts on its span."""
     span.set_attribute("gen_ai.response.finish_reasons", [finish])
     if usage is not None:
         span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
@@ -118,13 +118,13 @@ def note_answer(span: Span, finish: str, usage: Tokens | None) -> None:
 
 
 def note_failure(span: Span, code: str) -> None:
-    """Mark a span as failed, by code alone."""
+    """Mark a span as failed, with the error code only."""
     span.set_status(StatusCode.ERROR, code)
     span.set_attribute("error.type", code)
 
 
 def tracing(service: str, endpoint: str | None) -> Tracing:
-    """Set up the traces of a process; without an endpoint they go nowhere."""
+    """Create the tracing of a process; without an endpoint nothing is exported."""
     if endpoint is None:
         return Tracing(NoOpTracerProvider().get_tracer("turnlog"))
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - half a second that nobody needs without an endpoint
@@ -135,7 +135,7 @@ def tracing(service: str, endpoint: str | None) -> Tracing:
 
 
 def exporting(service: str, processor: BatchSpanProcessor) -> Tracing:
-    """Set up traces that go through a span processor."""
+    """Create tracing that exports through a span processor."""
     provider = TracerProvider(resource=Resource.create({"service.name": f"turnlog-{service}"}))
     provider.add_span_processor(processor)
     return Tracing(provider.get_tracer("turnlog"), provider)

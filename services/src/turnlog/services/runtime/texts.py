@@ -1,8 +1,8 @@
-"""Fetching what a call refers to: what was said, from the log, and prompt texts, from blobs.
+"""Fetching and caching the texts of prompts: event texts from the log, others from blobs.
 
-Texts never change, so what was once read is kept, up to a number of characters, and so are the
-latest manifests, which the next calls are compared with. A text that cannot be opened any more is
-an error here, never a hole in a prompt.
+Texts never change, so they are cached up to a number of characters. So are the latest manifests,
+which the next calls are compared with. A text that can no longer be read raises an error and never
+leaves a hole in a prompt.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from turnlog.projections.session.state import Said
 from turnlog.projections.window.call import Earlier, Needs, Texts
 
 _TEXTS: Final = ("text", "replacement", "results", "answer", "goal", "carried", "summary", "work")
-"""Fields of events that prompts refer to."""
+"""Event fields that prompts refer to."""
 
 Key = TypeVar("Key", bound=Hashable)
 
 CALLS: Final = 500
-"""Manifests held at once."""
+"""Maximum number of cached manifests."""
 
 
 @dataclass
 class TextCache(Generic[Key]):
-    """Texts by key; the one not asked for the longest goes first."""
+    """A least-recently-used cache of texts by key, bounded by the number of characters."""
 
     most_characters: int
     held: OrderedDict[Key, str] = field(default_factory=OrderedDict[Key, str])
     characters: int = 0
 
     def get(self, key: Key) -> str | None:
-        """Give a text if it is held."""
+        """Return a cached text, or None."""
         text = self.held.get(key)
         if text is not None:
             self.held.move_to_end(key)
         return text
 
     def put(self, key: Key, text: str) -> None:
-        """Hold a text, and let go of others when there are too many characters."""
+        """Cache a text and evict others while there are too many characters."""
         if key in self.held:
             return
         self.held[key] = text
@@ -57,7 +57,7 @@ class TextCache(Generic[Key]):
 
 @dataclass
 class TextReader:
-    """Reads texts for assembling."""
+    """Fetches the texts that assembling a prompt needs."""
 
     log: Log
     blobs: Blobs
@@ -70,10 +70,10 @@ class TextReader:
     calls: OrderedDict[tuple[str, int], Earlier] = field(
         default_factory=OrderedDict[tuple[str, int], Earlier]
     )
-    """The latest that passed by, by where they stand."""
+    """The latest calls that were read, by tenant and stream position."""
 
     async def fetch(self, tenant: str, needs: Needs) -> Texts:
-        """Give every text a call needs; raises `Corrupt` where one cannot be had."""
+        """Return every text that a call needs; raise `Corrupt` when one cannot be read."""
         said, blobs, earlier = await asyncio.gather(
             self._said(tenant, needs.said),
             self.read_blobs(tenant, needs.blobs),
@@ -99,7 +99,7 @@ class TextReader:
         return earlier
 
     async def read_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
-        """Give the texts of blobs."""
+        """Return the texts of blobs by digest."""
         wanted = tuple(dict.fromkeys(digests))
         texts = await asyncio.gather(*(self._blob(tenant, digest) for digest in wanted))
         return dict(zip(wanted, texts, strict=True))
@@ -133,11 +133,12 @@ class TextReader:
         return text
 
     def note(self, events: Iterable[Recorded]) -> None:
-        """Hold the texts and the calls of events that passed by anyway."""
+        """Cache the texts and manifests of events that were read anyway."""
         for recorded in events:
             if isinstance(recorded.event, ContextAssembled):
                 self._called(recorded, recorded.event)
-            # Asking a model for a field that it lacks takes longer than all else in here
+            # Looking up a missing field on a pydantic model is the slowest step here; `__dict__`
+            # avoids it.
             said: Mapping[str, object] = getattr(recorded.event, "__dict__", {})
             for name in _TEXTS:
                 content = said.get(name)

@@ -1,8 +1,8 @@
-"""Verifiers: processes that verify sessions, since one alone has no more than one processor.
+"""Processes that verify sessions, because one Python process uses only one processor.
 
-Each is handed the stored bytes of one session after the other, names the blobs it needs, and says
-what it found. It reads no log, writes nothing, and gives way to whoever serves. Where one is lost,
-so is what it was about to find, and the whole is ended with it.
+Each process receives the stored bytes of one session at a time, names the blobs that it needs and
+returns a report. It does not read the log, writes nothing and runs at a lower priority than the
+service. If a process is lost, its findings are unknown, so the whole run ends with an error.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from turnlog.services.runtime.bulk import seldom_collected, uncollected
 from turnlog.services.runtime.installed import installed
 
 FEW: Final = 20_000
-"""Events that are verified sooner than processes are started."""
+"""Events that are verified in less time than it takes to start processes."""
 MOST: Final = 6
-"""Processes that one which reads the log for them keeps busy."""
+"""Processes that one reader of the log can keep busy."""
 AHEAD: Final = 4
-"""Sessions for each of them to do while the next stretch is read."""
+"""Sessions queued for each process while the next batch is read."""
 _COURTESY: Final = 5
-"""How much less urgent than serving it is."""
+"""How much the niceness of a verifying process is raised."""
 
 Fetch = Callable[[Sequence[Digest]], Awaitable[Mapping[Digest, str]]]
-"""Gives the blobs there are of these."""
+"""Return the blobs of these digests, as far as they exist."""
 
 
 class Verifier(Protocol):
-    """Verifies sessions."""
+    """Verifies stored sessions."""
 
     @property
     def at_once(self) -> int:
-        """How many it should be given at a time."""
+        """How many sessions may be verified concurrently."""
         ...
 
     async def report(self, stored: Sequence[Raw], fetch: Fetch) -> Report:
@@ -67,7 +67,6 @@ class Here:
     async def report(
         self, stored: Sequence[Raw], fetch: Fetch, noted: Noted | None = None
     ) -> Report:
-        """See `Verifier.report`."""
         events, unread = await aside(lambda: decoded(stored))
         blobs = await fetch(blobs_named(events))
         return await aside(lambda: verify(events, blobs, self.means, noted, unread))
@@ -75,13 +74,12 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Verifies in whichever process is free."""
+    """Verifies in the next idle process."""
 
     free: asyncio.Queue[Connection]
     at_once: int
 
     async def report(self, stored: Sequence[Raw], fetch: Fetch) -> Report:
-        """See `Verifier.report`."""
         process = await self.free.get()
         plain = [(raw.subject, raw.stream_sequence, raw.stored) for raw in stored]
         named: tuple[Digest, ...] = await asyncio.to_thread(_asked, process, plain)
@@ -100,18 +98,18 @@ def _asked(process: Connection, question: object) -> Any:  # noqa: ANN401 it ans
 
 
 Verifiers = Callable[[int, Means], AbstractContextManager[Verifier]]
-"""Gives who verifies so many events, until the body is over."""
+"""Return a context manager of a verifier that suits the number of events."""
 
 
 def as_many_as_help(events: int, means: Means) -> AbstractContextManager[Verifier]:
-    """See `Verifiers`: processes only for a long log, and where there are processors for them."""
+    """Open processes for a long log on a machine with several processors, else a thread."""
     processors = min(os.cpu_count() or 1, MOST)
     return nullcontext(Here(means)) if events < FEW or processors == 1 else beside(processors)
 
 
 @contextmanager
 def beside(processes: int) -> Generator[Verifier]:
-    """Start so many processes, which are gone when the body is over."""
+    """Start a number of processes, which are killed when the body ends."""
     with ExitStack() as started:
         free = asyncio.Queue[Connection]()
         for _ in range(processes):
@@ -125,7 +123,7 @@ def _process() -> Generator[Connection]:
     ours, its = spawning.Pipe()
     process = spawning.Process(target=_verifying, args=(its,), daemon=True)
     process.start()
-    its.close()  # so that the end of the process is the end of the pipe
+    its.close()  # Otherwise the pipe would stay open when the process has ended.
     try:
         yield ours
     finally:
@@ -136,8 +134,8 @@ def _process() -> Generator[Connection]:
 
 
 def _verifying(asked: Connection) -> None:
-    """Verify what is handed in until whoever asks has gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks is told, and says so
+    """Verify the sessions received on a pipe until its other end is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process.
     os.nice(_COURTESY)
     means = Means(installed())
     with seldom_collected(), suppress(EOFError, BrokenPipeError):

@@ -1,8 +1,8 @@
-"""Vocabularies, read from the files that litellm ships; nothing is fetched.
+"""Tokenizers: tiktoken vocabularies from the files that litellm ships; nothing is downloaded.
 
-Reading one takes up to a second and is done once a process, beside the event loop. The texts of a
-conversation are counted again with every call, so counts are remembered: by what the texts digest
-to, since texts may be of any length.
+Loading one takes up to a second, so it happens once for each process and in a thread. The texts of
+a conversation are counted again with every call, so counts are cached, keyed by a digest because
+texts may be long.
 """
 
 from __future__ import annotations
@@ -21,24 +21,23 @@ from turnlog.projections.window.pinned import vocabularies_named
 from turnlog.services.runtime.aside import aside
 
 SHIPPED: Final = ("cl100k_base", "o200k_base", "p50k_base")
-"""The vocabularies there are."""
+"""Names of the available vocabularies."""
 _FILES: Final = "litellm/litellm_core_utils/tokenizers"
 REMEMBERED: Final = 16_384
-"""Texts whose counts are kept."""
+"""Maximum number of cached counts."""
 
 
 class TiktokenVocabulary:
-    """One of tiktoken's vocabularies, read when it is first asked; see `Vocabulary`."""
+    """A tiktoken vocabulary, loaded when it is first used; see `TokenVocabulary`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def count(self, text: str) -> int:
-        """See `Vocabulary.count`."""
         return _read(self._name).count(text)
 
     def is_of(self, model: str) -> bool:
-        """See `Vocabulary.is_of`; only OpenAI's own models are known."""
+        """See `TokenVocabulary.is_for_model`; only OpenAI's own models are known."""
         provider, slash, name = model.partition("/")
         if slash and provider not in {"openai", "azure"}:
             return False
@@ -49,7 +48,7 @@ class TiktokenVocabulary:
 
 
 async def ready(blueprint: Blueprint) -> None:
-    """Read the vocabularies that the budgets of a blueprint count by."""
+    """Load the vocabularies that a blueprint's budgets count with."""
     for name in sorted(set(vocabularies_named(blueprint))):
         await aside(lambda: _read(name))  # noqa: B023 - awaited before the name is another
 
@@ -58,12 +57,12 @@ async def ready(blueprint: Blueprint) -> None:
 class _Read:
     count: Callable[[str], int]
     named: Callable[[str], str]
-    """Which vocabulary a model of OpenAI's has."""
+    """Return the vocabulary name of an OpenAI model."""
 
 
 @cache
 def _read(name: str) -> _Read:
-    # tiktoken looks here before it looks anywhere else
+    # tiktoken looks in this folder before it downloads anything.
     files = distribution("litellm").locate_file(_FILES)
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(files))
     import tiktoken  # noqa: PLC0415 - a tenth of a second, for the few who count so
@@ -74,7 +73,7 @@ def _read(name: str) -> _Read:
 
 
 def remembering(count: Callable[[str], int], most: int = REMEMBERED) -> Callable[[str], int]:
-    """Count each text once, until so many others have been counted; no text is held."""
+    """Return a counter that caches the latest counts; no text is kept."""
     held = OrderedDict[bytes, int]()
 
     def counted(text: str) -> int:

@@ -1,1 +1,1 @@
-"""Everything in one process, on one machine: what `turnlog up` starts."""
+"""The all-in-one process behind `turnlog up`."""

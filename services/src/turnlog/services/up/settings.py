@@ -1,5 +1,3 @@
-"""Settings of `turnlog up`: those of every role, and where its data lies."""
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -18,24 +16,24 @@ Role = TypeVar("Role", bound=Process)
 
 
 class UpSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
-    """One process with all roles, and a nats-server as its child."""
+    """Settings of `turnlog up`: one process with all roles, and a nats-server as its child."""
 
     data_dir: Path = Path(".turnlog")
-    """Where the log and the read models lie."""
+    """Directory of the log and the read models."""
     nats: str = "127.0.0.1:0"
     """Host and port of the nats-server; port 0 is any free one."""
     ready_file: Path | None = None
     """Written when everything accepts work; `ready.json` in the data directory by default."""
 
     def for_role(self, role: type[Role], url: str, monitor: str | None) -> Role:
-        """Give one role's settings, pointed at the parts this process has started."""
+        """Return the settings of one role, pointed at the server and database of this process."""
         own = {name: getattr(self, name) for name in role.model_fields}
         database = f"sqlite:///{self.data_dir.absolute() / 'read-models.db'}"
         placed = {
             "nats_url": SecretStr(url),
             "nats_monitor": monitor,
             "database_url": SecretStr(database),
-            # The gateway in this process tells how it is
+            # The gateway in this process reports its health.
             "health": None,
         }
         return role.model_validate(own | {name: placed[name] for name in placed if name in own})

@@ -1,8 +1,7 @@
-"""Starting everything: a nats-server with fsync on every ack, SQLite, and all roles.
+"""All roles in one process, with a nats-server that fsyncs every acknowledgement, and SQLite.
 
-The roles are the same ones that run as processes of their own in production; they share nothing
-here but the event loop. The ready file is written when all of them accept work, and is gone when
-they no longer do.
+The roles are the same as in separate processes; here they share only the event loop and the
+projection signal. The ready file exists while all of them accept work.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from turnlog.services.worker import role as worker
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where everything is."""
+    """Addresses of the running services, and their data directory."""
 
     http: str
     nats: str
@@ -39,7 +38,7 @@ class Addresses:
 
 @asynccontextmanager
 async def up(settings: UpSettings, ending: Ending) -> AsyncGenerator[Addresses]:
-    """Run everything while the body runs; what was under way is finished or handed back."""
+    """Run everything while the body runs; finish or hand back running work at the end."""
     host, port = _parted(settings.nats)
     config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
     async with await NatsServer.start(config) as server:
@@ -64,7 +63,7 @@ async def _roles(settings: UpSettings, server: NatsServer, ending: Ending) -> As
     async with (
         projector.running(settings.for_role(ProjectorSettings, *places), ending, bell),
         gateway.running(settings.for_role(GatewaySettings, *places), ending, bell) as http,
-        # The last to start and the first to stop, so that watchers see how turns end.
+        # Started last and stopped first, so that clients that follow a turn see how it ends.
         worker.running(settings.for_role(WorkerSettings, *places), ending),
     ):
         yield http
@@ -80,7 +79,7 @@ def _parted(address: str) -> tuple[str, int]:
 
 
 def _write(file: Path, addresses: Addresses) -> None:
-    """Write it whole, readable by its owner only: it holds the server's password."""
+    """Write the file atomically, for its owner only, because it holds the server's password."""
     ready = {
         "http": addresses.http,
         "nats": addresses.nats,

@@ -1,1 +1,1 @@
-"""The process that claims turns, calls models and publishes what they say."""
+"""The process that claims turns, calls models and publishes their answers."""

@@ -1,8 +1,8 @@
-"""Answering a turn: from a delivery to a reply on the log, once, whoever else tries the same.
+"""Run a delivered turn to its end, from the claim to the outcome on the log.
 
-The claim is a compare-and-set on the session, so one worker speaks for a turn at a time, and a
-worker that was silent too long is superseded. What may happen to the turn is decided by the
-session's own rules; this module carries it out, in order.
+The claim is a compare-and-set on the session, so one worker at a time holds the lease of a turn. A
+worker that is silent for too long is superseded. The session's own rules decide what may happen to
+the turn; this module carries it out in order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from turnlog.services.worker.workings import work_of
 
 @dataclass
 class Answering:
-    """Answers turns; one for all deliveries of a worker."""
+    """Runs turns; one instance serves all deliveries of a worker."""
 
     name: str
     sessions: Sessions
@@ -57,14 +57,14 @@ class Answering:
     ack_wait: float
     """Seconds of silence after which an attempt counts as dead."""
     servers: ToolServers = field(default_factory=McpServers)
-    """Who has tools."""
+    """The tool servers."""
     pinning: Pinning = field(default_factory=Pinning)
-    """What is written of them."""
+    """Snapshots of what the tool servers offer."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the worker must hand back what it holds."""
+    """Set when the worker must hand back its unfinished turns."""
 
     async def answer(self, delivery: Delivery) -> Verdict:
-        """Do for a turn whatever is left to be done, and say what to do about the delivery."""
+        """Do what is left to do for a turn, and return what to do with the delivery."""
         state = await self._state(delivery)
         opened = state.open if state else None
         if state is None or opened is None or opened.turn != delivery.turn:
@@ -87,10 +87,10 @@ class Answering:
         return await self._work(delivery, claimed, claimed.open, material, by)
 
     async def _state(self, delivery: Delivery) -> SessionState | None:
-        """Give the session's state, at the event that brought the turn or later.
+        """Return the session's state, at the delivered event or later.
 
-        Of a first delivery the one that is held will do: whether its turn may be claimed is
-        settled by appending. A redelivery asks the log who speaks for it now.
+        For a first delivery the cached state is enough: the append settles whether the turn may be
+        claimed. For a redelivery the log is asked who holds the lease now.
         """
         held = self.sessions.held.get(delivery.tenant, delivery.session)
         there = held and held.head.stream_sequence >= delivery.stream_sequence
@@ -102,7 +102,8 @@ class Answering:
         return state
 
     async def _patience(self, delivery: Delivery, opened: OpenTurn) -> float:
-        """Seconds to leave a running attempt alone; a redelivery without tokens has none."""
+        """Return the seconds to leave a running attempt alone; 0 for a redelivery without tokens.
+        """
         silent = await silence_of(self.tokens, delivery, opened.attempt)
         if silent is None:
             return 0 if delivery.redelivered else self.ack_wait
@@ -111,7 +112,7 @@ class Answering:
     async def _completed_from_tokens(
         self, delivery: Delivery, opened: OpenTurn, material: Material, by: By
     ) -> bool:
-        """Complete the turn with what a dead worker had published, if that is all of it."""
+        """Complete the turn with what a dead worker published, if that is the whole answer."""
         held = await self.tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
         whole = whole_answer(held, opened.attempt)
         if whole is None or opened.context is None:
@@ -199,7 +200,7 @@ class Answering:
     async def _until(
         self, saying: Coroutine[Any, Any, End], unwanted: asyncio.Event, due: datetime
     ) -> End:
-        """Let it run until it ends, or nobody wants it, or time is up, or the worker stops."""
+        """Wait until the call ends, is unwanted or overdue, or the worker stops."""
         task: asyncio.Task[End] = asyncio.create_task(saying)
         cuts: dict[asyncio.Task[Any], Cut] = {
             asyncio.create_task(unwanted.wait()): "unwanted",

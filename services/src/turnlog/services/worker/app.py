@@ -1,8 +1,8 @@
-"""The worker process: a shared durable brings turns, `Answering` does the rest.
+"""The worker's subscription: a shared durable consumer delivers turns to `TurnRunner`.
 
-FastStream runs the subscription with manual acknowledgements. Each of the worker's places is a
-subscriber of its own that holds one message at a time, so nothing is ever fetched that nobody
-has time for.
+FastStream runs the subscription with manual acknowledgements. Each of the worker's slots is a
+subscriber of its own that has at most one message, so nothing is fetched before there is time for
+it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from turnlog.services.worker.delivery import Delivery, Hold, Later, Settled, Sil
 _log = structlog.get_logger("turnlog.worker")
 
 PULL_SECONDS: Final = 5.0
-"""How long one request for work stays open; it is then made anew."""
+"""How long one pull request stays open before it is repeated."""
 RETRY_SECONDS: Final = 1.0
-"""When a delivery that met a part out of reach is looked at again."""
+"""Seconds until a delivery is repeated that failed because a service was unreachable."""
 HAND_BACK: Final = 0.6
-"""Share of the grace time after which what is not finished is handed back."""
+"""Share of the grace time after which unfinished turns are handed back."""
 
 
 def build(url: str, places: int, grace: float, answering: Answering) -> NatsBroker:
-    """Make the broker whose subscribers answer turns; nothing runs until it is started."""
+    """Build the broker whose subscribers run turns; nothing runs until it is started."""
     broker = NatsBroker(
         url.split(","),
         ack_policy=AckPolicy.MANUAL,
@@ -63,9 +63,9 @@ def build(url: str, places: int, grace: float, answering: Answering) -> NatsBrok
 
 
 async def take(message: NatsMessage, answering: Answering) -> None:
-    """Answer the turn of a delivery, and say of the delivery what follows from that.
+    """Run the turn of a message and settle the message.
 
-    Whoever was silent too long says nothing: the message was handed to somebody else by then.
+    A worker that was silent for too long does not settle it: the message was redelivered by then.
     """
     clock = asyncio.get_running_loop()
     hold = Hold(answering.ack_wait, clock.time())
@@ -75,7 +75,7 @@ async def take(message: NatsMessage, answering: Answering) -> None:
         _log.warning("turn-postponed", error=str(error))
         verdict = Later(RETRY_SECONDS)
     except Exception:  # noqa: BLE001 - whatever it is, the delivery needs an answer
-        # A fault of ours must not be silent: the turn goes on to its claims' cap or deadline.
+        # A bug must be visible; the turn continues until its claim limit or deadline.
         _log.exception("turn-broke")
         verdict = Later(RETRY_SECONDS)
     await _settle(message, verdict if hold.lasts(clock.time()) else Silent())
@@ -83,7 +83,7 @@ async def take(message: NatsMessage, answering: Answering) -> None:
 
 @asynccontextmanager
 async def working(broker: NatsBroker, answering: Answering, grace: float) -> AsyncGenerator[None]:
-    """Answer turns while the body runs; then finish, or hand back, within the grace time."""
+    """Run turns while the body runs; then finish them or hand them back within the grace time."""
     await broker.start()
     try:
         yield
@@ -97,7 +97,7 @@ async def _end(broker: NatsBroker) -> None:
     try:
         await broker.stop()
     except (errors.Error, OSError) as error:
-        # All have been waited for; with NATS gone there is nobody to take leave of.
+        # All subscribers have been waited for; without NATS there is no connection to drain.
         _log.warning("nats-gone", error=str(error) or type(error).__name__)
         await (await broker.connect()).close()
 
@@ -111,7 +111,7 @@ async def _answered(message: NatsMessage, answering: Answering, hold: Hold) -> V
     try:
         delivery = _delivery(message, answering, hold)
     except Corrupt as error:
-        # Nobody can answer what nobody can read; the projector quarantines the session.
+        # An unreadable event cannot be answered; the projector quarantines the session.
         _log.error("turn-unreadable", error=str(error))
         return Settled()
     with answering.tracing.turn(delivery.session, delivery.turn, delivery.traceparent):
@@ -137,7 +137,7 @@ def _delivery(message: NatsMessage, answering: Answering, hold: Hold) -> Deliver
 
 async def _in_progress(message: NatsMessage, hold: Hold) -> None:
     at = asyncio.get_running_loop().time()
-    if hold.lasts(at):  # what was handed to somebody else is not had again by asking for more time
+    if hold.lasts(at):  # A message that was redelivered cannot be reclaimed by asking for more time
         await message.in_progress()
         hold.since = at
 

@@ -1,7 +1,7 @@
-"""One attempt: a request is sent, and what comes back is published token by token.
+"""One attempt at a call: send a request and publish the answer token by token.
 
-The attempt ends with an answer, with a failure, or from outside; whichever it is, the text that
-came and the time it took are known here, and the provider's connection is closed.
+The attempt ends with an answer, with a failure, or from outside. In each case this module knows the
+text that arrived and the time it took, and the provider's connection is closed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from turnlog.services.worker.model.failures import ModelFailure
 
 
 def _now() -> float:
-    """Read the clock that everything else of the attempt waits by."""
+    """Return the event loop's time, which the timeouts of the attempt also use."""
     return asyncio.get_running_loop().time()
 
 
 @dataclass
 class Speaking:
-    """An attempt under way; its fields can be read at any moment, also after it was cut off."""
+    """An attempt that is running; its fields stay readable after it was cut off."""
 
     tenant: str
     session: str
@@ -40,31 +40,31 @@ class Speaking:
     tokens: TokenStream
     material: Material
     stage: Stage = "reply"
-    """What the call is for; of one that is not the reply, nothing is shown to anybody."""
+    """What the call is for; only the stage `reply` is shown to subscribers."""
     tried: int = 0
-    """Attempts at this call before."""
+    """Number of earlier attempts at this call."""
     later: bool = False
-    """Whether calls of the turn were answered before this one."""
+    """Whether earlier calls of the turn were answered."""
     guard: Guard = field(default_factory=lambda: Guard("none", ()))
     request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
-    """What is sent; nothing until the call is on the log."""
+    """The request that is sent; empty until the call is on the log."""
     tools: frozenset[str] = frozenset()
-    """Tools that servers have, by the names a model knows them by."""
+    """The tools of servers, by the names that the model sees."""
     given: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Results of the turn before that a plan can point at, with the sequences they stand at."""
+    """Results of the previous turn that a plan may reuse, each with its event sequence."""
     work: str | None = None
-    """How the turn was worked out, where it is replied to and later ones are told."""
+    """How the turn was worked out, if this is the reply and later prompts show it."""
     manifest: Manifest | None = None
-    """What is known of it, from then on."""
+    """The manifest of the call, once it is on the log."""
     fallback: str | None = None
-    """What is answered where no model answers; none where the turn fails then."""
+    """The reply if no model answers; None if the turn fails then."""
     first_token: int | None = None
     finished: Finished | None = None
     """How the model ended, once it has."""
     _started: float = field(default_factory=_now)
 
     async def announce(self) -> None:
-        """Tell watchers that this attempt is there; what earlier ones said is void."""
+        """Publish that this attempt has started; the text of earlier attempts is void."""
         call, attempt = self.attempt.call, self.attempt.attempt
         sign = AttemptReset if self.tried else AttemptAlive
         await self.tokens.publish(
@@ -72,13 +72,13 @@ class Speaking:
         )
 
     async def begins(self, stage: Stage) -> None:
-        """Say what the call is for; watchers are told where the turn is more than its reply."""
+        """Set what the call is for; publish it if the turn has more calls than its reply."""
         self.stage = stage
         if stage != "reply" or self.later:
             await self._tell(stage)
 
     async def runs(self, tool: str) -> None:
-        """Tell watchers that a tool is run."""
+        """Publish that a tool is being run."""
         await self._tell("tool", tool)
 
     async def _tell(self, doing: Doing, tool: str | None = None) -> None:
@@ -88,35 +88,35 @@ class Speaking:
 
     @property
     def output(self) -> OutputSpec | None:
-        """The form that the answer must have; none where any will do."""
+        """The required output format; None if any text is accepted."""
         calls = self.material.blueprint.calls
         return calls[self.manifest.kind].output if self.manifest else None
 
     @property
     def watched(self) -> bool:
-        """Whether what is said is shown as it comes; what must have a form is known whole only."""
+        """Whether the text is published as it arrives; formatted output is parsed as a whole."""
         return self.stage == "reply" and self.output is None
 
     @property
     def offered(self) -> frozenset[str]:
-        """The tools it was offered that servers have."""
+        """The server tools that the call was offered."""
         offered = self.manifest.parts if self.manifest else ()
         return self.tools & {part.layer for part in offered if part.role == "tools"}
 
     @property
     def text(self) -> str:
-        """Everything the model said so far, shown or held back."""
+        """Everything the model wrote so far, published or held back."""
         return self.guard.text
 
     @property
     def shown(self) -> str:
-        """What was published of it."""
+        """The part of the text that was published."""
         return self.guard.text[: self.guard.shown] if self.watched else ""
 
     async def listen(
         self, attempt: Attempt, request: ModelRequest, model: Model
     ) -> Finished | Violation:
-        """Make the call and publish what may be said; raises `ModelFailure`."""
+        """Make the call and publish what the guard releases; raises `ModelFailure`."""
         self.attempt, self.request, self._started = attempt, request, _now()
         watched = self.watched
         async with aclosing(model.stream(request)) as stream:
@@ -152,12 +152,12 @@ class Speaking:
 
     @property
     def timings(self) -> Timings:
-        """How long it has taken so far."""
+        """The time that the attempt has taken so far."""
         return Timings(first_token=self.first_token, total=self._elapsed())
 
 
 def model_request(request: Request) -> ModelRequest:
-    """Hand an assembled request over as the model layer takes it."""
+    """Convert an assembled request to the request type of the model layer."""
     return ModelRequest(
         model=request.model,
         messages=tuple({"role": said.role, "content": said.content} for said in request.messages),

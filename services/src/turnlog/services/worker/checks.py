@@ -1,5 +1,3 @@
-"""Checks of replies that come with Turnlog."""
-
 from __future__ import annotations
 
 import re
@@ -8,7 +6,7 @@ from pydantic import JsonValue
 
 
 def topic_list(text: str, topics: JsonValue) -> str | None:
-    """Find the first of the topics that a text names, as whole words, in any case."""
+    """Return why a text is refused: the first topic that it names, as whole words, in any case."""
     for topic in topics if isinstance(topics, list) else []:
         words = r"\s+".join(re.escape(word) for word in str(topic).split())
         if words and re.search(rf"\b{words}\b", text, re.IGNORECASE):

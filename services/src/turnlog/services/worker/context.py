@@ -1,8 +1,8 @@
-"""The prompt of a call: prompts are pinned, the window assembled, the manifest recorded.
+"""The prompt of a call: pin prompt files, assemble the prompt, record the manifest.
 
-A later attempt resends the recorded request as long as assembling it again gives the same
-digest. When something it was made of has changed since, it becomes a new call that says which
-one it supersedes.
+A later attempt resends the recorded request as long as assembling it again gives the same digest.
+If something that it was made from has changed, it becomes a new call that names the one it
+supersedes. The module also loads what the call has of the previous turn and of its own work.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from turnlog.services.runtime.sessions import By, Sessions
 from turnlog.services.worker.model.failures import ModelFailure
 
 OFF: Final = "off"
-"""The model of a service that has none."""
+"""The model name of a service without a model."""
 
 
 class Superseded(Exception):
-    """The attempt no longer speaks for the turn; whatever it holds is only worth its cost."""
+    """The attempt has lost the lease of its turn; only its cost may still be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
-    """Prepares calls."""
+    """Prepares the prompts of calls."""
 
     sessions: Sessions
     blueprints: BlueprintStore
@@ -65,9 +65,10 @@ class Contexts:
     async def prepare(
         self, state: SessionState, attempt: Attempt, material: Material, by: By
     ) -> Prepared:
-        """Pin prompts if need be, assemble, record; raises `Superseded` when it is too late.
+        """Pin prompt files if needed, assemble the prompt and record it.
 
-        Where there is no model to ask, `ModelFailure` is raised before anything is recorded.
+        Raises `AttemptSuperseded` if the attempt lost its lease, and `ModelFailure` before anything
+        is recorded if there is no model.
         """
         model = material.model(state, self.default_model)
         if model == OFF:
@@ -102,7 +103,7 @@ class Contexts:
     async def _found(
         self, state: SessionState, blueprint: Blueprint, provider: str
     ) -> dict[str, tuple[str, str]]:
-        """Read prompt files and ask sources; layer to where its text is from, and the text."""
+        """Return the prompt texts by layer, each with the path or source that it comes from."""
         files, attributes, library = prompt_layers(blueprint), state.attributes, self.library
         found = library.prompt_files(blueprint, files, provider, attributes) if files else {}
         for name, layer in blueprint.layers.items():
@@ -151,7 +152,7 @@ class Contexts:
     async def _filled(
         self, state: SessionState, opened: OpenTurn, material: Material, call: Call
     ) -> Call:
-        """Give a call what it was assembled with before, if it was, else what there is now."""
+        """Return the call with its recorded inputs, or with the current ones if it is new."""
         if opened.context is None:
             return await self.gathering.fresh(material, state, call)
         (recorded,) = await self.sessions.log.at(state.tenant, [opened.context.place])

@@ -1,7 +1,12 @@
-"""A delivery: one message of the durable, and what its holder may say about it.
+"""The queue of turns: a delivered message with its lease, and the durable consumer behind it.
 
-An acknowledgement belongs to the message, not to the delivery: what a stalled worker says after
-a redelivery acts on its successor's. So a worker that was superseded says nothing at all.
+An acknowledgement belongs to the message and not to the delivery: what a stalled worker sends after
+a redelivery acts on its successor's delivery. A superseded worker therefore sends nothing at all.
+
+The durable consumer is the clock of every open turn: a message stays pending until its turn is
+settled. The position up to which all turns are settled is saved beside the snapshots, so that a
+deleted consumer is recreated from there. Without a saved position it starts at the beginning. That
+is safe, since messages of settled turns are acknowledged at once.
 """
 
 from __future__ import annotations
@@ -11,8 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 ALMOST: Final = 0.9
-"""Share of the time a delivery lasts for which its holder takes it for its own: the server began
-to count before the holder did."""
+"""Share of the lease time that the receiver relies on: the server began to count before it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +26,14 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Hand the delivery back; somebody looks at it again after so many seconds."""
+    """Redeliver the message after `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """Superseded: whoever holds the turn now will speak for the message."""
+    """The attempt was superseded: its successor settles the message."""
 
 
 Verdict = Settled | Later | Silent
@@ -37,7 +41,7 @@ Verdict = Settled | Later | Silent
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a turn's holder knows of the message that brought it."""
+    """The message that delivered a turn, as the worker sees it."""
 
     tenant: str
     session: str
@@ -46,18 +50,19 @@ class Delivery:
     redelivered: bool
     traceparent: str | None
     in_progress: Callable[[], Awaitable[None]]
-    """Tells the server that the holder is still at it."""
+    """Tells the server that the message is still being worked on."""
 
 
 @dataclass
 class Hold:
-    """For how long a delivery is its holder's; then it may be somebody else's already."""
+    """How long a delivery belongs to its receiver; after that the server may have redelivered it.
+    """
 
     seconds: float
-    """Of silence after which the server hands the message to another."""
+    """Seconds of silence after which the server redelivers the message."""
     since: float
-    """When the server last heard of it, by the holder's clock."""
+    """When the server last heard of it, by the worker's clock."""
 
     def lasts(self, at: float) -> bool:
-        """Tell whether what the holder says now is about its own delivery."""
+        """Return whether the delivery still belongs to this worker."""
         return at - self.since < self.seconds * ALMOST

@@ -1,7 +1,7 @@
-"""How far our count of prompts is off from the provider's: noted, warned about, never corrected.
+"""How far our token count of prompts is off from the provider's: logged, never corrected.
 
-What is recorded stays what was counted when it was decided by. Both counts are on the log; this
-only tells an operator in time that a budget promises more, or less, than the model has room for.
+The recorded count stays the one that decisions were made with, and both counts are on the log. The
+warning tells an operator early that a budget allows more or less than the model has room for.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import structlog
 from turnlog.events.manifest import Manifest
 
 CALLS: Final = 20
-"""Calls that are looked at together."""
+"""Number of calls that are compared together."""
 TOLERATED: Final = 0.10
-"""Share by which the counts may differ."""
+"""Tolerated relative difference of the counts."""
 
 _log = structlog.get_logger("turnlog.worker")
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Counts of the latest calls, by model and by who counted."""
+    """The counts of the latest calls, by model and counter."""
 
     _told: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
-    """The factor that was warned of last; one where nothing was."""
+    """The factor that was last warned of; 1 if none was."""
     _seen: dict[tuple[str, str], deque[tuple[int, int]]] = field(
         default_factory=dict[tuple[str, str], deque[tuple[int, int]]]
     )
 
     def note(self, model: str, manifest: Manifest, reported: int) -> None:
-        """Note what a provider counted; warns where that is off by too much, and once of it."""
+        """Record a provider's count, and warn once if it is off by too much."""
         key = (model, manifest.counter.name)
         seen = self._seen.setdefault(key, deque(maxlen=CALLS))
         seen.append((manifest.tokens, reported))
@@ -49,7 +49,7 @@ class Drift:
             )
 
     def factor(self, model: str, counter: str) -> float | None:
-        """Give how many times our count the provider's is; none where it was never told."""
+        """Return the provider's count divided by ours; None if the provider never reported one."""
         seen = self._seen.get((model, counter), ())
         counted = sum(ours for ours, _ in seen)
         return sum(theirs for _, theirs in seen) / counted if counted else None

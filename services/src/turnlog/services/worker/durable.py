@@ -1,11 +1,3 @@
-"""The durable's keeper: it is there, and how far everything is settled is noted.
-
-The durable is the clock of every open turn: its message stays pending until the turn is settled.
-How far that has come is noted beside the snapshots, so that a durable somebody deleted is made
-again from there; without a note it begins at the start, which is safe, since settled turns are
-acknowledged as they come.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -24,18 +16,18 @@ from turnlog.events.nats.connection import Connection
 from turnlog.events.nats.workers import WORKERS, Handout, provide_workers
 
 MOST_PENDING: Final = 10_000
-"""Open turns at once; each is pending for as long as it is open."""
+"""Maximum number of open turns; the message of each is pending while it is open."""
 LOOK_EVERY: Final = 2.0
-"""Seconds between two looks whether the durable is still there."""
+"""Seconds between two checks of whether the durable consumer exists."""
 _NOTES: Final = ("_durables", WORKERS)
-"""Where its position is noted, as tenant and session of a snapshot."""
+"""Where the position is saved, as tenant and session of a snapshot."""
 
 _log = structlog.get_logger("turnlog.durable")
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Up to where every turn of a log is settled."""
+    """The position up to which every turn of a log is settled."""
 
     stream: str
     created: str
@@ -47,19 +39,19 @@ _FLOOR: Final = TypeAdapter(Floor)
 
 @dataclass
 class Durable:
-    """Keeps the durable there."""
+    """Keeps the durable consumer in existence."""
 
     connection: Connection
     identity: Identity
     notes: Snapshots
     ack_wait: float
     floor: int | None = None
-    """As it was last read or noted."""
+    """The position as it was last read or saved."""
 
     async def ensure(self) -> None:
-        """Make the durable if it is missing, and note its position.
+        """Create the durable consumer if it is missing, and save its position.
 
-        Raises `Unavailable`, and `Corrupt` for a durable that would lose turns.
+        Raises `Unavailable`, and `Corrupt` for a consumer that would lose turns.
         """
         floor = await self._noted() if self.floor is None else self.floor
         self.floor = floor
@@ -71,7 +63,7 @@ class Durable:
             await self._note(settled)
 
     async def keep(self) -> None:
-        """Look after it for ever."""
+        """Check it at intervals until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
             try:
@@ -80,7 +72,7 @@ class Durable:
                 _log.warning("durable-out-of-reach", error=str(error))
 
     async def settled(self) -> int:
-        """Up to where every turn is settled; raises `Unavailable` without an answer."""
+        """Return the sequence up to which every turn is settled; raises `Unavailable`."""
         try:
             info = await self.connection.nc.jetstream().consumer_info(SESSIONS, WORKERS)
         except (APIError, nats_errors.Error, TimeoutError) as error:

@@ -1,9 +1,3 @@
-"""How an attempt can end, and what is recorded of it.
-
-Whatever the end, what it took is put on the log: under the claim while the attempt is current,
-as a bare `attempt-ended` once somebody else speaks for the turn.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -44,7 +38,7 @@ from turnlog.services.worker.tools.exchange import ServerFailure
 from turnlog.services.worker.understanding import Understood, understood
 
 Cut = Literal["unwanted", "overdue", "stopped"]
-"""Ended from outside: superseded or cancelled, past its deadline, or its worker is stopping."""
+"""Ended from outside: lease lost or turn cancelled, past its deadline, or the worker stops."""
 Failure = ModelFailure | ResolverFailure | ServerFailure
 End = Finished | Violation | Failure | Unroutable | Refused | Corrupt | Cut
 
@@ -54,7 +48,7 @@ STOPPED: Final = Fault(code="handed-back", detail="its worker was stopped", retr
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The next attempt, of the same call or of the one that follows, after so many seconds."""
+    """The next attempt, at the same call or the one that follows, after `seconds`."""
 
     state: SessionState
     opened: OpenTurn
@@ -63,18 +57,18 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """What is answered without the model, and why."""
+    """A reply that does not come from the model, and the reason for it."""
 
     code: str
     detail: str
     text: str
     fault: Fault | None = None
-    """What the model failed of; none where it was not asked."""
+    """How the model failed; None if it was not called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """Records ends."""
+    """Records how attempts end."""
 
     sessions: Sessions
     tokens: TokenStream
@@ -86,11 +80,11 @@ class Endings:
     async def record(
         self, delivery: Delivery, speaking: Speaking, end: End, by: By
     ) -> Verdict | Again:
-        """Put an end on the log, and say what is to be done about the delivery."""
+        """Record how an attempt ended, and return what to do with the delivery."""
         try:
             return await self._recorded(delivery, speaking, end, by)
         except TooLarge as refusal:
-            # Asked again, the model would say as much; and no event could hold what was shown
+            # The model would write as much again, and no event could hold what was published
             fault = Fault(code=refusal.code, detail=refusal.detail, retryable=False)
             return await self._broken_off(delivery, speaking, fault, by, "")
 
@@ -131,7 +125,7 @@ class Endings:
     async def _summed(
         self, delivery: Delivery, speaking: Speaking, end: Summed, by: By
     ) -> Verdict | Again:
-        """Record what came of a summary; the turn goes on in any case."""
+        """Record the outcome of a summary; the turn continues in any case."""
         command = summed(speaking, end, await self._spent(speaking))
         done = await self.sessions.act(delivery.tenant, delivery.session, command, by)
         return _following(done.state, speaking.attempt, 0.0)
@@ -139,7 +133,7 @@ class Endings:
     async def _answered(
         self, delivery: Delivery, speaking: Speaking, end: Finished, by: By
     ) -> Verdict | Again:
-        """Record an answer; one that does not have the form that it must have has failed."""
+        """Record an answer; one without the required output format is a failure."""
         try:
             said = understood(speaking)
         except Unfit as fault:
@@ -149,7 +143,7 @@ class Endings:
         remarks.answered(speaking, end, said)
         if speaking.stage != "reply":
             return await self._gone_on(delivery, speaking, end, said, by)
-        # What was taken out may have kept two halves of something apart
+        # A repair may have removed what separated two halves of a forbidden text
         broken = speaking.guard.violation(said.text) if said.repairs else None
         if broken is not None:
             return await self._withheld(delivery, speaking, broken, by)
@@ -163,7 +157,8 @@ class Endings:
         completing = self.sessions.act(delivery.tenant, delivery.session, completed, by)
         if not speaking.watched:
             return verdict_for((await completing).state, speaking.attempt)
-        # Sent first, so that it is there if the batch never is; nobody has to wait for that.
+        # The closing message is sent first, so that it exists if the append fails. Nobody waits for
+        # it.
         closed = closing(speaking, end, taken)
         _, done = await asyncio.gather(
             self.tokens.close(delivery.tenant, delivery.session, delivery.turn, closed),
@@ -219,7 +214,7 @@ class Endings:
     async def _given_up(
         self, delivery: Delivery, speaking: Speaking, fault: Fault, by: By
     ) -> Verdict:
-        """Fail the turn, unless something can be answered without the model."""
+        """Fail the turn, unless there is a fallback reply."""
         if speaking.fallback is not None:
             instead = Instead(fault.code, fault.detail, speaking.fallback, fault)
             return await self._instead(delivery, speaking, instead, by)
@@ -258,7 +253,7 @@ class Endings:
         return verdict_for(done.state, speaking.attempt)
 
     async def _spent(self, speaking: Speaking) -> Spent:
-        """Account for it; without a word from the provider nothing is known of it."""
+        """Return what the attempt took; unknown if the provider sent nothing."""
         end = speaking.finished
         if end is None and not speaking.text:
             return replace(UNKNOWN, timings=speaking.timings)
@@ -270,7 +265,7 @@ class Endings:
 
 
 def _following(state: SessionState, attempt: Attempt, seconds: float) -> Verdict | Again:
-    """Go on with the next attempt, if it is ours."""
+    """Return the next attempt if this worker holds it."""
     opened = state.open
     if opened and (opened.turn, opened.attempt) == (attempt.turn, attempt.attempt + 1):
         return Again(state, opened, seconds)
@@ -278,7 +273,7 @@ def _following(state: SessionState, attempt: Attempt, seconds: float) -> Verdict
 
 
 def verdict_for(state: SessionState, attempt: Attempt) -> Verdict:
-    """Say what to do about a delivery: nothing, when a later attempt speaks for the turn."""
+    """Return what to do with a delivery: nothing if a later attempt holds the lease."""
     opened = state.open
     if opened is None or opened.turn != attempt.turn:
         return Settled()

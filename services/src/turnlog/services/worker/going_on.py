@@ -1,4 +1,9 @@
-"""An answer that is not the reply: a plan, or a tactic with the tools that it asks for."""
+"""How an attempt can end, and what is recorded of it.
+
+Whatever the outcome, the log records what the attempt took: under the claim while the attempt is
+current, and as `attempt-ended` alone once another attempt holds the lease. The first functions turn
+an outcome into a command. `OutcomeRecorder` appends it and decides what happens next.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from turnlog.services.worker.understanding import Understood
 
 
 def answering(speaking: Speaking, end: Finished, said: Understood, spent: Spent) -> AnswerCall:
-    """Say what came of a call that a turn goes on from."""
+    """Build the command for an answer that is not the reply: a plan, or tool requests."""
     spec = speaking.material.blueprint.tools or ToolsSpec(servers={})
     return AnswerCall(
         speaking.attempt,
@@ -28,7 +33,7 @@ def answering(speaking: Speaking, end: Finished, said: Understood, spent: Spent)
 
 
 def tools_in(end: Finished) -> tuple[ToolRequest, ...]:
-    """Give the tools an answer asked for, as they are recorded."""
+    """Return the tools that an answer requests, as they are recorded."""
     return tuple(
         ToolRequest(id=wanted.id, tool=wanted.name, arguments=wanted.arguments)
         for wanted in end.tool_calls

@@ -1,8 +1,8 @@
-"""The guard: what a model says is checked before, or while, it is shown.
+"""The output guard: check a reply before or while it is published.
 
-It holds back as much as the blueprint says, and finds the first rule that the text breaks. What
-it has shown never breaks a rule that holds back enough to see it; a rule that finds something in
-what was shown already can only withhold the rest and replace the whole.
+It holds back as much as the blueprint says and finds the first rule that the text breaks. Published
+text never breaks a rule whose hold-back is long enough to see it. If a rule is broken by text that
+was published already, the guard can only withhold the rest and have the whole reply replaced.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from turnlog.projections.blueprint.storable import mended
 from turnlog.projections.window.material import Material
 from turnlog.services.runtime.plugins import check_named
 
-# A boundary found too early only means a shorter piece, so no language's rules are needed.
+# A boundary that is found too early only shortens a piece, so no language's rules are needed.
 _SENTENCE_END: Final = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]*\s|\n")
 
 Broken = Callable[[str], str | None]
-"""Says how a text breaks a rule; none when it does not."""
+"""Returns how a text breaks a rule, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +34,32 @@ class Violation:
 
 @dataclass
 class Guard:
-    """Checks one reply as it grows."""
+    """Checks one reply while it grows."""
 
     hold_back: HoldBack
     rules: tuple[tuple[str, Broken], ...]
     shown: int = 0
-    """Characters that may be shown."""
+    """Number of characters that may be published."""
     _pieces: list[str] = field(default_factory=list[str])
 
     @property
     def text(self) -> str:
-        """All that was heard."""
+        """The whole text so far."""
         self._pieces[:] = ["".join(self._pieces)]
         return self._pieces[0]
 
     def hear(self, piece: str) -> str | Violation:
-        """Take in a piece; gives what may be shown now, or the rule that is broken."""
+        """Add a piece; return what may be published now, or the rule that is broken."""
         piece = mended(piece)
         self._pieces.append(piece)
         if self.rules:
             return self._released(self._safe_until())
-        # Most replies have no rules, and a long one must not be joined anew for each token.
+        # Most replies have no rules, and a long text must not be joined again for each token.
         self.shown += len(piece)
         return piece
 
     def end(self) -> str | Violation:
-        """Give the rest, now that nothing follows."""
+        """Return the rest of the text, once it is complete."""
         return self._released(len(self.text))
 
     def _safe_until(self) -> int:
@@ -83,7 +83,7 @@ class Guard:
         return piece
 
     def violation(self, text: str) -> Violation | None:
-        """Give the first rule that a text breaks; none where it breaks none."""
+        """Return the first rule that a text breaks, or None."""
         for name, broken in self.rules:
             if reason := broken(text):
                 return Violation(name, reason)
@@ -91,7 +91,7 @@ class Guard:
 
 
 def guard_of(material: Material) -> Guard:
-    """Make the guard of a session's replies."""
+    """Build the guard for a session's replies."""
     spec: SafetySpec = material.blueprint.policies.safety
     rules = tuple((rule.name, _broken(rule, material)) for rule in spec.rules)
     return Guard(spec.hold_back if rules else "none", rules)

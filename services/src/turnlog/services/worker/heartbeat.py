@@ -1,8 +1,8 @@
-"""The heartbeat of an attempt: proof of life outward, and a look whether it is still wanted.
+"""The heartbeat of an attempt, and the check that it still holds the lease of its turn.
 
-It publishes a sign of life, extends the delivery, and first confirms from the log's leader that
-the attempt is current. A change of the session is noticed at once; the beat is for what the
-notice may have missed.
+At each interval it confirms with the log's leader that the attempt is current, publishes a sign of
+life and extends the delivery. A session watch reports changes at once; the interval catches what
+the watch may have missed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from turnlog.services.worker.delivery import Delivery
 
 @dataclass(frozen=True, slots=True)
 class Heart:
-    """Beats for attempts; `every` is a third of the time after which silence counts as death."""
+    """Sends heartbeats; `interval` is a third of the silence after which an attempt counts as dead.
+    """
 
     sessions: Sessions
     tokens: TokenStream
@@ -37,7 +38,7 @@ class Heart:
     async def beating(
         self, delivery: Delivery, attempt: Attempt, after: int
     ) -> AsyncGenerator[asyncio.Event]:
-        """Beat while the body runs; the event is set once the attempt is no longer current."""
+        """Send heartbeats while the body runs; set the event once the lease is lost."""
         unwanted = asyncio.Event()
         tasks = (
             asyncio.create_task(self._beat(delivery, attempt, unwanted)),
@@ -75,7 +76,7 @@ class Heart:
 
 
 def ends(event: Event, attempt: Attempt) -> bool:
-    """Tell whether an event takes the turn away from an attempt."""
+    """Return whether an event ends an attempt's lease of its turn."""
     match event:
         case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
             return turn == attempt.turn

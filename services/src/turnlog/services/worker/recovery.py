@@ -1,9 +1,3 @@
-"""What can be saved of an attempt whose worker went silent, from what TOKENS still holds.
-
-Only a closed attempt whose pieces join without a gap to the very text its closing message
-promises counts as an answer. Anything less is a partial text: kept, and called one.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -23,7 +17,7 @@ class Whole:
 
 
 def spoken(events: Iterable[Stamped], attempt: int) -> str:
-    """Join the pieces of an attempt as far as they reach without a gap."""
+    """Join the tokens of an attempt up to the first gap."""
     text = ""
     for stamped in events:
         match stamped.event:
@@ -35,7 +29,7 @@ def spoken(events: Iterable[Stamped], attempt: int) -> str:
 
 
 def whole_answer(events: Iterable[Stamped], attempt: int) -> Whole | None:
-    """Give the whole answer of an attempt, if all of it is there."""
+    """Return the whole answer of an attempt, if all of it is stored."""
     held = tuple(events)
     closed = next(
         (

@@ -1,4 +1,4 @@
-"""What a worker's log says of answers that are not as they should be, without their texts."""
+"""Log messages of the worker about unusual answers, without their texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger("turnlog.worker")
 
 
 def answered(speaking: Speaking, end: Finished, said: Understood) -> None:
-    """Say what is not as usual about an answer."""
+    """Log an answer that was cut short or repaired."""
     call = _of(speaking)
     if end.finish_reason == "length":
         _log.warning("answer-cut-short", **call)
@@ -26,19 +26,19 @@ def answered(speaking: Speaking, end: Finished, said: Understood) -> None:
 
 
 def left_out(speaking: Speaking, manifest: Manifest) -> None:
-    """Say how much does not stand in a prompt, and by which rules."""
+    """Log how many parts of a prompt are left out, by rule."""
     rules = Counter(part.rule for part in manifest.parts if not part.kept)
     if rules:
         _log.debug("left-out", rules=dict(rules), **_of(speaking))
 
 
 def malformed(speaking: Speaking, fault: Unfit) -> None:
-    """Say that an answer cannot be read."""
+    """Log that an answer cannot be parsed."""
     _log.error("answer-malformed", why=str(fault), **_of(speaking))
 
 
 def retrying(speaking: Speaking, fault: Fault, seconds: float) -> None:
-    """Say that an attempt failed, and when the next one begins."""
+    """Log that an attempt failed, and when the next one begins."""
     _log.warning("attempt-failed", code=fault.code, next_in=seconds, **_of(speaking))
 
 

@@ -1,5 +1,3 @@
-"""The reply of a turn, as it is put on the log and closed for whoever watches it being said."""
-
 from __future__ import annotations
 
 from turnlog.events.content import Digest, digest_of
@@ -13,7 +11,7 @@ from turnlog.services.worker.understanding import Understood
 
 
 def replying(speaking: Speaking, end: Finished, said: Understood, spent: Spent) -> CompleteTurn:
-    """Say that a turn has its reply: what was said, or what it came to once it was mended."""
+    """Build the command that completes a turn with its reply, repaired if it had to be."""
     return CompleteTurn(
         speaking.attempt,
         said.text,
@@ -29,7 +27,7 @@ def replying(speaking: Speaking, end: Finished, said: Understood, spent: Spent) 
 
 
 def closing(speaking: Speaking, end: Finished, spent: Spent) -> AttemptClosed:
-    """Say what everything that was published must add up to."""
+    """Build the closing message that the published tokens are verified against."""
     return AttemptClosed(
         call=speaking.attempt.call,
         attempt=speaking.attempt.attempt,
@@ -44,7 +42,7 @@ def closing(speaking: Speaking, end: Finished, spent: Spent) -> AttemptClosed:
 
 
 def withholding(speaking: Speaking, broken: Violation, blob: Digest, spent: Spent) -> CompleteTurn:
-    """Say that something else stands for a reply."""
+    """Build the command that completes a turn with a replacement for its reply."""
     replacement = speaking.material.blueprint.policies.replacement
     return CompleteTurn(
         speaking.attempt,

@@ -1,8 +1,8 @@
-"""Resolving a turn: a resolver says what it is about, and that is recorded before anything else.
+"""The resolver step: ask what a turn is about, and record the answer before anything else.
 
-The text comes first: the resolver is asked with what the turn says by itself. Where its policy
-lets the turn inherit what it does not say, the resolver is asked once more with that. A turn that
-has been resolved is never resolved again, whoever takes it over.
+The resolver is first asked with the turn's own text. If its policy lets the turn inherit what the
+text does not say, the resolver is asked once more with that. A turn that has been resolved is never
+resolved again, whichever worker takes it over.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ FREE: Final = Spent(
     Usage(known="reported", input_tokens=0, output_tokens=0),
     Cost(micro_dollars=0, price="exact", table="none"),
 )
-"""What a claim took under which no model was asked: known, and nothing."""
+"""The cost of a claim without a model call: known to be nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unroutable:
-    """The question leads nowhere; there is nothing to answer."""
+    """The resolver found nothing that the turn could be answered from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,10 @@ class Resolving:
     async def resolved(
         self, state: SessionState, attempt: Attempt, material: Material, by: By
     ) -> Resolved | None:
-        """Give what is known of a turn; raises `ResolverFailure`, and `Superseded` too late.
+        """Resolve a turn and return the result.
 
-        None where the blueprint has no resolver, and for a turn that says nothing.
+        Returns None if the blueprint has no resolver or the turn has no text. Raises
+        `ResolverFailure`, and `AttemptSuperseded` if the attempt lost its lease.
         """
         spec = material.blueprint.resolver
         if spec is None:
@@ -71,7 +72,7 @@ class Resolving:
         return _still(done.state, attempt).resolved
 
     async def answer(self, tenant: str, resolved: Resolved) -> str:
-        """Give what is answered without a model."""
+        """Return the resolver's own answer, which needs no model."""
         needs = Needs(blobs=(), said=(resolved.answer,), older=False)
         return (await self.sessions.texts.fetch(tenant, needs)).said[resolved.answer]
 

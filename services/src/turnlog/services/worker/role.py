@@ -1,4 +1,4 @@
-"""The worker put together: parts, model, durable and subscription, up and down again."""
+"""The worker process: connect its components, start them and shut them down."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from turnlog.services.worker.model.litellm_model import LitellmModel
 
 
 class NoKeys:
-    """A worker's commands carry no keys, so it never asks for an older one."""
+    """A store of older commands for workers, whose commands carry no idempotency keys."""
 
     async def find(self, state: SessionState, key: str) -> Memo | None:
         """See `OlderCommands.find`."""
@@ -37,7 +37,7 @@ class NoKeys:
 
 @asynccontextmanager
 async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[Answering]:
-    """Answer turns while the body runs; litellm loads beside it."""
+    """Run turns while the body runs; litellm is imported meanwhile."""
     async with connected(settings, "worker", ending.lost("nats")) as parts:
         model = LitellmModel(scripts=settings.scripts)
         answering = _answering(settings, parts, model)
@@ -53,7 +53,7 @@ async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[An
                 proving(parts.connection, answering.sessions, ending),
                 app.working(broker, answering, settings.grace),
             ):
-                # Not before work is accepted: importing it would slow down everything else.
+                # Not before work is accepted: the import would delay everything else.
                 loading = asyncio.create_task(model.preload())
                 asked: Questions = {
                     "nats": lambda: parts.log.last(settings.tenant, NOBODY, leader=True),

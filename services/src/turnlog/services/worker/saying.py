@@ -1,7 +1,7 @@
-"""One attempt carried out: what its call needs is made ready, the call prepared, the model asked.
+"""Run one attempt: prepare the state, prepare the call, and ask the model.
 
-Whatever can go wrong with it is its end, and is given back as one. Only a claim that speaks for the
-turn no longer is an exception, since nothing is left to be ended then.
+Whatever goes wrong is the end of the attempt and is returned. Only a lost lease is raised, since
+then there is nothing left to end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from turnlog.services.worker.workings import given_to, work_of
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """What it takes to make a call."""
+    """Makes the calls of turns."""
 
     sessions: Sessions
     contexts: Contexts
@@ -42,7 +42,7 @@ class Saying:
     tracing: Tracing
 
     async def say(self, speaking: Speaking, state: SessionState, seconds: float, by: By) -> End:
-        """Wait, prepare the call and make it; raises `Superseded` when it is too late."""
+        """Wait, prepare the call and make it; raises `AttemptSuperseded` if the lease is lost."""
         await speaking.announce()
         await asyncio.sleep(seconds)
         try:
@@ -55,7 +55,7 @@ class Saying:
             return end
 
     async def _leads_nowhere(self, speaking: Speaking, state: SessionState, by: By) -> bool:
-        """Ask the resolver, where there is one; what it answers stands by for the model's word."""
+        """Ask the resolver, if there is one; its answer becomes the fallback of the model's."""
         material, resolving = speaking.material, Resolving(self.sessions)
         resolved = await resolving.resolved(state, speaking.attempt, material, by)
         if resolved is None:
@@ -65,7 +65,7 @@ class Saying:
         return resolved.entity is None
 
     async def _ready(self, speaking: Speaking, state: SessionState, by: By) -> SessionState:
-        """Run the tools that were asked for; what the call is for depends on what they gave."""
+        """Run the requested tools; what the call is for depends on their results."""
         blobs, material = self.contexts.blobs, speaking.material
         tooling = Tooling(
             self.sessions, blobs, self.servers, self.pinning, speaking.attempt, by, speaking.runs

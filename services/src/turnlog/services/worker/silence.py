@@ -1,4 +1,8 @@
-"""How long an attempt has been silent, by the server's clock."""
+"""What the token stream still holds of an attempt whose worker went silent.
+
+Only a closed attempt counts as an answer, and only if its tokens join without a gap to the text
+whose digest the closing message states. Anything less is recovered as a partial text.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from turnlog.services.worker.delivery import Delivery
 
 
 async def silence_of(tokens: TokenStream, delivery: Delivery, attempt: int) -> float | None:
-    """Seconds since the attempt's last token or sign of life; none when none is held.
+    """Return the seconds since the attempt's last token or sign of life, by the server's clock.
 
-    What an earlier attempt still publishes does not count: it is a worker that was superseded.
+    None if none is stored. What an earlier attempt still publishes does not count: its worker was
+    superseded.
     """
     held = await tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
     since = await tokens.silence(delivery.tenant, delivery.session, delivery.turn)

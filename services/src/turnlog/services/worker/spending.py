@@ -1,8 +1,3 @@
-"""What an attempt took, as it is recorded: tokens, money and time.
-
-Known from the provider, estimated by our own count, or unknown; never zero for want of knowing.
-"""
-
 from __future__ import annotations
 
 from turnlog.events import call as recorded
@@ -19,7 +14,10 @@ def spent(
     prices: PriceTable,
     timings: recorded.Timings,
 ) -> Spent:
-    """Account for an attempt that was made."""
+    """Return tokens, cost and time of an attempt that was made.
+
+    Tokens are reported by the provider or estimated; an unknown count is never recorded as zero.
+    """
     accounted = account(usage, request, text)
     known = "reported" if isinstance(accounted, Reported) else "estimated"
     counted = recorded.Usage(

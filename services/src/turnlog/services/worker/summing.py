@@ -1,8 +1,8 @@
-"""Summing up older turns before a turn goes on, as far as a worker has to see to it.
+"""The summary step: begin a due summary of older turns before a turn continues.
 
-Whether it is due is asked once, before the first call of a turn, and put on the log. What the model
-makes of it is its own affair: a call that fails, or that takes too long, is noted and not repeated,
-and the turn goes on with what its window holds.
+Whether one is due is decided once, before the first call of a turn, and recorded. A summary call
+that fails or takes too long is recorded and not repeated, and the turn continues with what its
+prompt can hold.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from turnlog.services.worker.model.exchange import Finished
 from turnlog.services.worker.model.failures import ModelFailure
 
 SHARE: Final = 1 / 3
-"""Of the time that a turn has, what a summary may take of it."""
+"""Share of the turn's time that a summary may take."""
 Summed = Finished | ModelFailure | Refused | Corrupt
-"""Ends of a call that sums up by which its turn goes on."""
+"""Ends of a summary call after which its turn continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summing:
-    """Sees whether something is to be summed up."""
+    """Checks whether a summary is due."""
 
     sessions: Sessions
     contexts: Contexts
@@ -42,7 +42,7 @@ class Summing:
     async def begun(
         self, state: SessionState, attempt: Attempt, material: Material, by: By
     ) -> SessionState:
-        """Have the first view that has become too long summed up; the others are seen to later."""
+        """Begin a summary of the first view that is too long; later checks find the others."""
         model = material.model(state, self.contexts.default_model)
         if model == OFF or not sums_up(material):
             return state
@@ -67,14 +67,14 @@ class Summing:
 
 
 def patience(speaking: Speaking, profile: str) -> float | None:
-    """Give how many seconds a call may take; none where the turn's own time is all that counts."""
+    """Return the seconds that a call may take; None if only the turn's deadline applies."""
     if speaking.stage != "summarise":
         return None
     return speaking.material.blueprint.conduct(profile).deadline_seconds * SHARE
 
 
 def summed(speaking: Speaking, end: Summed, spent: Spent) -> RecordSummary | GiveUpSummary:
-    """Say what came of a call that sums up."""
+    """Build the command that records the outcome of a summary call."""
     match end:
         case Finished(finish_reason=finish):
             model = speaking.request.model

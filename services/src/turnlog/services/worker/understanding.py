@@ -1,4 +1,4 @@
-"""An answer, understood: read by the form that its call wants, with what had to be mended in it."""
+"""Parse an answer in the format that its call requires, repairing it if needed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _ANY_PLAN = OutputSpec.model_validate({"schema": "plan"})
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What an answer says."""
+    """A parsed answer."""
 
     text: str
     repairs: tuple[str, ...] = ()
     planned: Planned | None = None
-    """Its steps; none where it was not to plan."""
+    """The steps of a plan; None if the call was not to plan."""
 
 
 def understood(speaking: Speaking) -> Understood:
-    """Read what was said; raises `Unfit` where it does not have the form that it must have."""
+    """Parse an answer; raises `Unfit` if it does not have the required format."""
     spec = speaking.output or (_ANY_PLAN if speaking.stage == "plan" else None)
     if spec is None:
         return Understood(speaking.text)
@@ -39,5 +39,5 @@ def understood(speaking: Speaking) -> Understood:
 
 
 def schema_of(spec: OutputSpec) -> Schema:
-    """Give the schema of an answer; a file has been read by the time anybody asks."""
+    """Return the schema of an answer; a schema file has been loaded by then."""
     return spec.schema_ if isinstance(spec.schema_, dict) else PLAN

@@ -1,5 +1,3 @@
-"""What a turn of several calls has of the turn before, and what it leaves to the ones behind it."""
-
 from __future__ import annotations
 
 from turnlog.projections.blueprint.layer import ResultsLayer
@@ -13,7 +11,7 @@ from turnlog.services.runtime.texts import TextReader
 
 
 def given_to(material: Material, state: SessionState) -> dict[str, int]:
-    """Give the results that the next call can point at, each with the sequence it stands at."""
+    """Return the results that the next call may reuse, each with its event sequence."""
     blueprint = material.blueprint
     layers = blueprint.calls[material.call_kind(state)].layers
     if not any(isinstance(blueprint.layers.get(name), ResultsLayer) for name in layers):
@@ -25,7 +23,7 @@ def given_to(material: Material, state: SessionState) -> dict[str, int]:
 async def work_of(
     texts: TextReader, tenant: str, opened: OpenTurn, blueprint: Blueprint
 ) -> str | None:
-    """Tell how a turn was worked out; none where no later one is told."""
+    """Describe how a turn was worked out; None if no later prompt shows it."""
     if not opened.plan or not any(blueprint.view(name).of == "work" for name in blueprint.history):
         return None
     goals = [step.goal for step in opened.plan]

@@ -1,1 +1,1 @@
-"""What if: recorded calls, assembled again under a change that was never made."""
+"""What-if: recorded calls, assembled again under a hypothetical change."""

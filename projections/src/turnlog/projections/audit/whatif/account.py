@@ -1,7 +1,7 @@
-"""An account of one session under a change: sums over its calls, and the worst of them in detail.
+"""The what-if report of one session: sums over its calls, and the most affected calls in detail.
 
-It is bounded however many calls there are. Sums compare like with like: only calls that could be
-assembled again count in them, on both sides.
+Its size is bounded, whatever the number of calls. Sums count only calls that could be assembled
+under the change, on both sides.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from turnlog.projections.audit.whatif.redone import Prompt, Redone
 from turnlog.projections.audit.whatif.standing import Altered, How
 
 WORST: Final = 20
-"""Calls that are told one by one."""
+"""Maximum number of calls that are listed individually."""
 _What = tuple[str, How, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What the prompts of a session came to, as they were or as they would have been."""
+    """The prompts of a session added up, as recorded or under the change."""
 
     tokens: int
-    """Of all prompts together."""
+    """Tokens of all prompts."""
     largest: int
-    """Tokens of the largest."""
+    """Tokens of the largest prompt."""
     prefix: int
-    """Tokens that began as the call before did, so that a provider's cache could reuse them."""
+    """Tokens in common with the call before, which a provider's cache could reuse."""
     models: Mapping[str, int]
     """Tokens by model."""
     counters: tuple[str, ...]
-    """Who counted them; figures of two counters are not of one measure."""
+    """The counters used; figures of different counters are not comparable."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlteredOften:
-    """One thing that stands otherwise, and in how many calls."""
+    """One alteration, and the number of calls it occurs in."""
 
     layer: str
     how: How
     rule: str | None
     calls: int
     pieces: int
-    """Turns, segments or texts over all these calls."""
+    """Number of turns, segments or texts over all these calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class RefusedOften:
 
     code: str
     field: str
-    """What is at fault, dotted; empty where it is nothing in particular."""
+    """The field at fault, dotted; empty if there is none."""
     calls: int
     first: str
     """The first of these calls."""
     detail: str
-    """Of that one."""
+    """The detail of that call's refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +66,28 @@ class Account:
     """What a change would have meant for one session."""
 
     calls: int
-    """Recorded."""
+    """Number of recorded calls."""
     again: int
-    """Of those, the ones that could be assembled under the change."""
+    """Number of those that could be assembled under the change."""
     same: int
-    """Of those, the ones whose request would have been the very same."""
+    """Number of those whose request would have been identical."""
     before: Side
     after: Side
     altered: tuple[AlteredOften, ...]
     refused: tuple[RefusedOften, ...]
     worst: tuple[Redone, ...]
-    """At most `WORST` calls that would have been otherwise, the worst first."""
+    """At most `MAX_WORST_CALLS` calls that would differ, the most affected first."""
 
     @property
     def badness(self) -> tuple[int, int, int, int]:
-        """Order sessions by this, the greatest first."""
+        """Sort key for sessions, greatest first: refused calls, cuts, lost prefix, added tokens."""
         cut = sum(each.pieces for each in self.altered if each.how == "cut")
         lost = self.before.prefix - self.after.prefix
         return self.calls - self.again, cut, lost, self.after.tokens - self.before.tokens
 
 
 def together(accounts: Iterable[Account]) -> Account:
-    """Add up the accounts of many sessions; no call is told by itself."""
+    """Add up the reports of many sessions, without individual calls."""
     held = tuple(accounts)
     return Account(
         calls=sum(each.calls for each in held),
@@ -132,7 +132,7 @@ def _refused_in_all(all_of: Iterable[tuple[RefusedOften, ...]]) -> Iterable[Refu
 
 
 def account(redone: Iterable[Redone]) -> Account:
-    """Add up the calls of one session."""
+    """Build the report of one session from its calls."""
     calls = tuple(redone)
     pairs = [(each.before, each.after) for each in calls if each.after]
     otherwise = [each for each in calls if each.after is None or each.altered or _moved(each)]
@@ -162,7 +162,7 @@ def _badness(each: Redone) -> tuple[bool, int, int, int]:
 
 
 def pieces(altered: Altered) -> int:
-    """Count what stands otherwise: the turns of a run, else one text."""
+    """Return the number of turns of an altered run, or 1 for any other item."""
     if altered.first is None or altered.last is None:
         return 1
     return altered.last - altered.first + 1

@@ -1,8 +1,8 @@
-"""A change that is supposed: another blueprint, another budget, another model.
+"""A hypothetical change to recorded calls: another blueprint, budget or model.
 
-It says what a recorded call would have been assembled from. Files are read from the changed
-blueprint's own folder, never from what a session pinned; what the record cannot give, since the
-changed call would have asked for something else, is said and not made up.
+It determines what a recorded call would have been assembled from. Files are read from the changed
+blueprint's own folder and not from what a session pinned. If the changed call would need something
+that the record does not contain, it is refused.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from turnlog.projections.window.supposed import with_budget
 
 Values = Mapping[str, JsonValue]
 Prompts = Mapping[str, tuple[str, str]]
-"""Layer to where its text was found, and the text."""
+"""Where each layer's text was found, and the text, by layer."""
 _Made = tuple[Pins, str]
-"""What a session is made from, and its attributes."""
+"""The pins that define a session, and its attributes."""
 
 
 class Folder(Protocol):
-    """The files of a blueprint as they are now; each method raises `Refused` for what is not so."""
+    """The current files of a blueprint; each method raises `Refused` for invalid ones."""
 
     def cartridge(self, blueprint: Blueprint, attributes: Values, /) -> Cartridge | None:
-        """Give the cartridge that attributes name."""
+        """Return the cartridge that the attributes name."""
         ...
 
     def memory_policy(self, blueprint: Blueprint, /) -> ReadPolicy | None:
-        """Give the memory policy."""
+        """Return the memory policy."""
         ...
 
     def prompt_files(
@@ -59,26 +59,26 @@ class Folder(Protocol):
         attributes: Values,
         /,
     ) -> Prompts:
-        """Give the prompt files of these layers."""
+        """Return the prompt files of these layers."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be different; what is none stays as it was recorded."""
+    """What to change; a field that is None stays as recorded."""
 
     folder: Folder
     blueprint: Blueprint | None = None
     budget: int | None = None
-    """Tokens of whatever budget a call has."""
+    """Tokens for whatever budget a call has."""
     model: str | None = None
     default_model: str | None = None
-    """What a profile means by `default` that meant another model when the call was made."""
+    """The model for profiles with model `default`, if it was another one when the call was made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supposed:
-    """What a recorded call would have been assembled from."""
+    """The inputs that a recorded call would have been assembled from."""
 
     material: Material
     state: SessionState
@@ -87,11 +87,11 @@ class Supposed:
 
 @dataclass(slots=True)
 class Supposing:
-    """A change, applied to the calls of one session; what is read is read once."""
+    """Applies a change to the calls of one session; each file is read once."""
 
     change: Change
     blobs: dict[Digest, str]
-    """Of the session; prompt files that are read are added."""
+    """Blobs of the session; prompt files are added as they are read."""
     _materials: dict[_Made, tuple[Values, Material]] = field(
         default_factory=dict[_Made, tuple[Values, Material]]
     )
@@ -100,7 +100,7 @@ class Supposing:
     )
 
     def supposed(self, made: Made) -> Supposed:
-        """Apply the change to a call; raises `Refused` where the call could not be made then."""
+        """Apply the change to a call; raise `Refused` if the call could not have been made."""
         attributes, material = self._made_from(made)
         kind = _kind(material, made) if self.change.blueprint else made.asked.kind
         if self.change.budget is not None:
@@ -133,7 +133,7 @@ class Supposing:
         return self._materials[key]
 
     def _model(self, made: Made, material: Material) -> str:
-        # What a session asked for by itself is no matter of its blueprint
+        # A model that the session itself selected is kept: the blueprint does not decide it.
         if self.change.model or self.change.blueprint is None or made.state.model:
             return self.change.model or made.asked.model
         named = material.blueprint.profiles[made.state.profile].model
@@ -143,7 +143,7 @@ class Supposing:
         return made.asked.model if was == named else self.change.default_model or made.asked.model
 
     def _inputs(self, made: Made) -> Values:
-        """Give the inputs as the changed blueprint takes them; a turn of its own has none."""
+        """Return the inputs in the form that the changed blueprint accepts."""
         opened, inputs = made.state.open, made.asked.inputs
         if self.change.blueprint is None or opened is None or opened.text is None:
             return inputs
@@ -178,7 +178,7 @@ class Supposing:
         }
 
     def _gathered(self, made: Made, material: Material, state: SessionState, call: Call) -> Call:
-        """Give a call the segments it was given; raises `Refused` for those it never asked for."""
+        """Add the recorded segments to a call; raise `Refused` for segments not requested then."""
         wanted = segments_wanted(material, state, call)
         if not wanted:
             return call
@@ -195,12 +195,12 @@ class Supposing:
 
 
 def _made_of(state: SessionState) -> _Made:
-    """Say what a session is made from at a time: it may have been moved since, or will be."""
+    """Return what defines a session now; a move may change it during the session."""
     return pins_of(state), repr(sorted(state.attributes.items()))
 
 
 def _bringing(state: SessionState, inputs: Values) -> SessionState:
-    """Say of the open turn that it brought something, or nothing, along."""
+    """Return the state with the open turn's input reference set or cleared."""
     opened = state.open
     if opened is None or opened.text is None:
         return state
@@ -209,7 +209,7 @@ def _bringing(state: SessionState, inputs: Values) -> SessionState:
 
 
 def _kind(material: Material, made: Made) -> str:
-    """Say which kind of call would be made; refuses where the session is nowhere in it."""
+    """Return the kind of call; refuse a blueprint that lacks the session's profile or phase."""
     state, graph = made.state, material.phases
     if state.profile not in material.blueprint.profiles:
         fix = "give the blueprint that profile"
@@ -222,7 +222,7 @@ def _kind(material: Material, made: Made) -> str:
 
 
 def _from_sources(made: Made, blueprint: Blueprint) -> Mapping[str, PromptFile]:
-    """Give what sources said when the session asked them; nobody asks them again."""
+    """Return what sources answered when the session queried them; they are not queried again."""
     pinned = made.state.prompts.get(made.asked.provider, {})
     before = made.material.blueprint.layers
     layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, SourceLayer)}

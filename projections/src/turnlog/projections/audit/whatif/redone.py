@@ -1,11 +1,3 @@
-"""Recorded calls once more, each under the change: what its prompt would have been.
-
-It is exact for context and not for behaviour: the model said what it said under the prompt it
-had, and every later call is told that. Each call goes on from the one before it as that would
-have been, so that what a provider's cache could reuse is told rightly. Nothing is written, and
-no model is asked.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +20,7 @@ from turnlog.projections.window.pinned import Installed
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The size of a prompt, and how it came to it."""
+    """The size of a prompt, and what it was counted and limited by."""
 
     kind: str
     """The blueprint's name for this kind of call."""
@@ -37,9 +29,9 @@ class Prompt:
     counter: Counter
     budget: int | None
     prefix: int | None
-    """Tokens that begin as the call of its kind before began; none for the first of its kind."""
+    """Tokens in common with the call of its kind before; None for the first of its kind."""
     digest: Digest
-    """Of the request."""
+    """Digest of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +41,13 @@ class Redone:
     call: str
     turn: int
     sequence: int
-    """Of the event that fixed its prompt."""
+    """Sequence of the event that fixed its prompt."""
     before: Prompt
     after: Prompt | None
-    """None where it could not have been made."""
+    """None if it could not have been made."""
     altered: tuple[Altered, ...] = ()
     refused: Refused | None = None
-    """Why not; `OverBudget` where its prompt cannot be made to fit."""
+    """Why it could not have been made; `OverBudget` if its prompt cannot be made to fit."""
 
 
 def what_if(
@@ -66,8 +58,8 @@ def what_if(
 ) -> Iterator[Redone]:
     """Assemble the calls of one session again under a change.
 
-    The events come in stored order from the first. Raises `Corrupt` where the record lacks
-    something that was there when a call was made.
+    The events are given in stored order from the first. Raises `Corrupt` if the record lacks
+    something that a call used.
     """
     texts = dict(blobs)
     retelling, supposing = Retelling(texts, installed, bare=True), Supposing(change, texts)
@@ -118,7 +110,6 @@ def _prompt(model: str, manifest: Manifest) -> Prompt:
 
 
 def _instead(made: Made, assembled: Assembled) -> Recorded:
-    """Give the event that would have fixed the prompt."""
     request = assembled.request
     changed = {
         "model": request.model,
@@ -129,7 +120,7 @@ def _instead(made: Made, assembled: Assembled) -> Recorded:
 
 
 def _reaching(recorded: Recorded, change: Change) -> Recorded:
-    """Let the state keep as many turns one by one as may be asked for under the change."""
+    """Return the event with a reach that keeps every turn the change may need."""
     if not isinstance(recorded.event, SessionOpened | BlueprintMoved):
         return recorded
     both = (recorded.event.reach, _reach(change, recorded.event.reach))

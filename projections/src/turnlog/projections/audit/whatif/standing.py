@@ -1,7 +1,9 @@
-"""What stands otherwise in two prompts for one call: what is cut, what is no longer, and why.
+"""Recorded calls, assembled again under a change, and how each prompt would have been altered.
 
-Both prompts are of the same turn of the same session, so that a part is known again by its layer
-and its segment, and history by its turns. Two manifests are enough; no text is read.
+The result is exact for context and not for behaviour: the recorded replies are used for all later
+calls. Each call follows the reassembled call before it, so that the prefix a provider's cache could
+reuse is correct. Nothing is written and no model is called. Alterations are found by comparing two
+manifests of the same turn; no text is read.
 """
 
 from __future__ import annotations
@@ -24,28 +26,31 @@ from turnlog.events.manifest import (
 from turnlog.projections.audit.entries import Key, part_key
 
 How = Literal["cut", "uncut", "gone", "added", "changed"]
-"""`cut` to fit, or more than before; `uncut` no longer, or less; `gone` and `added` for another
-reason than size; `changed` where another text stands in its place."""
+"""How a prompt item is altered.
+
+`cut` is shortened or left out to fit, more than before; `uncut` is the reverse; `gone` and `added`
+have another reason than size; `changed` has another text.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """Something of a prompt that stands otherwise."""
+    """One item of a prompt that is altered."""
 
     layer: str
     how: How
     rule: str | None
-    """The step or condition that did it, or that did it before where it is `uncut`."""
+    """The step or condition that did it, or for `uncut` that did it before."""
     first: int | None = None
-    """First turn of a run of history."""
+    """First turn of a history run."""
     last: int | None = None
-    """Its last turn."""
+    """Last turn of the run."""
     segment: int | None = None
-    """A segment of the library."""
+    """Number of a library segment."""
 
 
 def altered(before: Manifest, after: Manifest) -> tuple[Altered, ...]:
-    """Compare two prompts for one call."""
+    """Compare the manifests of two prompts for the same call."""
     return (*_layers(before, after), *_turns(before, after))
 
 
@@ -59,7 +64,7 @@ def _layers(before: Manifest, after: Manifest) -> Iterator[Altered]:
 
 
 def _keyed(manifest: Manifest) -> Mapping[Key, Part]:
-    """Give all parts but history by what they are, and which of those that are the same."""
+    """Return all parts except history by key and occurrence."""
     seen: Counter[Key] = Counter()
     keyed: dict[Key, Part] = {}
     for part in manifest.parts:
@@ -92,7 +97,7 @@ def _both(was: Part, now: Part) -> tuple[How, str | None] | None:
 
 
 def _left(part: Part) -> int | None:
-    """Give how much is left of a part that was cut; none where all of it is."""
+    """Return the remaining length of a part that was cut; None if it was not."""
     return part.cut.to if part.cut else None
 
 
@@ -128,7 +133,10 @@ def _numbers(part: Part) -> range:
 def _runs(
     how: Literal["cut", "uncut"], turns: Iterable[int], rules: Mapping[int, str | None]
 ) -> Iterator[Altered]:
-    """Join neighbours under one rule; a turn that no view speaks of is gone, or was not there."""
+    """Yield alterations of consecutive turns under one rule.
+
+    A turn that no view of the prompt mentions is `gone` or `added`.
+    """
     numbered = enumerate(sorted(turns))
     for (_, rule), run in groupby(numbered, key=lambda at: (at[1] - at[0], rules.get(at[1]))):
         held = [turn for _, turn in run]

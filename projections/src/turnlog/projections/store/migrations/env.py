@@ -1,4 +1,4 @@
-"""Where alembic starts: it is handed an open connection, whose transaction is not its own."""
+"""Entry point of alembic: it receives an open connection and does not manage its transaction."""
 
 from __future__ import annotations
 

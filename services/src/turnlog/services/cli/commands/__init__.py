@@ -1,1 +1,4 @@
-"""The commands: what each takes and what it is for. The work is done elsewhere, imported late."""
+"""Declarations of the commands: options and help texts.
+
+A declaration imports its action when it is called, so that `--help` stays fast.
+"""

@@ -1,4 +1,4 @@
-"""Commands that explain: why something was said, and, for the audit, what was not to be seen."""
+"""Commands of the audit: explain, compare, verify, sign, export, and read withheld texts."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 

@@ -1,5 +1,3 @@
-"""The command that takes sessions out of the house."""
-
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 from __future__ import annotations

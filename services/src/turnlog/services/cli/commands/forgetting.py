@@ -1,5 +1,3 @@
-"""Commands on what a session's windows remember: summaries, and a purge."""
-
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 from __future__ import annotations

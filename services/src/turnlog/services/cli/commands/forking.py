@@ -1,5 +1,3 @@
-"""Commands that make a session from another one."""
-
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commands that look after an installation: what it needs, how it is set, what it is made of."""
+"""Commands that administer an installation: doctor, settings, rebuild of the read models."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 

@@ -1,4 +1,4 @@
-"""How a command begins its work: imports come with the first use, and Ctrl-C is no accident."""
+"""Run the work of a command in an event loop until it ends or Ctrl-C is pressed."""
 
 # ruff: noqa: PLC0415 - what is imported here takes longer than help may take
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from turnlog.services.cli.reader.reader import Reader
 
 INTERRUPTED: Final = 130
-"""What a shell expects of a program that Ctrl-C ended."""
+"""The exit code that a shell expects of a program ended by Ctrl-C."""
 Given = TypeVar("Given")
 
 
 def reading(
     asked: Asked, work: Callable[[Reader], Awaitable[Given]], *, rows: bool = False
 ) -> Given:
-    """Do some reading where the options say; `rows` where read models are asked as well."""
+    """Run `work` with a reader of `target`; `with_read_models` updates the read models first."""
     from turnlog.services.cli.reader.opened import opened
 
     async def read() -> Given:
@@ -33,7 +33,7 @@ def reading(
 
 
 def running(work: Coroutine[Any, Any, Given]) -> Given:
-    """Run something to its end, or until Ctrl-C."""
+    """Run a coroutine to its end; Ctrl-C exits with `INTERRUPTED_EXIT_CODE`."""
     import asyncio
 
     from turnlog.services.runtime.tasks import to_the_end

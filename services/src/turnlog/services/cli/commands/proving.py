@@ -1,5 +1,3 @@
-"""Commands that prove: whether a record holds, and where it ended, signed and kept aside."""
-
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 from __future__ import annotations

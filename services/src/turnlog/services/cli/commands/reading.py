@@ -1,4 +1,4 @@
-"""Commands that read what the log holds."""
+"""Commands that list sessions and show one: its history, window, growth and prompts."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
@@ -15,7 +15,7 @@ from turnlog.services.cli.options import Asked, At, InPhase, Output, Session
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Which sessions are listed."""
+    """Filters of `turnlog sessions`."""
 
     q: Annotated[
         str | None,
@@ -49,7 +49,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What is tried, where anything is."""
+    """Options of a window preview; all are None when no preview is asked for."""
 
     text: Annotated[
         str | None, typer.Option("--text", metavar="WORDS", help="Try what is not said yet.")

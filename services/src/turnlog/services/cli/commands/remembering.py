@@ -1,4 +1,4 @@
-"""Commands about what a session remembers: what a turn would be told, and what it would mean."""
+"""Commands on a session's memory: messages, references, summaries and purges."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 

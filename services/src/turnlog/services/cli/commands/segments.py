@@ -1,4 +1,4 @@
-"""Commands about the library's segments."""
+"""Commands on the segment library."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
@@ -31,7 +31,7 @@ Variant = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Which segments are listed."""
+    """Filters of `turnlog segments list`."""
 
     scope: Annotated[
         str | None,
@@ -56,7 +56,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What kind of text a segment is, and when it goes."""
+    """Type, tier and priority of a segment."""
 
     type: Type = None
     tier: Annotated[

@@ -1,4 +1,4 @@
-"""Commands that start something, and those that talk to what runs."""
+"""Commands that start services or a demo, and `chat`."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 

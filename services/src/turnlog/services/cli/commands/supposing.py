@@ -1,4 +1,4 @@
-"""Commands that look at other versions: what one would have meant, who runs by which."""
+"""Commands on blueprints: check, create, list, and move a session to a new version."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 

@@ -1,4 +1,4 @@
-"""The command that switches a session to another profile or another model."""
+"""Commands that change how a session continues, and the one that shows a tool result."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 

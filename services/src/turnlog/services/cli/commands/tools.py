@@ -1,5 +1,3 @@
-"""Commands about the tools of servers: what one gave, and telling of all of them in full."""
-
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commands that follow sessions through time: events, turns, and the read models made of them."""
+"""Commands that follow a session's events or replay it."""
 
 # ruff: noqa: PLC0415 - a command imports its work when it is called, so that help stays quick
 

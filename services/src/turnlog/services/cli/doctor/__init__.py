@@ -1,1 +1,1 @@
-"""What this machine has to offer: checks that say what is missing before anything is started."""
+"""Checks of this machine that say what is missing before a service is started."""

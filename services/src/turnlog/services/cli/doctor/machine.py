@@ -1,5 +1,3 @@
-"""Checks of the machine: the data directory, the disk, the port, the clock, the model library."""
-
 from __future__ import annotations
 
 import shutil
@@ -15,14 +13,14 @@ from typing import Final
 from turnlog.services.cli.doctor.finding import Finding, bad, good, wary
 
 _SCARCE: Final = 1 << 30
-"""Bytes below which a disk is nearly full."""
+"""Free bytes below which a disk counts as nearly full."""
 _SKEW: Final = 5.0
-"""Seconds a file may lie in the future: file systems have clocks of their own."""
+"""Seconds that a file may lie in the future, because file systems have their own clocks."""
 _GIGABYTE: Final = 1e9
 
 
 def writable(data_dir: Path) -> Finding:
-    """Look whether the data directory, or the one to make it in, takes files."""
+    """Check that files can be created in the data directory, or where it would be created."""
     place = nearest(data_dir)
     try:
         with tempfile.TemporaryFile(dir=place):
@@ -35,13 +33,13 @@ def writable(data_dir: Path) -> Finding:
 
 
 def nearest(path: Path) -> Path:
-    """Find the directory itself, or the one that stands nearest above it."""
+    """Return the directory itself, or its nearest existing parent."""
     whole = path.absolute()
     return next(place for place in (whole, *whole.parents) if place.exists())
 
 
 def disk(data_dir: Path) -> Finding:
-    """Look how much room there is."""
+    """Check the free space."""
     free = shutil.disk_usage(nearest(data_dir)).free
     said = f"{free / _GIGABYTE:,.1f} GB free"
     if free < _SCARCE:
@@ -50,7 +48,7 @@ def disk(data_dir: Path) -> Finding:
 
 
 def port(address: str, running: str | None) -> Finding:
-    """Look whether the HTTP port is free, or taken by the service itself."""
+    """Check that the HTTP port is free or used by the running service."""
     host, _, number = address.rpartition(":")
     if running is not None:
         return good("HTTP", f"{running} answers")
@@ -65,7 +63,7 @@ def port(address: str, running: str | None) -> Finding:
 
 
 def clock(data_dir: Path) -> Finding:
-    """Look whether the clock stands behind what was written before."""
+    """Check that the clock is not behind the files in the data directory."""
     written = [path.stat().st_mtime for path in data_dir.glob("*") if path.is_file()]
     behind = max(written, default=0.0) - time.time()
     if behind > _SKEW:
@@ -75,7 +73,7 @@ def clock(data_dir: Path) -> Finding:
 
 
 def models() -> Finding:
-    """Look whether the library that calls models is there; importing it takes seconds."""
+    """Check that litellm is installed without importing it, which takes seconds."""
     if find_spec("litellm") is None:
         return bad("litellm", "not installed", "run `make install`")
     return good("litellm", metadata.version("litellm"))

@@ -1,5 +1,3 @@
-"""Whether what is recorded here could be held against anything: a checkpoint that was signed."""
-
 from __future__ import annotations
 
 import time
@@ -12,7 +10,7 @@ _LOG = "jetstream"
 
 
 def checkpoints(data_dir: Path) -> Finding:
-    """Look whether a checkpoint was ever signed here; where it is kept nobody here can know."""
+    """Check whether a checkpoint was ever signed here; where it is stored is not known."""
     key = data_dir / KEY_FILE
     if key.is_file():
         since = time.strftime("%Y-%m-%d", time.localtime(key.stat().st_mtime))

@@ -1,5 +1,3 @@
-"""One round of all checks, and what is shown of it."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +16,7 @@ from turnlog.services.up.settings import UpSettings
 
 
 async def examine(served: Served, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Look at everything a service needs here; nothing is changed."""
+    """Run all checks; nothing is changed."""
     settings = read(UpSettings, environ)
     address = served.url or ready_address(served.data_dir)
     running = address if address and answers(address) else None
@@ -36,7 +34,7 @@ async def examine(served: Served, environ: Mapping[str, str]) -> tuple[Finding, 
 
 
 def show(findings: Sequence[Finding], form: Form) -> bool:
-    """Show the findings, and tell whether a service can start."""
+    """Print the findings; return whether a service can start."""
     if form == "json":
         print_json([asdict(finding) for finding in findings])
     else:

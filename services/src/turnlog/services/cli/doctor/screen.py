@@ -1,4 +1,4 @@
-"""The doctor's findings on a terminal."""
+"""Run all checks of the doctor and print their findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MARKS: Final[dict[Verdict, Text]] = {
 
 
 def finding_table(findings: Iterable[Finding]) -> Table:
-    """Lay out findings, one a line, with the way out below what is not good."""
+    """Render findings one per line, with the fix below a warning or failure."""
     table = Table.grid(padding=(0, 2))
     for finding in findings:
         table.add_row(_MARKS[finding.verdict], Text(finding.what, "bold"), Text(finding.said))

@@ -1,5 +1,3 @@
-"""Checks of nats-server, started for a moment on an empty directory, and of the read models."""
-
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +15,7 @@ from turnlog.services.runtime.nats_server import NatsServer, find_binary
 
 
 async def binary() -> Finding:
-    """Look for the server's program and ask its version."""
+    """Check that nats-server is installed, and its version."""
     try:
         path = find_binary()
         asked = await asyncio.create_subprocess_exec(
@@ -30,7 +28,7 @@ async def binary() -> Finding:
 
 
 async def jetstream() -> tuple[Finding, ...]:
-    """Start a server on an empty directory and ask what it means by an acknowledgement."""
+    """Start a server on an empty directory and check its durability level."""
     with tempfile.TemporaryDirectory(prefix="turnlog-doctor-") as place:
         try:
             async with await NatsServer.start(NatsConfig(Path(place), monitor=True)) as server:

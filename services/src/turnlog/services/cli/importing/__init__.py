@@ -1,1 +1,1 @@
-"""Segments from files: YAML, CSV and SQL dumps become rows, or faults with file and line."""
+"""Segments from YAML, CSV and SQL files as rows, or faults with file and line."""

@@ -1,4 +1,4 @@
-"""Files of segments, by the ending of their names."""
+"""Read segment files; the file name's extension selects the parser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMS: Final[Mapping[str, Rows]] = {
 
 
 def understood(files: Sequence[Path]) -> Understood:
-    """Read all files; what is wrong in them is told together."""
+    """Read all files and collect the faults of all of them."""
     found = Understood()
     for file in files:
         try:

@@ -1,5 +1,3 @@
-"""Segments from CSV: column names, then a segment a record; an empty cell says nothing."""
-
 from __future__ import annotations
 
 import csv
@@ -11,7 +9,10 @@ from turnlog.services.cli.importing.rows import FIELDS, Row
 
 
 def rows(text: str, file: str) -> Iterator[Row]:
-    """Read the rows of a file; raises `FaultyBlueprint` where it is none."""
+    """Yield the rows of a CSV file: column names, then one segment per record.
+
+    An empty cell means no value. Raises `FaultyBlueprint` if the file cannot be read.
+    """
     reading = csv.reader(StringIO(text, newline=""), strict=True)
     line = 1
     try:

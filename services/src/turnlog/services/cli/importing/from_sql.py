@@ -1,13 +1,13 @@
-"""Segments from an SQL dump: the INSERT statements of the segment table, read and never run.
+"""Segments from an SQL dump: the INSERT statements are parsed and never run.
 
-sqlglot takes the text apart; whatever is no INSERT is passed over, and a value that would have to
-be computed is a fault. Columns that segments do not have (a dump has all of its table's) are left
-out, as long as scope and content are there.
+sqlglot parses the text. Other statements are skipped, and a value that would have to be computed is
+a fault. A dump has all columns of its table; those that segments do not have are dropped, as long
+as `scope` and `content` are present.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
-# sqlglot leaves what its nodes hold untyped; what is taken out of them is checked here.
+# sqlglot does not type the contents of its nodes; what is read from them is checked here.
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from turnlog.services.cli.importing.rows import KNOWN, Row
 
 _COPY: Final = re.compile(r"^COPY\s.*\sFROM\s+stdin", re.IGNORECASE | re.MULTILINE)
 _BACKTICKS: Final = re.compile(r"^INSERT\s+INTO\s+`", re.IGNORECASE | re.MULTILINE)
-"""How a dump of MySQL begins its rows, and no other."""
+"""How a MySQL dump begins its rows; no other dump does."""
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def rows(text: str, file: str) -> Iterator[Row]:
-    """Read the rows of a dump; raises `FaultyBlueprint` where it cannot be read."""
+    """Yield the rows of a dump; raises `FaultyBlueprint` if it cannot be read."""
     if copied := _COPY.search(text):
         line = text.count("\n", 0, copied.start()) + 1
         fix = "dump with INSERT statements: `pg_dump --column-inserts`"
@@ -52,7 +52,7 @@ def rows(text: str, file: str) -> Iterator[Row]:
 
 
 def _statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Give the statements that are read: those that insert rows, and those that name columns."""
+    """Yield the tokens of each INSERT and CREATE TABLE statement."""
     statement: list[Token] = []
     for token in (*tokens, None):
         if token is not None and token.token_type != TokenType.SEMICOLON:
@@ -126,7 +126,7 @@ def _unescaped(text: str) -> str:
 
 
 def _line(node: Expr, default: int) -> int:
-    """Tell the line on which the first thing stands that knows its line."""
+    """Return the line of the first node that knows its line."""
     lines = (each.meta.get("line") for each in node.walk())
     return next((int(line) for line in lines if line), default)
 

@@ -1,5 +1,3 @@
-"""Segments from YAML: a list of mappings, one a segment, or such a list under `segments`."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -14,7 +12,10 @@ _FORM: Final = "write a list of segments, each with at least `scope` and `conten
 
 
 def rows(text: str, file: str) -> Iterator[Row]:
-    """Read the rows of a file; raises `FaultyBlueprint` where it is none."""
+    """Yield the rows of a YAML file: a list of mappings, or such a list under `segments`.
+
+    Raises `FaultyBlueprint` if it is not one.
+    """
     read = document(text, file, _MOST)
     if read.faults:
         raise FaultyBlueprint(read.faults)

@@ -1,8 +1,8 @@
-"""Rows: what a file says of segments, before anything is asked of a service.
+"""Rows of segment files, their CSV and YAML parsers, and their validation.
 
-A row knows where it stands, so whatever is wrong with it, here or at the service, is told with
-file, line and the way out. The words are those of the segment table: `ref_id` is a reference,
-`metadata` holds tier, type and priority, and an empty value is one that was not given.
+A row knows its file and line, so a fault found here or by the service can name them. The field
+names are those of the segment table: `ref_id` is a reference, `metadata` holds tier, type and
+priority, and an empty value counts as missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turnlog.projections.library.authored import Authored, flaws
 METADATA: Final = ("tier", "type", "priority")
 FIELDS: Final = ("id", "scope", "ref", "content", *METADATA, "active", "locale", "variant")
 KNOWN: Final = (*FIELDS, "ref_id", "metadata", "version")
-"""`version` is known and not read: versions are counted by the library."""
+"""`version` is accepted and ignored, because the library counts versions itself."""
 _DIGITS: Final = re.compile(r"[0-9]{1,15}")
 _YES: Final = frozenset({"true", "t", "1", "yes"})
 _NO: Final = frozenset({"false", "f", "0", "no"})
@@ -35,22 +35,22 @@ class Row:
     line: int
     given: Mapping[str, JsonValue]
     lines: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Where its fields stand, as far as that is another line."""
+    """Lines of its fields, where they differ from `line`."""
 
     def fault(self, name: str, what: str, fix: str) -> Fault:
-        """Say what is wrong with a field."""
+        """Return a fault of one field."""
         return Fault(self.file, self.lines.get(name, self.line), name, what, fix)
 
 
 @dataclass(slots=True)
 class Understood:
-    """What became of rows: segments, each with its row, and everything that is wrong."""
+    """The valid segments of the files, each with its row, and all faults."""
 
     segments: list[tuple[Row, Authored]] = field(default_factory=list[tuple[Row, Authored]])
     faults: list[Fault] = field(default_factory=list[Fault])
 
     def take(self, row: Row) -> None:
-        """Take one more row."""
+        """Validate a row and add its segment or its faults."""
         reading = _Reading(row)
         authored = reading.authored()
         self.faults += reading.faults

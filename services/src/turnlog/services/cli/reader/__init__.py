@@ -1,1 +1,1 @@
-"""Reading what the log holds, over HTTP: from a running service, or from one opened to read."""
+"""How the command line reaches a service over HTTP or opens a data directory."""

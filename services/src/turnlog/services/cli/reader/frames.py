@@ -1,5 +1,3 @@
-"""Server-sent events, taken apart: the frames of one connection, whatever they mean."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -8,16 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One event as it was sent."""
+    """One server-sent event."""
 
     name: str
     data: str
     cursor: str
-    """What to send back as `Last-Event-ID`."""
+    """The value to send back as `Last-Event-ID`."""
 
 
 async def frames(lines: AsyncIterator[str]) -> AsyncGenerator[Frame]:
-    """Give the events of a stream; signs of life are left out."""
+    """Parse the events of an SSE stream; comments (keep-alives) are skipped."""
     name, cursor, data = "message", "", list[str]()
     async for line in lines:
         field, _, value = line.partition(":")

@@ -1,8 +1,8 @@
-"""Opening what is to be read: a running service, or one started for the moment it takes.
+"""Connections to a service: a reader, a plain client, or one command.
 
-Where no service runs, the data directory's own nats-server, the read models and a gateway on a
-free port of loopback are started: the same code answers, so the same question has the same
-answer. No worker is started, so nothing happens to a session meanwhile.
+If no service runs, the data directory's nats-server, the read models and a gateway on a free
+loopback port are started, so the same code answers. No worker is started, so no session changes
+meanwhile.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from turnlog.services.cli.reader.reader import SECONDS, Reader
 
 @asynccontextmanager
 async def opened(asked: Asked, *, rows: bool) -> AsyncGenerator[Reader]:
-    """Give a reader of the place that the options name; `rows` where it will ask for lists."""
+    """Yield a reader of `target`; `with_read_models` is needed for lists."""
     place = find(asked.url, asked.data_dir)
     match place:
         case Service(url=url):
             async with client(url) as reached:
                 yield Reader(reached)
         case Directory(path=path):
-            # A service in this very process takes imports that nobody else needs.
+            # A service in this process needs imports that no other path needs.
             from turnlog.services.cli.reader.service import serving  # noqa: PLC0415
 
             async with serving(path, asked.tenant, rows=rows) as url, client(url) as reached:
@@ -37,5 +37,5 @@ async def opened(asked: Asked, *, rows: bool) -> AsyncGenerator[Reader]:
 
 
 def client(url: str) -> httpx.AsyncClient:
-    """Make a client of a service."""
+    """Create an HTTP client of a service."""
     return httpx.AsyncClient(base_url=url, timeout=SECONDS)

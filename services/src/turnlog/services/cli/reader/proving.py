@@ -1,5 +1,3 @@
-"""What a service says of a whole log: whether it is sound, line by line, and where it ends."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
@@ -18,9 +16,9 @@ _LINE: Final[TypeAdapter[Line]] = TypeAdapter(Annotated[Line, Discriminator("kin
 
 
 async def verified(reader: Reader, witness: Checkpoint | None) -> AsyncGenerator[Line]:
-    """Give the lines of verifying everything; raises `Unavailable` where the last one is missing.
+    """Stream the result of verifying everything, against a checkpoint if one is given.
 
-    With a checkpoint the log is held against it.
+    Raises `Unavailable` if the summary line is missing.
     """
     method, body = ("POST", witness.model_dump_json()) if witness else ("GET", None)
     headers = {"Content-Type": "application/json"} if witness else None
@@ -39,7 +37,7 @@ async def verified(reader: Reader, witness: Checkpoint | None) -> AsyncGenerator
 
 
 async def checkpoint(reader: Reader) -> Checkpoint:
-    """Give where every session ends; raises `Corrupt` where a chain is broken."""
+    """Return the last sequence and hash of every session; raises `Corrupt` if a chain is broken."""
     with reaching(str(reader.client.base_url)):
         answer = checked(await reader.client.get("/v1/checkpoint", timeout=PATIENCE))
     return Checkpoint.model_validate_json(answer.content)

@@ -1,7 +1,7 @@
-"""The reader: everything a command asks, in the words of the HTTP answers.
+"""The client for everything that commands read; each method returns one HTTP answer.
 
-An answer is checked against its form, so a service of another release is told apart from a fault.
-Events come as they stand on the log. Nothing in here changes anything.
+Answers are validated, so that a service of another release is reported as such. Events are decoded
+from their stored form. Nothing here changes a session.
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ from turnlog.services.gateway.payloads.turns import HistoryView
 from turnlog.services.gateway.payloads.verify import VerifyView
 
 SECONDS: Final = 60.0
-"""How long a service may be silent; event streams show a sign of life sooner than that."""
+"""Read timeout in seconds; event streams send a keep-alive more often than that."""
 PATIENCE: Final = httpx.Timeout(SECONDS, read=600)
-"""The same where it goes through a whole log, or a whole session."""
+"""Timeout of requests that read a whole log or a whole session."""
 Query = Mapping[str, str | int | bool | None]
 View = TypeVar("View")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events."""
+    """Which events to read."""
 
     session: str | None = None
-    """Of this session; else of all."""
+    """Only this session; all if None."""
     after: int = 0
-    """Behind this sequence of the session, or this place in the stream of all."""
+    """Only events after this sequence of the session, or of the stream when all are read."""
     types: str | None = None
-    """Names parted by commas; else all."""
+    """Event names separated by commas; all if None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Something on the log that is no event, as JSON that says where and why."""
+    """A log entry that cannot be decoded."""
 
     said: str
+    """JSON with its position and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,65 +72,65 @@ class Reader:
 
     client: httpx.AsyncClient
     live: bool = True
-    """Whether anything may still happen; nothing does where no service runs."""
+    """Whether new events can arrive; False if the data directory was opened without a service."""
 
     async def sessions(self, query: Query) -> SessionPage:
-        """Give a page of sessions, newest first."""
+        """Return a page of sessions, newest first."""
         return await self._get(SessionPage, "/v1/sessions", query)
 
     async def session(self, session: str, at: int | None = None) -> SessionView:
-        """Give a session as its own log tells it, now or as it was at a sequence."""
+        """Return a session from its own log, now or as of sequence `at`."""
         return await self._get(SessionView, f"/v1/sessions/{session}", {"at": at})
 
     async def history(
         self, session: str, at: int | None = None, phase: str | None = None
     ) -> HistoryView:
-        """Give all turns, or those there were at a sequence, or those of a phase."""
+        """Return all turns, those up to sequence `at`, or those of a phase."""
         query: Query = {"at": at, "phase": phase}
         return await self._get(HistoryView, f"/v1/sessions/{session}/history", query)
 
     async def window(
         self, session: str, call: str | None, at: int | None, clock: str | None = None
     ) -> WindowView:
-        """Give what a call would see, or would have seen."""
+        """Return the window that a call would see, or would have seen at a sequence."""
         query: Query = {"call": call, "at": at, "clock": clock}
         return await self._get(WindowView, f"/v1/sessions/{session}/window", query)
 
     async def tried(self, session: str, asked: TryForm) -> WindowView:
-        """Give what a call would see if this were said."""
+        """Return the window of a turn that is only supposed."""
         return await self._post(WindowView, f"/v1/sessions/{session}/window", asked)
 
     async def memory(self, session: str, reader: str | None, entity: str | None) -> MemoryView:
-        """Give what a turn would be told of earlier ones."""
+        """Return the messages of earlier turns that a turn would include."""
         query = {"reader": reader, "entity": entity}
         return await self._get(MemoryView, f"/v1/sessions/{session}/memory", query)
 
     async def summaries(self, session: str) -> SummariesView:
-        """Give the summaries that stand in its windows."""
+        """Return the summaries that are in effect in the windows."""
         return await self._get(SummariesView, f"/v1/sessions/{session}/summaries")
 
     async def references(self, session: str) -> ReferencesView:
-        """Give what was spoken of last."""
+        """Return the last reference."""
         return await self._get(ReferencesView, f"/v1/sessions/{session}/references")
 
     async def meant(self, session: str, asked: ReferenceForm) -> MeantView:
-        """Give what a turn would mean."""
+        """Return what a reference resolves to."""
         return await self._post(MeantView, f"/v1/sessions/{session}/references/resolve", asked)
 
     async def calls(self, session: str) -> CallList:
-        """Give all calls with what they took."""
+        """Return all calls with their usage and cost."""
         return await self._get(CallList, f"/v1/sessions/{session}/calls")
 
     async def growth(self, query: Query) -> GrowthView:
-        """Give what each component took of calls, of one session or of all."""
+        """Return the tokens by component of the calls of one session or of all."""
         return await self._get(GrowthView, "/v1/growth", query)
 
     async def prompt(self, session: str, call: str) -> PromptView:
-        """Give the exact prompt of a call."""
+        """Return the exact prompt of a call."""
         return await self._get(PromptView, f"/v1/sessions/{session}/calls/{call}/prompt")
 
     async def tool(self, session: str, call: str, id: str) -> ToolResultView:
-        """Give the whole of what a tool gave that a call asked for."""
+        """Return the full result of a tool use."""
         path = f"/v1/sessions/{session}/calls/{call}/tools/{quote(id, safe='')}"
         return await self._get(ToolResultView, path)
 
@@ -139,30 +140,30 @@ class Reader:
         return await self._get(Why, f"/v1/sessions/{session}/{what}/{which}/why")
 
     async def diff(self, session: str, calls: tuple[str, str], other: str | None) -> Diff:
-        """Give what differs between two calls, the second of another session where one is named."""
+        """Compare two calls; the second may belong to session `other`."""
         before, after = calls
         path = f"/v1/sessions/{session}/calls/{before}/diff/{after}"
         return await self._get(Diff, path, {"other": other})
 
     async def verify(self, session: str, noted: HeadNoted | None = None) -> VerifyView:
-        """Check a session's record, and a head of it that was noted earlier."""
+        """Verify a session, and a head of it that was noted earlier."""
         query: Query = {"noted": noted.sequence, "head": noted.hash} if noted else {}
         return await self._get(VerifyView, f"/v1/sessions/{session}/verify", query, PATIENCE)
 
     async def segments(self, query: Query) -> SegmentPage:
-        """Give a page of segments, in the order of their numbers."""
+        """Return a page of segments, ordered by number."""
         return await self._get(SegmentPage, "/v1/segments", query)
 
     async def segment(self, segment: int) -> SegmentView:
-        """Give a segment with everything it ever said."""
+        """Return a segment with all of its versions."""
         return await self._get(SegmentView, f"/v1/segments/{segment}")
 
     async def pins(self, blueprint: str | None) -> PinList:
-        """Give what open sessions are pinned to."""
+        """Return what open sessions are pinned to."""
         return await self._get(PinList, "/v1/pins", {"blueprint": blueprint})
 
     async def blueprints(self) -> BlueprintList:
-        """Give the blueprints a session can be opened by."""
+        """Return the blueprints that a session can be opened with."""
         return await self._get(BlueprintList, "/v1/blueprints")
 
     async def _get(
@@ -178,19 +179,19 @@ class Reader:
         return _read(form, path, answer)
 
     async def _post(self, form: type[View], path: str, asked: Form) -> View:
-        """Ask what takes a body to be asked, and changes nothing."""
+        """Send a query that needs a body; it changes nothing."""
         with reaching(str(self.client.base_url)):
             answer = checked(await self.client.post(path, json=asked.model_dump(mode="json")))
         return _read(form, path, answer)
 
     async def events(self, wanted: Wanted) -> AsyncGenerator[Recorded]:
-        """Give the events there are, in order."""
+        """Yield the events recorded so far, in order."""
         async with self._lines(wanted, "application/x-ndjson") as lines:
             async for line in lines:
                 yield codec.read(line.encode(), 0)
 
     async def watch(self, wanted: Wanted) -> AsyncGenerator[Recorded | Unreadable]:
-        """Give the events there are, then those that come; what is no event is told as well."""
+        """Yield the recorded events, then new ones; undecodable entries are yielded as well."""
         async with self._lines(wanted, "text/event-stream") as lines:
             async for frame in frames(lines):
                 if frame.name == "unreadable":

@@ -1,4 +1,7 @@
-"""From problem+json back to the errors it was made from, so that one place renders them all."""
+"""HTTP responses of a service: problem+json as errors, and server-sent events.
+
+A problem becomes the error it was made from, so that one place shows all errors.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class _Problem(BaseModel):
 
 @contextmanager
 def reaching(url: str) -> Generator[None]:
-    """Say `Unavailable` where a service does not answer."""
+    """Raise `Unavailable` if the service cannot be reached."""
     try:
         yield
     except httpx.HTTPError as error:
@@ -32,7 +35,7 @@ def reaching(url: str) -> Generator[None]:
 
 
 def checked(answer: httpx.Response) -> httpx.Response:
-    """Give a good answer, or raise the error that a bad one stands for."""
+    """Return a successful response; otherwise raise the error that it describes."""
     if answer.is_success:
         return answer
     raise _error(answer)

@@ -1,4 +1,4 @@
-"""A service for one reader: all that answers, and nothing that acts."""
+"""A service started in this process to read from a data directory; it has no worker."""
 
 from __future__ import annotations
 
@@ -30,15 +30,12 @@ from turnlog.services.runtime.tasks import stopped
 from turnlog.services.up.settings import UpSettings
 
 PATIENCE: Final = 120.0
-"""Seconds the read models are given to draw level with the log."""
+"""Seconds that the read models get to catch up with the log."""
 
 
 @asynccontextmanager
 async def serving(data_dir: Path, tenant: str, *, rows: bool) -> AsyncGenerator[str]:
-    """Serve a data directory that nobody serves, with its rows up to date where they are asked.
-
-    Gives the address.
-    """
+    """Serve a data directory and yield the address; optionally bring its read models up to date."""
     log_to(sys.stderr, "console", least=logging.ERROR)
     ending = Ending()
     here = {"data_dir": data_dir, "tenant": tenant, "http": "127.0.0.1:0"}
@@ -53,7 +50,7 @@ async def serving(data_dir: Path, tenant: str, *, rows: bool) -> AsyncGenerator[
 
 
 async def _draw_level(settings: ProjectorSettings, ending: Ending) -> None:
-    """Fold what the log holds into the rows; raises what keeps them apart."""
+    """Run a projector until the read models have caught up; raises what stops it."""
     bell = Bell()
     async with (
         connected(settings, "reader", ending.lost("nats")) as parts,

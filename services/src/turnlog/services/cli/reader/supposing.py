@@ -1,4 +1,4 @@
-"""What a service tells of a change that is only supposed, line by line."""
+"""What-if comparisons: fetch a report from a service, then print it or write it as HTML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINE: Final[TypeAdapter[Line]] = TypeAdapter(Line)
 
 
 async def supposed(reader: Reader, form: WhatIfForm) -> AsyncGenerator[Line]:
-    """Give the lines as they come; raises `Unavailable` where the service breaks off."""
+    """Stream the lines of a report; raises `Unavailable` if the service breaks off."""
     body = form.model_dump(mode="json", exclude_none=True)
     with reaching(str(reader.client.base_url)):
         async with reader.client.stream(

@@ -1,4 +1,9 @@
-"""What a service sends of a session to take away, piece by piece."""
+"""Session exports: fetch them from a service and write them to files.
+
+A bundle of several sessions is merged from one bundle each. Existing files are never overwritten,
+and nothing is left behind on failure. Undecodable events and late redactions are exported as
+stored, with a warning.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from turnlog.services.cli.reader.refusals import checked, reaching
 
 
 async def exported(reader: Reader, session: str, form: str) -> AsyncGenerator[bytes]:
-    """Give a session in a form; raises `Unavailable` where the service breaks off."""
+    """Stream a session in an export format; raises `Unavailable` if the service breaks off."""
     with reaching(str(reader.client.base_url)):
         path = f"/v1/sessions/{session}/export"
         async with reader.client.stream("GET", path, params={"format": form}) as answer:

@@ -1,1 +1,1 @@
-"""Replaying a session: as its user saw it, at the pace it had."""
+"""Replay a session as its user saw it, at the original pace."""

@@ -1,4 +1,4 @@
-"""Playing scenes on a terminal."""
+"""Play the scenes of a session on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from turnlog.services.cli.screens.spelling import one_line
 from turnlog.services.cli.talk.typist import Typist
 
 MOST_PAUSE: Final = 3.0
-"""Seconds: nobody replays a lunch break."""
+"""The longest pause in seconds; long breaks are shortened to it."""
 _WORDS: Final = re.compile(r"\S+\s*|\s+")
 
 
@@ -28,14 +28,13 @@ class Player:
 
     console: Console
     speed: float
-    """How many times as fast as it was; 0 is without any pause."""
+    """Factor to the original pace; 0 plays without pauses."""
     turn_page: Callable[[], Awaitable[None]] | None = None
-    """Waited for before each turn but the first, where somebody steps through."""
+    """Awaited before each turn but the first, when the user steps through."""
     prompt: Callable[[str], Awaitable[RenderableType]] | None = None
-    """Gives what the model of a call was shown."""
+    """Returns the rendered prompt of a call."""
 
     async def play(self, scenes: Iterable[Scene]) -> None:
-        """Play them all."""
         for scene in scenes:
             if scene.turn and scene.turn > 1 and self.turn_page:
                 await self.turn_page()

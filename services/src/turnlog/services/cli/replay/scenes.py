@@ -1,8 +1,8 @@
-"""The scenes of a session: what its user or its models saw, in order, with the pauses between.
+"""The scenes of a session: what its user or its models saw, in order, with pauses.
 
-They are told by the log alone. What an attempt had said before it was given up was seen, so it
-is shown, and taken back as it was then. How fast single tokens came is not on the log: a reply
-is spread evenly over the time it took.
+Scenes are built from the log alone. The partial reply of an abandoned attempt is shown and then
+taken back, as it was. The log does not record the timing of single tokens, so a reply is spread
+evenly over the time it took.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ from turnlog.events.turn import (
 from turnlog.services.cli.screens.spelling import spelt_turns
 
 Who = Literal["you", "reply", "note", "prompt"]
-"""A prompt's text is the call it is of; whoever plays it has to get it."""
+"""The text of a `prompt` scene is the id of its call; the player fetches the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Something that appeared."""
+    """Something that appeared on the screen."""
 
     who: Who
     text: str
     pause: float = 0.0
     """Seconds before it began."""
     lasts: float = 0.0
-    """Seconds over which it came."""
+    """Seconds over which its text arrived."""
     turn: int | None = None
     """The turn that begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A scene before it is known how long the one before it lay back."""
+    """A scene whose pause is not computed yet."""
 
     who: Who
     text: str
@@ -66,7 +66,7 @@ class _Line:
 
 
 def scenes(events: Iterable[Recorded], *, prompts: bool = False) -> Iterator[Scene]:
-    """Give the scenes of a session's events; with `prompts` what models were shown as well."""
+    """Yield the scenes of a session's events; `prompts` includes the prompts of its calls."""
     shown_at: datetime | None = None
     spoke, tried = 0.0, ""
     for recorded in events:
@@ -83,7 +83,7 @@ def scenes(events: Iterable[Recorded], *, prompts: bool = False) -> Iterator[Sce
 
 
 def _spoke(timings: Timings | None) -> float:
-    """Seconds from the first text to the last."""
+    """Return the seconds from the first text to the last."""
     return (timings.total - (timings.first_token or 0)) / 1_000 if timings else 0.0
 
 

@@ -1,1 +1,1 @@
-"""How what the log holds looks on a terminal: values in, rich renderables out, nothing read."""
+"""Renderers of the command line: values in, rich renderables out; nothing is fetched here."""

@@ -1,4 +1,7 @@
-"""Tokens by component: one bar for the whole prompt, and a line for each component."""
+"""Token counts by component: the bars of one prompt, and the growth of a session or of all.
+
+All bars of one growth view have the same scale, so that they can be compared.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY, compone
 from turnlog.services.cli.screens.spelling import counted
 
 BAR = 60
-"""Columns of a bar."""
+"""Columns of the bar of one prompt."""
 _CROWDED, _TIGHT = 0.9, 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a component takes of a prompt."""
+    """The tokens and parts of one component of a prompt."""
 
     component: str
     tokens: int
@@ -28,7 +31,7 @@ class Share:
 
 
 def shares(parts: Iterable[Part]) -> tuple[Share, ...]:
-    """Add up what stands in a prompt, by component."""
+    """Sum the included parts of a prompt by component."""
     found: dict[str, Share] = {}
     for part in parts:
         if part.kept:
@@ -39,7 +42,7 @@ def shares(parts: Iterable[Part]) -> tuple[Share, ...]:
 
 
 def token_bars(manifest: Manifest) -> RenderableType:
-    """Show where a prompt's tokens go, and how much of its budget they take."""
+    """Render the tokens of a prompt by component, and their share of the budget."""
     colours = component_colours(manifest.parts)
     by_component = shares(manifest.parts)
     below = [_total(manifest), *([_prefix(manifest.prefix)] if manifest.prefix else [])]
@@ -47,7 +50,7 @@ def token_bars(manifest: Manifest) -> RenderableType:
 
 
 def widths(numbers: Iterable[int], columns: int) -> tuple[int, ...]:
-    """Share out columns by size, so that they add up and whatever is there has one at least."""
+    """Split columns by size so that they add up and every positive size gets at least one."""
     sizes = tuple(numbers)
     whole = sum(sizes) or 1
     spare = columns - sum(size > 0 for size in sizes)
@@ -82,7 +85,6 @@ def _lines(by_component: tuple[Share, ...], colours: Mapping[str, str]) -> Table
 
 
 def _prefix(prefix: Prefix) -> Text:
-    """Say what a provider's cache can reuse."""
     line = Text(f"begins as call {prefix.call} did", QUIET)
     line.append(f": {counted(prefix.messages, 'message')}, {counted(prefix.tokens, 'token')}")
     if prefix.ended_by is None:

@@ -1,4 +1,4 @@
-"""Blueprints on a terminal: those there are, and what is wrong with one."""
+"""Blueprints on a terminal: a list, their faults, pinned versions, and moves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turnlog.services.gateway.payloads.service import BlueprintList
 
 
 def blueprint_table(found: BlueprintList) -> RenderableType:
-    """List blueprints, and below them those that cannot be used."""
+    """List blueprints, followed by those that cannot be loaded."""
     table = listing()
     for title in ("blueprint", "profiles", "digest"):
         table.add_column(title, no_wrap=True)
@@ -28,7 +28,7 @@ def blueprint_table(found: BlueprintList) -> RenderableType:
 
 
 def fault_list(folder: str, faults: Iterable[Fault]) -> RenderableType:
-    """Show everything that is wrong with a blueprint, or that nothing is."""
+    """Render the faults of a blueprint folder, or a confirmation that there are none."""
     held = tuple(faults)
     if not held:
         return Text("✓ ", GOOD).append(f"{folder} can be used", "default")

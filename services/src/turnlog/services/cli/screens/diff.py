@@ -1,8 +1,7 @@
-"""What differs between two calls, on a terminal: a sign, what it is, and why it is so.
+"""The differences between two calls on a terminal: a sign, what changed, and why.
 
-Both calls stand at the top with what they cost; then every change in the order of the second
-prompt, each with its rule and the events behind it; then tokens by component, and how far both
-prompts begin alike.
+Both calls come first with their cost. Then come all changes in the order of the second prompt, each
+with its rule and its events; then the tokens by component and the length of the common prefix.
 """
 
 from __future__ import annotations
@@ -63,13 +62,13 @@ WORDS: Final[dict[Reason, str]] = {
     "purged": "the memory was purged",
     "unknown": "no event says why",
 }
-"""A reason for people; the events follow it."""
+"""The label of each reason; the events follow it."""
 _MOST: Final = 4
-"""Events named one by one; of more the first and the last."""
+"""Up to this many events are named one by one; of more, the first and the last."""
 
 
 def diff_screen(found: Diff) -> RenderableType:
-    """Show everything that differs between two calls."""
+    """Render all differences between two calls."""
     return Group(*_heads(found), Text(), *_body(found))
 
 
@@ -111,7 +110,7 @@ def _signed_money(micro_dollars: int) -> str:
 
 
 def signed(number: int, thing: str) -> str:
-    """Spell a number of things more, or fewer."""
+    """Format a signed number of things."""
     sign = "+" if number > 0 else _MINUS if number else "\N{PLUS-MINUS SIGN}"
     return f"{sign}{counted(abs(number), thing)}"
 
@@ -156,7 +155,7 @@ def _thing(change: Change) -> Text:
 
 
 def _ruled(change: Change) -> str:
-    """Say which way a rule worked: it holds, or did before."""
+    """Return how a rule relates to the change: it applies now, or only applied before."""
     holds = change.after is not None and change.after.rule == change.rule
     return "by" if holds or change.what != "added" else "before:"
 

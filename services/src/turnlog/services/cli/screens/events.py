@@ -1,5 +1,3 @@
-"""Events on a terminal: a table of what the log holds, and single lines as events arrive."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -16,11 +14,11 @@ from turnlog.services.cli.screens.sessions import listing
 from turnlog.services.cli.screens.spelling import clock, one_line
 
 _NAMES: Final = max(len(name) for name in NAMES) + 2
-"""Columns in which any name stands."""
+"""Columns that fit any event name."""
 
 
 def event_table(events: Iterable[Recorded]) -> Table:
-    """Lay out a session's events, one a line."""
+    """Render a session's events as a table, one per line."""
     table = listing(whole_width=True)
     table.add_column("seq", justify="right", style=QUIET, no_wrap=True)
     table.add_column("time", style=QUIET, no_wrap=True)
@@ -37,7 +35,7 @@ def event_table(events: Iterable[Recorded]) -> Table:
 
 
 def event_line(recorded: Recorded, *, with_session: bool) -> Text:
-    """Write one event as it arrives."""
+    """Render one event as a line of `turnlog tail`."""
     line = Text().append(f"{clock(recorded.envelope.time)} ", QUIET)
     if with_session:
         line.append(f"{recorded.session} ", QUIET)

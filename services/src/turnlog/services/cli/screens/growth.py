@@ -1,8 +1,3 @@
-"""How context grows, on a terminal: a bar a call by component, and what was saved of each.
-
-All bars of a screen are drawn to one scale, so that they can be held against each other.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +19,7 @@ _UNIT: Final = "_tokens"
 
 
 def growth_screen(growth: GrowthView, by: str) -> RenderableType:
-    """Show a session call by call, or calls group by group."""
+    """Render one bar per call of a session, or one bar per group of calls."""
     if not growth.groups:
         return Text("no call was made yet", QUIET)
     taken = _taken(growth.groups)
@@ -35,7 +30,7 @@ def growth_screen(growth: GrowthView, by: str) -> RenderableType:
 
 
 def _taken(groups: Iterable[GroupMetrics]) -> dict[str, int]:
-    """Add up the components that anything stands under."""
+    """Sum the tokens of components that have any."""
     total: dict[str, int] = {}
     for group in groups:
         for name, tokens in group.components.items():
@@ -126,7 +121,7 @@ def _totals(growth: GrowthView) -> Iterator[Text]:
 
 
 def _share(*groups: GroupMetrics) -> float:
-    """Give how much of what would have been sent was saved."""
+    """Return the saved share of the tokens that would have been sent."""
     saved = sum(group.savings_estimate for group in groups)
     return saved / (_whole(groups) + saved) if saved else 0
 

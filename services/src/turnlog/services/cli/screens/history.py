@@ -1,4 +1,4 @@
-"""A conversation on a terminal: what was said, what was answered, and what became of each turn."""
+"""Sessions on a terminal: a list, one with its turns and calls, and its conversation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turnlog.services.gateway.payloads.turns import (
 )
 
 WIDTH: Final = 9
-"""Columns of who speaks."""
+"""Columns of the speaker's label."""
 SAID: Final = FAMILIES["turn"]
 REPLY: Final = FAMILIES["session"]
 TOOL: Final = FAMILIES["tool"]
@@ -29,7 +29,7 @@ _NO_TEXT: Final = "(nothing: it started by itself, or its text is sealed or eras
 
 
 def conversation(history: HistoryView) -> RenderableType:
-    """Lay out turns as people read them, phase by phase where there are phases."""
+    """Render turns as a conversation, phase by phase if the session has phases."""
     if not history.stays:
         return Group(*(line for turn in history.turns for line in _turn(turn)))
     turns = {turn.turn: turn for turn in history.turns}
@@ -46,7 +46,7 @@ def _stay(stay: StayView, turns: Mapping[int, TurnView]) -> Iterator[RenderableT
 
 
 def entrance(stay: StayView) -> str:
-    """Say on a line what phase begins, and what it can tell of others."""
+    """Return one line that names a phase visit and the phases it can and cannot see."""
     came = f"phase {stay.phase}" + (f", after {stay.before}" if stay.before else "")
     others = ", ".join(phase for phase in stay.shared if phase != stay.phase)
     sees = f" · sees {others}" if others else ""
@@ -69,7 +69,7 @@ def _turn(turn: TurnView) -> Iterator[RenderableType]:
 
 
 def doings(turn: TurnView) -> Iterator[str]:
-    """Say in lines what was done before the reply: each step, and the tools taken in it."""
+    """Yield a line for each step and each tool use before the reply."""
     for step in turn.steps:
         done = " (the turn before had done it)" if step.given else ""
         yield one_line(f"{step.step}. {step.goal or HIDDEN}{done}")
@@ -87,7 +87,7 @@ def _use(use: ToolUseView) -> str:
 
 
 def said(text: str) -> RenderableType:
-    """Lay out what was put to the session."""
+    """Render the user's text of a turn."""
     return beside("you", text, SAID, WIDTH)
 
 
@@ -101,7 +101,7 @@ def _heading(turn: TurnView) -> Text:
 
 
 def _marks(turn: TurnView) -> Iterator[tuple[str, str]]:
-    """Say what is not as usual; an ordinary turn has no marks."""
+    """Yield what is unusual about a turn, with its colour; an ordinary turn has no marks."""
     if turn.status in {"failed", "cancelled"}:
         yield (f"{turn.status}: {turn.reason}", BAD if turn.status == "failed" else WARY)
     elif turn.status != "completed":

@@ -1,5 +1,3 @@
-"""An exact prompt on a terminal with the events behind it: under each layer, where it came from."""
-
 from __future__ import annotations
 
 import json
@@ -24,7 +22,7 @@ _STROKE = 3
 
 
 def traced_prompt(prompt: PromptView, origins: Sequence[PartOrigin]) -> Iterator[RenderableType]:
-    """Lay out messages and tools; each part is followed by where it came from."""
+    """Yield messages and tools; each part is followed by its origin."""
     colours = layer_colours(prompt.manifest.parts)
     width = max((len(layer) for layer in colours), default=0)
     messages = [ChatMessage(view.role, view.content) for view in prompt.messages]
@@ -54,7 +52,7 @@ def _tools(
 
 
 def _spelt(part: Part) -> str:
-    """Say what a tool is for and what it takes; as it stands, where it is spelt otherwise."""
+    """Return a tool's description and parameters, or its text unchanged if it has another form."""
     text = part.source.text if isinstance(part.source, FromBlueprint) else ""
     try:
         function = json.loads(text)["function"]
@@ -66,7 +64,7 @@ def _spelt(part: Part) -> str:
 
 
 def _below(origin: Text, width: int) -> Table:
-    """Set where a text came from below it, past its label and stroke."""
+    """Render an origin below its text, indented past the label and the stroke."""
     grid = Table.grid(padding=0)
     grid.add_column(width=width + _STROKE)
     grid.add_column(width=2)

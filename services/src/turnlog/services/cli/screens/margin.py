@@ -1,5 +1,3 @@
-"""Text with a stroke at its left: a label, a colour, and as many lines as the text takes."""
-
 from __future__ import annotations
 
 from typing import Final
@@ -11,11 +9,11 @@ from rich.text import Text
 from turnlog.services.cli.screens.spelling import harmless
 
 _STROKE: Final = Box("    \n  ▌ \n    \n  ▌ \n    \n    \n  ▌ \n    \n")
-"""Nothing but a stroke between two columns."""
+"""A box that draws only a stroke between two columns."""
 
 
 def beside(label: str, text: str, colour: str, width: int, style: str = "") -> Table:
-    """Set a text beside its label, which has `width` columns; every line has the stroke."""
+    """Render a text beside a label of `width` columns, with a stroke at every line."""
     table = Table(box=_STROKE, show_header=False, show_edge=False, border_style=colour)
     table.add_column(width=width, justify="right", no_wrap=True)
     table.add_column(overflow="fold")

@@ -1,4 +1,8 @@
-"""What does not stand in a prompt, as people read it: by which rule, and by which event."""
+"""The explanation of a turn's reply on a terminal.
+
+It shows the turn and its outcome; then the exact prompt layer by layer, with the origin and the
+event of each text; then the parts that were left out, with the rule and the event that did it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from turnlog.services.cli.screens.prompt import source
 
 
 def left_out(absent: Iterable[PartOrigin]) -> Table:
-    """List parts that were left out: what each is, why, and the event that did it."""
+    """Render parts that were left out: what each is, the rule, and the events behind it."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -36,7 +40,7 @@ def _by(origin: PartOrigin) -> Iterator[Text]:
 
 
 def steps(why: Why) -> Table:
-    """List the steps that were taken so that a prompt fits, with what each saved."""
+    """Render the trim steps of a prompt with the tokens that each saved."""
     table = Table.grid(padding=(0, 2))
     for step in why.steps:
         within = step.section or step.component

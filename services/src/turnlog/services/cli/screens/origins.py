@@ -1,4 +1,4 @@
-"""Where a part of a prompt comes from, as people read it: the place, the event, what was put in."""
+"""The origin of prompt parts on a terminal: source, event, template values."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from turnlog.services.cli.screens.prompt import source
 from turnlog.services.cli.screens.spelling import clock, counted, one_line
 
 _LIBRARY: Final = frozenset(map(name_of, LIBRARY_KINDS))
-"""Names of the events of the library."""
+"""Names of the segment library's events."""
 _COLOURS = {
     kind.type.split(".")[1]: FAMILIES[kind.leaf.partition(".")[0]] for kind in KINDS.values()
 } | dict.fromkeys(_LIBRARY, FAMILIES["prompt"])
-"""Name of an event to the colour of its family."""
+"""Colour of each event name, by its family."""
 _NAMED: Final = 2
-"""So many events are named one by one."""
+"""Up to this many events are named one by one."""
 
 
 def caused(cause: Cause) -> Text:
-    """Name an event with its time and whoever it was written for."""
+    """Render an event with its time and actor."""
     of = "library event" if cause.event in _LIBRARY else "event"
     line = Text(f"{of} {cause.sequence} ", QUIET)
     line.append(one_line(cause.event), _COLOURS.get(cause.event, UNKNOWN))
@@ -41,7 +41,7 @@ def caused(cause: Cause) -> Text:
 
 
 def came_from(origin: PartOrigin) -> Text:
-    """Say where a part's text comes from, on as many lines as there are things to say."""
+    """Render the origin of a part, one line per fact."""
     return Text("\n").join(_lines(origin))
 
 
@@ -61,7 +61,7 @@ def _lines(origin: PartOrigin) -> Iterator[Text]:
 
 
 def _held(by: Sequence[Cause]) -> Text:
-    """Name the events that hold a text; of many, the first and the last."""
+    """Render the events that contain a text; of many, the first and the last."""
     if len(by) <= _NAMED:
         return Text(", ").join(caused(each) for each in by)
     first, last = by[0].sequence, by[-1].sequence
@@ -69,7 +69,7 @@ def _held(by: Sequence[Cause]) -> Text:
 
 
 def gone(removed: Removed) -> Text:
-    """Say what became of turns, and by which event."""
+    """Render what removed a run of turns, with the event behind it."""
     return (
         Text(f"{run(removed.first, removed.last)} ")
         .append(removed.rule, WARY)
@@ -79,7 +79,7 @@ def gone(removed: Removed) -> Text:
 
 
 def run(first: int, last: int) -> str:
-    """Spell a run of turns."""
+    """Format a run of turns."""
     return f"turn {first}" if first == last else f"turns {first} to {last}"
 
 
@@ -98,7 +98,7 @@ def _verb(origin: Source | None) -> str:
 
 
 def _filled(filled: Iterable[Filled]) -> Text:
-    """Name what was put in, those of one event together."""
+    """Render the filled-in values, grouped by their events."""
     by_events: dict[tuple[int, ...], list[str]] = {}
     for each in filled:
         by_events.setdefault(tuple(cause.sequence for cause in each.by), []).append(each.path)
@@ -110,7 +110,7 @@ def _filled(filled: Iterable[Filled]) -> Text:
 
 
 def _short(paths: Iterable[str]) -> Iterator[str]:
-    """Spell paths so that a place named before is not named again."""
+    """Yield paths without the prefix they share with the path before."""
     before = ""
     for path in paths:
         place, _, rest = path.rpartition(".")

@@ -1,7 +1,7 @@
-"""Colours: one for each family of events, and a wheel for layers and components.
+"""The look of the command line: colours, and the tables that all views share.
 
-Mid-tones that read on dark and on light terminals; rich brings them down to what a terminal can
-show, and to none where colour is not wanted. Colour never says anything that words do not.
+The colours are mid-tones that are readable on dark and light terminals; rich reduces them to what
+the terminal can show. Colour never carries information that the words do not.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FAMILIES: Final[Mapping[str, str]] = {
     "phase": "#d75faf",
     "memory": "#87a52a",
 }
-"""Family to colour."""
+"""Colour of each event family."""
 UNKNOWN: Final = "#8a8f98"
-"""An event of a type this release does not know."""
+"""Colour of an event whose type this release does not know."""
 QUIET: Final = "#8a8f98"
-"""What is there to be found, not to be read."""
+"""Colour of secondary text."""
 GOOD: Final = "#2fb36a"
 BAD: Final = "#e5534b"
 WARY: Final = "#d48a1f"
@@ -36,25 +36,25 @@ _BUILT_IN: Final = {"history": "#7d8aa5", "input": "#2fb36a"}
 
 
 def event_colour(wire_type: str) -> str:
-    """Give the colour of an event's family."""
+    """Return the colour of an event's family."""
     kind = KINDS.get(wire_type)
     return FAMILIES.get(kind.leaf.partition(".")[0], UNKNOWN) if kind else UNKNOWN
 
 
 def layer_colours(parts: Iterable[Part]) -> dict[str, str]:
-    """Give every layer a colour of its own, in the order they stand."""
+    """Choose a colour for every layer, in the order of the layers."""
     layers = tuple(dict.fromkeys(part.layer for part in parts))
     turning = coloured(layer for layer in layers if layer not in _BUILT_IN)
     return {layer: _BUILT_IN.get(layer) or turning[layer] for layer in layers}
 
 
 def coloured(names: Iterable[str]) -> dict[str, str]:
-    """Give each name a colour of the wheel, in their order."""
+    """Choose a colour of the wheel for each name, in their order."""
     return {name: _WHEEL[place % len(_WHEEL)] for place, name in enumerate(names)}
 
 
 def component_colours(parts: Iterable[Part]) -> dict[str, str]:
-    """Give every component the colour of its first layer."""
+    """Return for each component the colour of its first layer."""
     held = tuple(parts)
     layers = layer_colours(held)
     colours: dict[str, str] = {}

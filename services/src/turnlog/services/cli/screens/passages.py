@@ -1,7 +1,8 @@
-"""A prompt taken apart again: which stretch of which message each part accounts for.
+"""Prompts on a terminal: each layer with its source, and the left-out parts.
 
-The manifest names the parts in order and says how long each is, so the texts of a prompt can be
-attributed without asking where they came from.
+The texts are complete: they are exactly what the model was sent. The manifest lists the parts in
+order with their lengths, so the text of each message can be attributed to them. Blank lines that
+join two layers of one message are not shown.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from turnlog.projections.window.request import ChatMessage
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What one part says in one message."""
+    """The text that one part contributes to one message."""
 
     part: Part
     message: int
     role: Role
     text: str
-    """All that the part adds to the message."""
+    """The whole text that the part adds to the message."""
 
     @property
     def drawn(self) -> str:
-        """The same without the blank line that joins it to the part before."""
+        """The text without the blank line that joins it to the part before."""
         before = self.part.before
         return self.text[len(before) - len(before.lstrip("\n")) :]
 
 
 def passages(messages: Sequence[ChatMessage], manifest: Manifest) -> tuple[Passage, ...]:
-    """Attribute all text of a prompt; raises `Corrupt` where the manifest does not add up."""
+    """Split a prompt into spans; raises `Corrupt` if the manifest's lengths do not add up."""
     found = tuple(_passages(messages, manifest))
     told = sum(part.characters for part in manifest.parts if part.message is not None)
     if sum(len(passage.text) for passage in found) != told:
@@ -44,7 +45,7 @@ def _passages(messages: Sequence[ChatMessage], manifest: Manifest) -> Iterator[P
     standing = [part for part in manifest.parts if part.message is not None]
     ends = [part.message for part in standing[1:]] + [len(messages)]
     begins = 0
-    for part, end in zip(standing, ends, strict=False):  # of no parts there is no end either
+    for part, end in zip(standing, ends, strict=False):  # Without parts there are no ends either.
         first = part.message or 0
         if isinstance(part.source, FromTurns):
             for place in range(first, end or 0):

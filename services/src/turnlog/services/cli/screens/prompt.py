@@ -1,9 +1,3 @@
-"""Prompts on a terminal: every layer in its colour, where it came from, and what was left out.
-
-Nothing is shortened in the texts: what stands here is what the model was sent. Blank lines that
-join two layers of one message are not drawn.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,14 +29,14 @@ from turnlog.services.gateway.payloads.prompts import MessageView, PromptView, W
 
 
 def prompt_screen(prompt: PromptView) -> RenderableType:
-    """Show the exact prompt of a call, and whether it is proven to be the recorded one."""
+    """Render the exact prompt of a call and whether it is proven to be the recorded one."""
     call = Text().append(f"prompt of call {prompt.call}", "bold")
     call.append(f"  {prompt.session} · {prompt.model} · {prompt.manifest.kind}", QUIET)
     return Group(call, *_body(prompt.messages, prompt.manifest), proof(prompt))
 
 
 def shown_to_model(prompt: PromptView) -> RenderableType:
-    """Show the messages of a call alone, between what was said before and after it."""
+    """Render only the messages of a call, for use inside a replayed conversation."""
     tokens = f"  {prompt.model} · {prompt.manifest.tokens:,} tokens"
     head = Text().append(f"the model is shown, in call {prompt.call}", "bold").append(tokens, QUIET)
     said = [ChatMessage(view.role, view.content) for view in prompt.messages]
@@ -50,7 +44,7 @@ def shown_to_model(prompt: PromptView) -> RenderableType:
 
 
 def window_screen(window: WindowView) -> RenderableType:
-    """Show what a call would see if it were made."""
+    """Render the prompt that a call would have."""
     call = Text().append(f"window of the next {window.call}", "bold")
     at = f"  {window.session} · {window.model} · at sequence {window.sequence}"
     return Group(
@@ -66,7 +60,7 @@ def _cost(cost: Cost) -> Text:
 
 
 def proof(prompt: PromptView) -> RenderableType:
-    """Say of each way to a prompt whether it leads to the recorded one."""
+    """Render for each way of reproduction whether it yields the recorded prompt."""
     ways = Table.grid(padding=(0, 2))
     ways.add_column()
     ways.add_column(no_wrap=True)
@@ -104,7 +98,7 @@ def _body(views: Sequence[MessageView], manifest: Manifest) -> Iterator[Renderab
 
 
 def prompt_texts(messages: Sequence[ChatMessage], manifest: Manifest) -> RenderableType:
-    """Lay out the messages, layer by layer."""
+    """Render the messages layer by layer."""
     colours = layer_colours(manifest.parts)
     width = max((len(layer) for layer in colours), default=0)
     return Group(*_messages(passages(messages, manifest), colours, width))
@@ -123,7 +117,7 @@ def _messages(
 
 
 def part_table(manifest: Manifest) -> Table:
-    """List the parts that stand in the prompt: where each came from, and what it takes."""
+    """Render the included parts with source, characters and tokens."""
     colours = layer_colours(manifest.parts)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False)
     table.add_column("layer", no_wrap=True)
@@ -140,7 +134,7 @@ def part_table(manifest: Manifest) -> Table:
 
 
 def left_out(manifest: Manifest) -> RenderableType | None:
-    """List what does not stand in the prompt, and why; none where everything does."""
+    """Render the parts that were left out and why, or return None if there are none."""
     absent = [part for part in manifest.parts if not part.kept]
     if not absent:
         return None
@@ -158,7 +152,7 @@ def _why(part: Part) -> str:
 
 
 def source(origin: Source | None) -> Text:
-    """Say where a part's text comes from."""
+    """Render the source of a part's text."""
     match origin:
         case None:
             return Text("nowhere", QUIET)

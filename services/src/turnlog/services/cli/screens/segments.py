@@ -1,4 +1,4 @@
-"""Segments on a terminal: a list, one with everything it ever said, and what an import did."""
+"""Segments on a terminal: a list, one with all its versions, and the result of an import."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GONE = "(gone from the store)"
 
 
 def segment_table(page: SegmentPage) -> RenderableType:
-    """List segments, and say how to see more."""
+    """List segments and how to see the next page."""
     table = listing(whole_width=True)
     table.add_column("segment", justify="right", no_wrap=True)
     for title in ("for", "locale", "tier", "type", "version"):
@@ -52,7 +52,7 @@ def _cells(each: ListedSegment) -> tuple[str | Text, ...]:
 
 
 def segment_screen(segment: SegmentView) -> RenderableType:
-    """Show one segment, its latest version last."""
+    """Render one segment, its latest version last."""
     place = "/".join(filter(None, (segment.scope, segment.ref, segment.locale)))
     head = Text.assemble((f"segment {segment.id}", "bold"), f"  {place}")
     head.append("" if segment.active else "  off", BAD)
@@ -71,18 +71,18 @@ def _version(version: VersionView, segment: SegmentView) -> RenderableType:
 
 
 def changed_line(done: SegmentChanged) -> Text:
-    """Name a segment that was changed."""
+    """Render the number and version of a changed segment."""
     return Text.assemble((f"segment {done.segment}", "bold"), f" version {done.version}")
 
 
 def import_line(done: SegmentsImported) -> Text:
-    """Say what an import did."""
+    """Render the result of an import."""
     said = f"{done.rows} rows: {len(done.added)} added, {len(done.edited)} edited"
     return Text("✓ ", GOOD).append(said, "default")
 
 
 def fault_lines(faults: Iterable[Fault]) -> RenderableType:
-    """Show everything that is wrong with files of segments."""
+    """Render the faults of segment files."""
     return Group(*(_fault(fault) for fault in faults))
 
 

@@ -1,4 +1,4 @@
-"""Events in a sentence each, for tables and for watching: what happened, without the envelope."""
+"""Events on a terminal: one sentence per event, as a table or as lines of `turnlog tail`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from turnlog.services.cli.screens.spelling import counted, quoted, short, spelt_
 
 
 def sentence(event: Event) -> str:
-    """Say on one line what happened."""
+    """Describe an event on one line."""
     match event:
         case SessionOpened() as opened:
             return _opened(opened)

@@ -1,5 +1,3 @@
-"""Sessions on a terminal: a list of them, and one with its turns and calls."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,14 +27,14 @@ _STATUS = {"completed": GOOD, "failed": BAD, "cancelled": WARY, "open": WARY, "q
 
 
 def listing(*, whole_width: bool = False) -> Table:
-    """Make a table of lines with nothing but room between its columns."""
+    """Create a borderless table."""
     return Table(
         box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False, expand=whole_width
     )
 
 
 def session_list(page: SessionPage) -> RenderableType:
-    """List sessions, newest first, and say how to see more."""
+    """List sessions, newest first, and how to see older ones."""
     more = f"\nolder ones: --before {page.next}" if page.next else ""
     return Group(_session_table(page), *([Text(more, QUIET)] if more else []))
 
@@ -70,7 +68,7 @@ def summary(
     calls: CallList,
     forks: Sequence[ListedSession] = (),
 ) -> RenderableType:
-    """Show one session with its turns, the calls they took, and the sessions that came from it."""
+    """Render a session with its phases, turns and calls and the sessions forked from it."""
     turns, made = turn_table(history.turns), call_table(calls.calls)
     been = [Text(), *(Text(entrance(stay), PHASE) for stay in history.stays)]
     phases = been if history.stays else ()
@@ -78,7 +76,7 @@ def summary(
 
 
 def facts(session: SessionView, forks: Sequence[ListedSession] = ()) -> Table:
-    """Show what a session is, where it stands, and what it has to do with others."""
+    """Render the facts of a session and its relations to others."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style=QUIET, justify="right")
     grid.add_column(overflow="fold")
@@ -120,7 +118,6 @@ def _state(session: SessionView) -> Text:
 
 
 def turn_table(turns: Iterable[TurnView]) -> Table:
-    """List turns, one a line."""
     table = listing(whole_width=True)
     for title in ("turn", "time", "status"):
         table.add_column(title, no_wrap=True)
@@ -135,7 +132,7 @@ def turn_table(turns: Iterable[TurnView]) -> Table:
 
 
 def call_table(calls: Iterable[CallView]) -> Table:
-    """List calls, with what all their attempts took."""
+    """List calls with the usage of all their attempts."""
     table = listing()
     for title in ("call", "kind", "model", "finish"):
         table.add_column(title, no_wrap=True)

@@ -1,5 +1,3 @@
-"""Settings on a terminal: what is in force, and where it comes from."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -15,7 +13,7 @@ from turnlog.services.cli.screens.palette import QUIET
 
 
 def show(settings: Sequence[InForce], form: Literal["table", "json"]) -> None:
-    """Show settings."""
+    """Print settings as a table or as JSON."""
     if form == "json":
         print_json([asdict(each) for each in settings])
     else:
@@ -23,7 +21,7 @@ def show(settings: Sequence[InForce], form: Literal["table", "json"]) -> None:
 
 
 def setting_table(settings: Sequence[InForce]) -> Table:
-    """Lay out settings, those that were changed standing out."""
+    """Render settings as a table in which changed ones are bold."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False)
     for title in ("setting", "value", "from", "read by"):
         table.add_column(title, overflow="fold")

@@ -1,4 +1,4 @@
-"""How small things are spelt everywhere: digests, durations, money, times, quoted text."""
+"""Formatting of digests, durations, money, times and quoted text, the same in all views."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from turnlog.events.content import Content, Digest, Erased, Plain, Sealed
 from turnlog.events.memory import TurnRange
 
 UNKNOWN: Final = "unknown"
-"""Never zero, never a dash: that nobody knows is worth a word."""
+"""Shown for a missing figure; a zero or a dash would be misleading."""
 _SECOND: Final = 1_000
 _LOW: Final = (*range(9), *range(11, 32))
-"""Control characters that have a picture of their own; tab and line break steer nothing."""
+"""Control characters with a Unicode picture; tab and line feed are left as they are."""
 _VISIBLE: Final = {code: chr(0x2400 + code) for code in _LOW} | dict.fromkeys(
     range(127, 160), "\ufffd"
 )
 
 
 def short(digest: Digest) -> str:
-    """Spell a digest by its first twelve digits."""
+    """Format a digest with its first twelve digits."""
     algorithm, _, digits = digest.partition(":")
     return f"{algorithm}:{digits[:12]}"
 
 
 def clock(time: str) -> str:
-    """Spell the time of day of an RFC 3339 time, as it is here."""
+    """Format the local time of day of an RFC 3339 time."""
     return datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S")
 
 
 def day_and_clock(time: str) -> str:
-    """Spell day and time of an RFC 3339 time, as it is here."""
+    """Format the local date and time of an RFC 3339 time."""
     return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def seconds(milliseconds: int) -> str:
-    """Spell a duration."""
+    """Format a duration."""
     return f"{milliseconds / 1_000:.1f} s" if milliseconds >= _SECOND else f"{milliseconds} ms"
 
 
 def money(micro_dollars: int | None) -> str:
-    """Spell an amount; small ones keep the digits that make them more than nothing."""
+    """Format an amount of dollars; small amounts keep up to six decimals."""
     if micro_dollars is None:
         return UNKNOWN
     dollars = micro_dollars / 1_000_000
@@ -50,22 +50,22 @@ def money(micro_dollars: int | None) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """Spell a number of things: `1 turn`, `2,000 turns`."""
+    """Format a number of things: `1 turn`, `2,000 turns`."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def harmless(text: str) -> str:
-    """Make control characters visible: what was said may not steer the terminal it is shown on."""
+    """Replace control characters by visible ones, so that a text cannot control the terminal."""
     return text.translate(_VISIBLE)
 
 
 def one_line(text: str) -> str:
-    """Bring a text onto one line."""
+    """Return a text on one line, with control characters made visible."""
     return harmless(" ".join(text.split()))
 
 
 def spelt_turns(turns: Sequence[TurnRange]) -> str:
-    """Name turns: `turn 3`, `turns 1 to 4 and 6`."""
+    """Format turn ranges: `turn 3`, `turns 1 to 4 and 6`."""
     ends = [dict.fromkeys((run.first, run.last)) for run in turns]
     runs = [" to ".join(map(str, each)) for each in ends]
     several = "s" if len(runs) > 1 or any(len(each) > 1 for each in ends) else ""
@@ -73,7 +73,7 @@ def spelt_turns(turns: Sequence[TurnRange]) -> str:
 
 
 def quoted(content: Content | None) -> str:
-    """Quote what was said, or say why it cannot be."""
+    """Quote a content, or say that it is sealed or erased."""
     match content:
         case None:
             return ""
@@ -88,13 +88,13 @@ def quoted(content: Content | None) -> str:
 
 
 def spent(usage: Usage, cost: Cost, timings: Timings | None) -> str:
-    """Spell what an attempt took."""
+    """Format the duration, tokens and cost of an attempt."""
     took = [f"{seconds(timings.total)}"] if timings else []
     return " · ".join([*took, tokens(usage), f"cost {money(cost.micro_dollars)}"])
 
 
 def tokens(usage: Usage) -> str:
-    """Spell tokens in and out, and how far they can be trusted."""
+    """Format tokens in and out, marked if they are an estimate."""
     if usage.known == "unknown":
         return "tokens unknown"
     sent, received = (UNKNOWN if n is None else f"{n:,}" for n in _both(usage))

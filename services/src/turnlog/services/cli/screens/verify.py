@@ -1,4 +1,4 @@
-"""What verifying came to: a line a promise, what is wrong below it, and one word at the end."""
+"""The result of a verification: one line per promise, its findings, and a verdict."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _MEANT: Final[Mapping[str, tuple[str, str]]] = {
     "elsewhere": (WARY, "not compared: the read models have not come as far as the log"),
     "differ": (BAD, "the read models say something else"),
 }
-"""Verdict to its colour, and what it means."""
+"""Colour and meaning of each verdict."""
 _MARKS: Final = {GOOD: "✓", WARY: "-", BAD: "✗"}
 _MOST: Final = 10
-"""Findings shown of one promise; `-o json` gives all."""
+"""Findings shown of one promise; `-o json` has all."""
 Found = tuple[str, FindingView]
-"""A finding and its session."""
+"""A session and one of its findings."""
 
 
 def report(session: VerifyView) -> RenderableType:
-    """Show a verdict on a session."""
+    """Render the verification of one session."""
     found = [(session.session, finding) for finding in session.findings]
     line = _verdict(session.verified, len(found))
     line.append(f" · {counted(1, 'session')}, {_extent(session.events, session.prompts)}")
@@ -52,7 +52,7 @@ def report(session: VerifyView) -> RenderableType:
 
 
 def log_report(log: SummaryLine, findings: Iterable[FindingLine]) -> RenderableType:
-    """Show a verdict on a whole log."""
+    """Render the verification of a whole log."""
     found = [(each.session, each.finding) for each in findings]
     line = _verdict(log.verified, len(found))
     line.append(f" · {counted(log.sessions, 'session')}, {_extent(log.events, log.prompts)}")
@@ -89,7 +89,7 @@ def _lines(wrong: Sequence[Found]) -> Iterator[Text]:
 
 
 def spelt(found: Found) -> str:
-    """Name what is wrong by session and event."""
+    """Format a finding with its session and event."""
     session, finding = found
     event = "" if finding.sequence is None else f", event {finding.sequence}"
     return f"{session}{event}: {finding.detail}"

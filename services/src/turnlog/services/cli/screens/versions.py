@@ -1,5 +1,3 @@
-"""Versions on a terminal: what open sessions are pinned to, and whether that is the latest."""
-
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
@@ -12,7 +10,7 @@ from turnlog.services.gateway.payloads.moving import Moved, PinList, PinView
 
 
 def pin_table(found: PinList) -> RenderableType:
-    """List pins, and say how to see whose they are."""
+    """List pins and how to find the sessions of one."""
     if not found.pins:
         return Text("no session is open", QUIET)
     table = listing()
@@ -48,7 +46,7 @@ def _current(pin: PinView) -> Text:
 
 
 def moved_line(done: Moved) -> Text:
-    """Say what a session runs by from here on."""
+    """Render the version that a session runs by after a move."""
     version = f"{done.blueprint} v{done.version}"
     if not done.moved:
         return Text(f"{done.session} runs by {version} already", QUIET)

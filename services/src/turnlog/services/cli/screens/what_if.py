@@ -1,4 +1,7 @@
-"""What would have been, on a terminal: all sessions together, then the worst, call by call."""
+"""What-if reports, on a terminal and as one HTML page.
+
+They show the totals, then the sessions with the worst first, or the calls of a single session.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from turnlog.services.gateway.payloads.what_if import (
 )
 
 SHOWN: Final = 10
-"""Sessions that are listed, and calls of one that stands alone; the others are in the JSON."""
+"""Sessions listed, or calls of a single session; the JSON has all."""
 _COLOURS: Final = {"cut": BAD, "gone": WARY, "uncut": GOOD, "added": GOOD, "changed": WARY}
 _WORDS: Final = {"uncut": "no longer cut"}
 
@@ -37,7 +40,7 @@ def what_if_screen(
     untold: Sequence[SessionUntold],
     ended: Ended,
 ) -> RenderableType:
-    """Show what a change would have meant; sessions come with the worst first."""
+    """Render a report; `sessions` must be ordered with the worst first."""
     return Group(*_screen(begun, sessions, untold, ended))
 
 
@@ -72,7 +75,7 @@ def _screen(
 
 
 def change(begun: Begun) -> str:
-    """Say what is supposed."""
+    """Format the change that is compared: blueprint, budget and model."""
     blueprint = begun.blueprint
     said = [
         *([f"{blueprint.blueprint} v{blueprint.version} {short(blueprint.digest)}"]
@@ -100,7 +103,7 @@ def _sums(found: Ended) -> Table:
 
 
 def _way(before: int, after: int, more: str = WARY, less: str = GOOD) -> Text:
-    """Spell two figures and the way from one to the other."""
+    """Render two figures and the relative change between them."""
     line = Text(f"{before:,} → {after:,}")
     return line if before == after else line.append("  ").append(_share(before, after, more, less))
 
@@ -194,7 +197,7 @@ def _call(each: CallSupposed) -> Text:
 
 
 def misfit(refused: MisfitView) -> Text:
-    """Say why a call could not have been made, and what is in the way."""
+    """Render why a call could not have been made, and the layers that are always kept."""
     line = Text(f"{refused.code} ", BAD).append(harmless(refused.detail), "default")
     if refused.over is not None:
         kept = ", ".join(f"{each.layer} {each.tokens:,}" for each in refused.kept)
@@ -203,7 +206,7 @@ def misfit(refused: MisfitView) -> Text:
 
 
 def stands_otherwise(one: AlteredView) -> str:
-    """Say on one line what stands otherwise in a call."""
+    """Format one altered part of a call on one line."""
     what = one.layer
     if one.first is not None:
         what = f"turn {one.first}" if one.first == one.last else f"turns {one.first}-{one.last}"

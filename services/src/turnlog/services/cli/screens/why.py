@@ -1,9 +1,3 @@
-"""Why a turn was answered as it was, on a terminal.
-
-First what was said and what became of it; then the exact prompt, layer by layer, and under each
-layer where its text came from and by which event; then what was left out, by which rule.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -29,12 +23,12 @@ from turnlog.services.cli.screens.spelling import counted, harmless
 from turnlog.services.gateway.payloads.prompts import PromptView
 
 _WIDTH: Final = 9
-"""Columns of what a line is about."""
+"""Columns of the labels."""
 _HIDDEN: Final = "(its text is sealed or erased)"
 
 
 def why_screen(why: Why, prompt: PromptView) -> RenderableType:
-    """Show everything there is to say about one turn's reply."""
+    """Render everything recorded about one turn's reply."""
     return Group(*_outcome(why, prompt), Text(), *_told(why, prompt), proof(prompt))
 
 
@@ -78,7 +72,7 @@ def _facts(why: Why, prompt: PromptView) -> Table:
 
 
 def _other(made: CallMade) -> Text:
-    """Name another call of the turn, and what came of it."""
+    """Render another call of the turn and its result."""
     line = Text(f"{made.call} · {made.kind} · {counted(made.tokens, 'token')} ")
     gave = harmless(", ".join(made.gave)) or "nothing"
     return line.append(f"→ {gave}  ", QUIET).append_text(caused(made.fixed))

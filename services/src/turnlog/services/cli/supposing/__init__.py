@@ -1,1 +1,1 @@
-"""What if: a change is brought along, asked about, and shown."""
+"""What-if comparisons: read a changed blueprint, fetch the report, and render it."""

@@ -1,5 +1,3 @@
-"""What if, from the command line: asked of a service, and told with the worst first."""
-
 from __future__ import annotations
 
 from contextlib import aclosing
@@ -27,17 +25,17 @@ from turnlog.services.gateway.payloads.what_if import (
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Everything that was answered."""
+    """All lines of a what-if report."""
 
     begun: Begun
     sessions: tuple[SessionSupposed, ...]
-    """The worst first."""
+    """Ordered by badness, the worst first."""
     untold: tuple[SessionUntold, ...]
     ended: Ended
 
 
 async def ask(reader: Reader, form: WhatIfForm, output: Form, html: Path | None) -> None:
-    """Suppose a change, and show what it would have meant."""
+    """Fetch the report on a change and print it; also write it as HTML if `html` is given."""
     told = await _told(reader, form)
     if html is not None:
         _keep(told, html)

@@ -1,5 +1,3 @@
-"""A folder of a blueprint as it is sent along: every text in it, and nothing else."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from turnlog.services.runtime.files import MAX_BYTES
 
 
 def brought(folder: Path) -> FolderForm:
-    """Read a blueprint's folder; raises `Refused` where there is none."""
+    """Read all texts of a blueprint folder; raises `Refused` if there is no blueprint in it."""
     folder = folder.resolve()
     if not (folder / BLUEPRINT_FILE).is_file():
         detail = f"there is no {BLUEPRINT_FILE} in {folder}"
@@ -21,7 +19,7 @@ def brought(folder: Path) -> FolderForm:
 
 
 def _texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Give texts by their path; what is hidden, no text, or lies elsewhere stays behind."""
+    """Yield texts by path; hidden files, binary files and links out of the folder are skipped."""
     for file in sorted(folder.rglob("*")):
         place = file.relative_to(folder)
         if any(step.startswith(".") for step in place.parts) or not _is_ours(file, folder):

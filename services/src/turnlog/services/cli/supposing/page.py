@@ -1,5 +1,3 @@
-"""The report as one page that stands alone: no script, no address, nothing to fetch."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from turnlog.services.gateway.payloads.what_if import (
 )
 
 IN_DETAIL: Final = 200
-"""Sessions whose calls are told too, so that the page can still be opened."""
+"""Sessions whose calls are listed; more would make the page too large to open."""
 
 
 def page(
@@ -25,8 +23,11 @@ def page(
     untold: Sequence[SessionUntold],
     ended: Ended,
 ) -> str:
-    """Lay out the report; sessions come with the worst first."""
-    # Takes a moment that only a report should pay
+    """Render the report as one HTML page without scripts or external resources.
+
+    `sessions` must be ordered with the worst first.
+    """
+    # Importing jinja2 takes time that only a report should cost.
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
 
     environment = Environment(
@@ -50,7 +51,7 @@ def page(
 
 
 def share(after: int, before: int) -> str:
-    """Spell the way from one figure to another."""
+    """Format the relative change from `before` to `after`."""
     if not before:
         return "new" if after else "as it was"
     return f"{(after - before) / before:+.0%}" if after != before else "as it was"

@@ -1,1 +1,1 @@
-"""Talking to a session over HTTP: what `chat` and the demo do."""
+"""Talk to a session over HTTP, as `chat` and the demo do."""

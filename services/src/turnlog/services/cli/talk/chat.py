@@ -1,9 +1,3 @@
-"""A conversation at the terminal: a line is a turn, Ctrl-C cancels it, Ctrl-D leaves.
-
-Reading a line blocks, so the event loop runs only while a turn is being answered; between turns
-Ctrl-C is the terminal's own.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -36,7 +30,7 @@ from turnlog.services.gateway.payloads.turns import Submitted
 
 
 def hold(served: Served, session: str | None, blueprint: str, attributes: Sequence[str]) -> None:
-    """Talk at this terminal, to a session that is there or to a new one."""
+    """Chat at this terminal with an existing session or a new one."""
     url = service(served).url
     given = named(attributes, "--attribute")
     console = answers()
@@ -63,14 +57,14 @@ _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """One conversation with one person."""
+    """A chat with one person at a terminal."""
 
     runner: asyncio.Runner
     conversation: Conversation
     console: Console
 
     def hold(self) -> None:
-        """Take turns until the person leaves."""
+        """Read and run turns until the person leaves."""
         asked = self._asked()
         while (line := self._line(asked)) is not None:
             if line.strip():
@@ -94,7 +88,7 @@ class Chat:
             await asyncio.gather(*cancelling)
 
     async def _cancel(self) -> None:
-        # Too late is no fault: the reply was there before the key was.
+        # The reply may have been completed before the key was pressed.
         with suppress(Refused):
             await self.conversation.cancel()
 
@@ -108,7 +102,7 @@ class Chat:
             return ""
 
     def _asked(self) -> str:
-        """Spell the prompt; readline must be told what takes no room on the line."""
+        """Return the input prompt; readline must know which characters take no columns."""
         if not self.console.is_terminal:
             return ""
         with self.console.capture() as captured:

@@ -1,7 +1,7 @@
-"""A conversation over HTTP: a session is opened or resumed, turns are put, replies are watched.
+"""A conversation over HTTP: open a session, submit turns, and stream replies.
 
-A watcher who loses the connection comes back with the last cursor it got, so it misses nothing
-and sees nothing twice. Every submit carries a key, so that repeating it is safe.
+After a lost connection the stream continues from the last cursor, so nothing is missed or shown
+twice. Every submit carries an idempotency key, so it can be repeated safely.
 """
 
 from __future__ import annotations
@@ -27,23 +27,22 @@ MOST_RECONNECTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One session, talked to."""
+    """A conversation with one session."""
 
     client: httpx.AsyncClient
     session: str
 
     async def submit(self, text: str) -> Submitted:
-        """Put a turn to the session."""
         return Submitted.model_validate_json(
             await posted(self.client, f"/v1/sessions/{self.session}/turns", {"text": text})
         )
 
     async def cancel(self) -> None:
-        """Give up the open turn."""
+        """Cancel the open turn."""
         await posted(self.client, f"/v1/sessions/{self.session}/cancel", {})
 
     async def watch(self, turn: Submitted) -> AsyncGenerator[Frame]:
-        """Give what is shown of a turn until its end, over any number of connections."""
+        """Yield the frames of a turn until its end; reconnect when the connection is lost."""
         cursor = ""
         for _ in range(MOST_RECONNECTS):
             async with aclosing(self._connected(turn.stream, cursor)) as shown:
@@ -68,13 +67,12 @@ class Conversation:
 async def opened(
     client: httpx.AsyncClient, blueprint: str, attributes: dict[str, JsonValue]
 ) -> Opened:
-    """Open a session."""
     asked: dict[str, JsonValue] = {"blueprint": blueprint, "attributes": attributes}
     return Opened.model_validate_json(await posted(client, "/v1/sessions", asked))
 
 
 async def posted(client: httpx.AsyncClient, path: str, payload: JsonValue) -> bytes:
-    """Send a command once, however often it has to be sent."""
+    """Send a command under a new idempotency key and return the answer's body."""
     headers = {"Idempotency-Key": uuid4().hex}
     with reaching(str(client.base_url)):
         answer = await client.post(path, json=payload, headers=headers)

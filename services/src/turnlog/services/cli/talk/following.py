@@ -1,8 +1,3 @@
-"""Turns that start by themselves, as a debrief does: the one behind a turn that was settled.
-
-Only a session with phases has such turns, so no other is asked twice.
-"""
-
 from __future__ import annotations
 
 from turnlog.services.cli.reader.reader import Reader
@@ -11,7 +6,10 @@ from turnlog.services.gateway.payloads.turns import Submitted
 
 
 async def following(conversation: Conversation, turn: Submitted) -> Submitted | None:
-    """Give the turn that started behind a settled one; none where nothing did."""
+    """Return the turn that started by itself after a settled one, or None.
+
+    Only a session with phases has such turns, for example a debrief.
+    """
     session = await Reader(conversation.client).session(conversation.session)
     if session.phase is None or session.turns <= turn.turn:
         return None

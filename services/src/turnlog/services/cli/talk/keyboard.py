@@ -1,6 +1,8 @@
-"""The keyboard while a reply is being said: what is typed then is not mixed into it.
+"""A chat at the terminal: a line is a turn, Ctrl-C cancels it, Ctrl-D leaves.
 
-The terminal would echo it, Ctrl-C included, in the middle of a word. It is kept for the next line.
+Reading a line blocks, so the event loop runs only while a turn is being answered; between turns the
+terminal handles Ctrl-C. Echo is off while a reply is shown, so that typed keys do not appear in the
+middle of it; they are kept for the next line.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from contextlib import contextmanager
 from typing import Final
 
 _FLAGS: Final = 3
-"""Where a terminal's local modes stand among its attributes."""
+"""Index of the local modes among the attributes of a terminal."""
 
 
 @contextmanager
 def unechoed() -> Generator[None]:
-    """Let the terminal show nothing of what is typed; where there is none, nothing changes."""
+    """Turn off the echo of the terminal; without a terminal do nothing."""
     if not sys.stdin.isatty():
         yield
         return

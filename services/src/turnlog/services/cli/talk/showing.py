@@ -1,5 +1,3 @@
-"""Showing a reply while it is being said."""
-
 from __future__ import annotations
 
 import json
@@ -20,7 +18,7 @@ from turnlog.services.cli.talk.typist import Typist
 
 @dataclass
 class Showing:
-    """Shows one turn's stream on a terminal."""
+    """Shows the stream of one turn on a terminal."""
 
     console: Console
     _typist: Typist = field(init=False)
@@ -70,7 +68,7 @@ class Showing:
 
 
 def _doing(progress: Mapping[str, Any]) -> str:
-    """Say what a turn is at that has not begun to reply."""
+    """Return what a turn does before its reply begins."""
     match progress.get("doing"):
         case "summarise":
             return "summing up what was said before"
@@ -85,7 +83,7 @@ def _doing(progress: Mapping[str, Any]) -> str:
 
 
 def _remark(done: Mapping[str, Any]) -> str:
-    """Say what is not as usual about an end: a reply cut short, or a phase that is over."""
+    """Return a remark on an unusual end: a truncated reply, or the next phase."""
     if following := done.get("next_phase"):
         return f"phase {following} begins"
     finish = done.get("finish", "stop")

@@ -1,7 +1,7 @@
-"""Writing a reply as it comes: pieces in, whole words out, folded beside a label.
+"""A reply shown on a terminal while it is streamed.
 
-A word is held back until it has ended, so that none is broken at the edge of the terminal. The
-layout is that of `screens.margin`: what was typed looks like what is shown later.
+A word is held back until it is complete, so that it can be wrapped whole. The layout is that of
+`render_labelled_text`, so a streamed reply looks like one that is shown later.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from turnlog.services.cli.screens.spelling import harmless, one_line
 
 _PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
 _EDGE: Final = 5
-"""Columns taken by blanks and the stroke."""
+"""Columns taken by the blanks and the stroke."""
 
 
 @dataclass
 class Typist:
-    """Types one text beside a label."""
+    """Writes one text beside a label."""
 
     console: Console
     label: str
@@ -34,17 +34,17 @@ class Typist:
     """Columns of the label."""
     _held: str = field(default="", init=False)
     _column: int = field(default=-1, init=False)
-    """Columns of text on the line; below 0 before there is a line."""
+    """Columns of text on the current line; -1 before the first line."""
     _above: int = field(default=0, init=False)
-    """Lines typed before this one."""
+    """Lines written above the current one."""
 
     @property
     def has_said(self) -> bool:
-        """Whether anything was given to it since it began."""
+        """Whether any text was given since it began."""
         return self._column >= 0 or bool(self._held)
 
     def say(self, text: str) -> None:
-        """Type a piece; a word at its end is held back, since it may go on."""
+        """Write a piece of text; its last word is held back until it is complete."""
         pieces = _PIECES.findall(self._held + text)
         whole = pieces if not pieces or pieces[-1].isspace() else pieces[:-1]
         self._held = "".join(pieces[len(whole) :])
@@ -52,7 +52,7 @@ class Typist:
             self._type(harmless(piece))
 
     def end(self, remark: str = "", colour: str = "") -> None:
-        """Type what was held back, a remark if there is one, and end the line."""
+        """Write the held-back text and a remark if there is one, and end the line."""
         self._type(harmless(self._held))
         self._held = ""
         if remark:
@@ -61,7 +61,7 @@ class Typist:
         self.console.print()
 
     def take_back(self) -> None:
-        """Leave nothing of what was typed on a terminal; elsewhere what is written stays."""
+        """Erase the text on a terminal; elsewhere the written text stays."""
         self._held = ""
         if self._column < 0:
             return

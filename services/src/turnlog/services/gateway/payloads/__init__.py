@@ -1,1 +1,1 @@
-"""The closed forms of what is sent and what is answered."""
+"""The request and response models that the gateway and its clients exchange."""

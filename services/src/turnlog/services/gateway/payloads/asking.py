@@ -1,5 +1,3 @@
-"""What is answered to a question, and about what a session remembers."""
-
 from __future__ import annotations
 
 from typing import Literal
@@ -13,67 +11,67 @@ Values = dict[str, JsonValue]
 
 
 class Status(Answer):
-    """Whether a question led anywhere."""
+    """Whether a question could be answered."""
 
     reason: Literal["ok", "unroutable"]
-    """In one word."""
+    """The status for programs."""
     message: str
-    """The same for people."""
+    """The status for people."""
 
 
 class Answered(Answer):
-    """An answer; nothing of the conversation around it."""
+    """The answer to a question, without the conversation around it."""
 
     status: Status
-    """Whether the question led anywhere."""
+    """Whether the question could be answered."""
     results: list[JsonValue] | Values
-    """What was found."""
+    """The results that were found."""
     meta: Values
-    """About the results."""
+    """Metadata about the results."""
     answer: str
-    """In words; empty for a question that led nowhere."""
+    """The answer as text; empty for a question that could not be routed."""
 
 
 class ReferencesView(Answer):
-    """What a session's latest answered turn was about."""
+    """What the latest answered turn of a session was about."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Up to which event."""
+    """The sequence that the response reflects."""
     last_reference: Values | None
     """Its identifiers, with `intent`, `entity`, `updated_at` and `turn_index`; null before any."""
 
 
 class MeantView(Answer):
-    """What a turn would mean, if it were put now."""
+    """The references that a turn would have if it were submitted now."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Up to which event."""
+    """The sequence that the response reflects."""
     identifiers: Values
-    """Those it says, then those it would inherit."""
+    """The identifiers that the turn states, then those it would inherit."""
     used: bool
     """Whether any would be inherited."""
     reason: Reason
-    """Why, or why not."""
+    """Why they would be inherited or not."""
 
 
 class MemoryView(Answer):
-    """What a turn would be told of earlier ones, if it were put now."""
+    """The earlier messages that a turn would be given if it were submitted now."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Up to which event."""
+    """The sequence that the response reflects."""
     enabled: bool
-    """Whether anything is remembered."""
+    """Whether the session has memory."""
     at: str
-    """The clock reading by which messages are too old."""
+    """The clock reading that decides which messages are too old."""
     policy: Values
-    """The memory policy the session is pinned to."""
+    """The memory policy that the session is pinned to."""
     warnings: tuple[str, ...]
-    """What was wrong with its file, and that the defaults stand in."""
+    """The faults of the policy file, for which defaults are used."""
     messages: tuple[Values, ...]
-    """`role`, `content`, `created_at` and `meta` of each, oldest first."""
+    """`role`, `content`, `created_at` and `meta` of each message, oldest first."""

@@ -1,6 +1,6 @@
-"""What is answered about calls: what was asked of models, how often, and what it took.
+"""The responses about calls: attempts, usage and cost, tool results and token growth.
 
-Null figures are unknown, never nothing.
+A null figure is unknown, not zero.
 """
 
 from __future__ import annotations
@@ -11,98 +11,98 @@ from turnlog.services.gateway.payloads.closed import Answer
 
 
 class AttemptView(Answer):
-    """One try of a call; null figures are unknown, never nothing."""
+    """One attempt of a call; a null figure is unknown, not zero."""
 
     attempt: int
-    """Its number within the turn."""
+    """The attempt number within the turn."""
     worker: str
-    """Who made it."""
+    """The id of the worker."""
     started_at: str
-    """When."""
+    """When the attempt started."""
     ended_at: str | None
-    """When it ended."""
+    """When the attempt ended."""
     outcome: str | None
-    """How."""
+    """How the attempt ended."""
     known: str | None
-    """How far the tokens can be trusted: reported, estimated or unknown."""
+    """The source of the token figures: reported, estimated or unknown."""
     input_tokens: int | None
-    """Sent."""
+    """Tokens sent."""
     output_tokens: int | None
-    """Received."""
+    """Tokens received."""
     cached_tokens: int | None
-    """Of those sent, cached by the provider."""
+    """Tokens sent that the provider had cached."""
     micro_dollars: int | None
-    """Millionths of a dollar."""
+    """The cost in millionths of a dollar."""
     price: str | None
     """How the model was found in the price table."""
     first_token_ms: int | None
-    """To the first text."""
+    """Milliseconds until the first text."""
     total_ms: int | None
-    """To the end."""
+    """Milliseconds until the end."""
     fault: str | None
-    """Why it failed."""
+    """Why the attempt failed."""
 
 
 class CallView(Answer):
-    """A call, with what all its attempts took."""
+    """A call with the totals of all its attempts."""
 
     call: str
-    """Its id: `3.1` is turn 3, call 1."""
+    """The call id: `3.1` is turn 3, call 1."""
     turn: int
-    """Its turn."""
+    """The turn number."""
     sequence: int
-    """Of the event that holds its manifest."""
+    """The sequence of the event that contains the manifest."""
     at: str
-    """When its prompt was fixed."""
+    """When the prompt was recorded."""
     kind: str
     """The blueprint's name for this kind of call."""
     model: str
     """The model."""
     supersedes: str | None
-    """The call it stands in for."""
+    """The call that this one replaces."""
     digest: Digest
-    """Of the canonical request."""
+    """The digest of the canonical request."""
     tokens: int
-    """Of the prompt, by `counter`."""
+    """The tokens of the prompt, as counted by `counter`."""
     counter: str
-    """Who counted."""
+    """The token counter."""
     budget: int | None
-    """Tokens it was allowed."""
+    """The token budget."""
     parts: int
-    """Parts of the manifest."""
+    """The number of parts in the manifest."""
     profile: str | None
-    """The profile it was made by; null where the record is of a time when that never changed."""
+    """The profile of the call; null in records from before profiles could be switched."""
     savings: int
-    """Tokens it would have taken more, had nothing of it been shortened; see `/v1/growth`."""
+    """Tokens saved by shortening parts of the prompt; see `/v1/growth`."""
     attempt: int | None
     """The attempt that answered."""
     finish: Finish | None
     """Why the model stopped."""
     characters: int | None
-    """Length of the answer."""
+    """The length of the answer."""
     known: str
-    """How far the figures can be trusted."""
+    """The source of the figures: reported, estimated or unknown."""
     input_tokens: int | None
-    """Sent in all attempts."""
+    """Tokens sent in all attempts."""
     output_tokens: int | None
-    """Received in all attempts."""
+    """Tokens received in all attempts."""
     micro_dollars: int | None
-    """Millionths of a dollar for all attempts."""
+    """The cost of all attempts in millionths of a dollar."""
     attempts: tuple[AttemptView, ...]
-    """Every try."""
+    """All attempts."""
 
 
 class CallList(Answer):
     """All calls of a session."""
 
     models: tuple[str, ...] = ()
-    """The models that were asked, each once, in the order of their first call."""
+    """The distinct models, in the order of their first call."""
     profiles: tuple[str, ...] = ()
-    """The profiles they were asked by."""
+    """The distinct profiles of the calls."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Up to which event, as far as the read models have come."""
+    """The last sequence that the read models contain."""
     calls: tuple[CallView, ...]
-    """In order."""
+    """The calls in order."""

@@ -1,9 +1,9 @@
-"""Closed forms: what is sent and what is answered has the fields it is known for, and no others.
+"""The base classes of everything that the gateway and its clients exchange.
 
-Above all no form has a word for a model's address, key or parameters: those are the blueprint's
-and the operator's, never the caller's. What a value may be is for the blueprint to say; a form
-is only the shape. Every answer about a session says up to which of its sequences it is true;
-where a text is sealed or erased its field is null.
+Requests and responses have a closed set of fields. No request has a field for a model's address,
+key or parameters: those belong to the blueprint and the operator. A request model checks only the
+shape; the blueprint decides which values are valid. Every response about a session has the sequence
+it reflects. A text that is sealed or erased is null.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Form(BaseModel):
-    """A payload; what is not named in it is refused."""
+    """A request body; unknown fields are refused."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
@@ -20,7 +20,7 @@ class Form(BaseModel):
 
 
 class Answer(BaseModel):
-    """An answer, or a piece of one."""
+    """A response body, or a part of one."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", from_attributes=True, use_attribute_docstrings=True

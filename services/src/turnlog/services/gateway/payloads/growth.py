@@ -1,69 +1,70 @@
-"""What is answered about growth: what each component takes of calls, and what was saved of them."""
-
 from __future__ import annotations
 
 from turnlog.services.gateway.payloads.closed import Answer
 
 
 class CallMetrics(Answer):
-    """What one call took, and what made it take less."""
+    """The tokens of one call, and what reduced them."""
 
     call: str
-    """Its id: `3.1` is turn 3, call 1."""
+    """The call id: `3.1` is turn 3, call 1."""
     turn_id: int
-    """Its turn."""
+    """The turn number."""
     at: str
-    """When its prompt was fixed."""
+    """When the prompt was recorded."""
     kind: str
     """The blueprint's name for this kind of call."""
     model: str
     """The model."""
     profile: str | None
-    """The profile it was made by."""
+    """The profile of the call."""
     budget: int | None
-    """Tokens it was allowed; null where nothing is ever cut."""
+    """The token budget; null without a limit."""
     tokens: int
-    """Of the prompt, tools included, as counted when it was made."""
+    """The tokens of the prompt, tools included, as counted when it was assembled."""
     components: dict[str, int]
-    """Tokens by component: `history_tokens`. Those that every prompt may have are always there."""
+    """The tokens by component, such as `history_tokens`; the standard components are always
+    present.
+    """
     optimizations_applied: tuple[str, ...]
-    """The rules by which it is shorter."""
+    """The rules that shortened the prompt."""
     savings_estimate: int
-    """Tokens saved by all of them. What is not known, as of turns that were summed up, is none."""
+    """Tokens saved by all rules; unknown savings, such as those of summaries, count as 0."""
     saved: dict[str, int]
-    """The same rule by rule."""
+    """Tokens saved by each rule."""
     cut_turns: int
-    """Turns of history that were cut to fit."""
+    """The number of history turns that were cut to fit."""
 
 
 class GroupMetrics(Answer):
-    """What some calls took together."""
+    """The totals of a group of calls."""
 
     group: str | None
-    """What they have in common; null where nothing was asked for, or nobody knows."""
+    """The value that the calls have in common; null without grouping, or when it is unknown."""
     calls: int
-    """How many."""
+    """The number of calls."""
     tokens: int
-    """Of their prompts."""
+    """The tokens of their prompts."""
     components: dict[str, int]
-    """Tokens by component."""
+    """The tokens by component."""
     savings_estimate: int
     """Tokens that were saved."""
     cut_turns: int
-    """Turns of history that were cut to fit."""
+    """The number of history turns that were cut to fit."""
 
 
 class GrowthView(Answer):
-    """How context grows, as far as the read models have come."""
+    """How the context of calls grows, as far as the read models have caught up."""
 
     session: str | None
-    """The session; null for all of them."""
+    """The session id; null for all sessions."""
     sequence: int | None
-    """Of a session: up to which event."""
+    """The last sequence of the session that the read models contain."""
     groups: tuple[GroupMetrics, ...]
-    """Calls put together."""
+    """The totals of each group."""
     calls: tuple[CallMetrics, ...]
-    """Of a session: call by call."""
+    """The calls of the session, in order."""
     history_growth: float | None
-    """Of a session: tokens of history by which one turn has more than the turn before, on average;
-    null before there are two turns."""
+    """The mean increase of the session's history tokens from one turn to the next; null before
+    there are two turns.
+    """

@@ -1,4 +1,4 @@
-"""What is answered about the summaries that stand in a session's windows."""
+"""The responses about memory: summaries, remembered messages and references."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ from turnlog.services.gateway.payloads.closed import Answer
 
 
 class TurnsView(Answer):
-    """Turns that follow each other."""
+    """A range of consecutive turns."""
 
     first: int
-    """The first of them."""
+    """The first turn."""
     last: int
-    """The last of them."""
+    """The last turn."""
 
 
 class SummaryView(Answer):
-    """A summary that stands in place of older turns."""
+    """A summary that replaces older turns in windows."""
 
     sequence: int
-    """The event that holds it, by which it is undone."""
+    """The sequence of its event, by which it is undone."""
     view: str
-    """The blueprint's view of the history that it stands in."""
+    """The history view of the blueprint that contains it."""
     turns: tuple[TurnsView, ...]
-    """What it stands for."""
+    """The turns it replaces."""
     former: int | None
-    """The summary that it took in."""
+    """The earlier summary that it includes."""
     phases: tuple[str, ...]
-    """The phases those turns were said in."""
+    """The phases of those turns."""
     text: str | None
-    """What prompts say in their place; null where it cannot be read any more."""
+    """The summary text in prompts; null when it is no longer readable."""
     call: str
-    """The call that answered it."""
+    """The call that generated it."""
     inputs: str
-    """Digest of the request that it is the answer to."""
+    """The digest of the request that it answers."""
     model: str
-    """The model as litellm was told it."""
+    """The model as it was passed to litellm."""
     micro_dollars: int | None
-    """What the call cost; null where nobody knows."""
+    """The cost of the call in millionths of a dollar; null when unknown."""
     at: str
     """When it was recorded, RFC 3339."""
 
 
 class SummariesView(Answer):
-    """The summaries of a session, oldest first."""
+    """The active summaries of a session, oldest first."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Up to which event."""
+    """The sequence that the response reflects."""
     summaries: tuple[SummaryView, ...]
-    """Those that nobody has undone, the latest of each view."""
+    """The latest summary of each view that was not undone."""
     purged: int
-    """The last turn that no window shows any more; 0 where nothing was purged."""
+    """The last turn that a purge excluded from windows; 0 without a purge."""

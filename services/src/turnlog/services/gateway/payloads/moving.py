@@ -1,5 +1,3 @@
-"""What is asked and answered about versions: who is pinned to which, and who is moved."""
-
 from __future__ import annotations
 
 from typing import Annotated
@@ -14,54 +12,54 @@ DIGEST = r"^sha256:[0-9a-f]{64}$"
 
 
 class MoveForm(Form):
-    """Moves a session to what the files of its blueprint say now."""
+    """Moves a session to the present version of its blueprint's files."""
 
     digest: Annotated[str, Field(pattern=DIGEST)] | None = None
-    """Only to this one; see `/v1/blueprints`."""
+    """The expected digest of the blueprint, which must be the present one; see `/v1/blueprints`."""
 
 
 class Moved(Answer):
-    """What a session runs by from here on."""
+    """The blueprint that a session uses after a move."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Of the event that moved it; of its last one, where nothing was to be done."""
+    """The sequence of the move; the session's last sequence when nothing changed."""
     moved: bool
     """Whether anything changed."""
     blueprint: str
     """The blueprint's name."""
     version: int
-    """Its author's version."""
+    """The version number set by its author."""
     digest: Digest
-    """Digest of its structure."""
+    """The digest of its structure."""
 
 
 class PinView(Answer):
     """A text that open sessions are pinned to."""
 
     blueprint: str
-    """The blueprint they are made from."""
+    """The blueprint of the sessions."""
     what: What
-    """The blueprint itself, a cartridge, a memory policy, or a prompt file."""
+    """The kind of text: the blueprint, a cartridge, a memory policy or a prompt file."""
     version: int | None
-    """Of a blueprint."""
+    """The version of a blueprint."""
     provider: str | None
-    """Of a prompt file: for which it was resolved."""
+    """The provider for which a prompt file was resolved."""
     layer: str | None
-    """And for which layer."""
+    """The layer for which a prompt file was resolved."""
     path: str | None
-    """And where it was found."""
+    """The path of the prompt file."""
     digest: Digest
-    """Digest of the text; `/v1/sessions?open=true&digest=` lists the sessions."""
+    """The digest of the text; `/v1/sessions?open=true&digest=` lists the sessions."""
     sessions: int
-    """How many open sessions there are of it."""
+    """The number of open sessions that are pinned to it."""
     current: bool | None
-    """Whether the files say the same now; null where that depends on the session."""
+    """Whether the files have the same content now; null when that depends on the session."""
 
 
 class PinList(Answer):
-    """What open sessions are pinned to."""
+    """The texts that open sessions are pinned to."""
 
     pins: tuple[PinView, ...]
-    """By blueprint, then by what it is."""
+    """The texts, by blueprint and kind."""

@@ -1,4 +1,4 @@
-"""What is answered about prompts: what a call would see, and what a call was sent."""
+"""The responses about prompts: previews of a window, recorded prompts and their assembly."""
 
 from __future__ import annotations
 
@@ -15,80 +15,80 @@ class MessageView(Answer):
     """One message of a prompt."""
 
     role: Role
-    """Who speaks."""
+    """The role of the message."""
     content: str
-    """What it says."""
+    """The text of the message."""
 
 
 class WindowView(Answer):
     """What a call would see."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """The state that was assembled."""
+    """The sequence of the state that was assembled."""
     call: str
     """The kind of call."""
     model: str
-    """The model it would go to."""
+    """The model of the call."""
     messages: tuple[MessageView, ...]
     """The messages in order."""
     tools: tuple[dict[str, JsonValue], ...]
-    """The tools it would be offered."""
+    """The tools that the call offers."""
     manifest: Manifest
-    """What each part is and where it comes from."""
+    """The source of each part."""
     cost: Cost
-    """What the prompt alone would cost, by its own count of tokens; the reply comes on top."""
+    """The estimated cost of the prompt alone, without the reply."""
 
 
 class Unproven(Answer):
-    """What stands between a prompt and its record."""
+    """Why a prompt could not be reproduced."""
 
     where: str
-    """The part."""
+    """The part at fault."""
     detail: str
     """What is wrong with it."""
 
 
 class WayView(Answer):
-    """One way to a prompt, and whether it leads to the recorded one."""
+    """The result of one way to reproduce a prompt."""
 
     outcome: Outcome
-    """`unreproducible` where this version or this installation cannot tell."""
+    """`unreproducible` when this version or installation cannot reproduce it."""
     digest: Digest | None
-    """Of the canonical request it gives; none where it gives none."""
+    """The digest of the reproduced canonical request; null when there is none."""
     fault: Unproven | None
-    """What differs first, or what has moved on; none where nothing differs."""
+    """The first difference, or what has changed since; null when the prompts are equal."""
 
 
 class PromptView(Answer):
-    """The exact prompt of a call, had again from the log in two ways."""
+    """The exact prompt of a call, reproduced from the log in two ways."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Of the event that recorded it."""
+    """The sequence of the event that recorded it."""
     call: str
-    """The call."""
+    """The call id."""
     turn: int
-    """Its turn."""
+    """The turn number."""
     model: str
-    """The model as litellm was told it."""
+    """The model as it was passed to litellm."""
     parameters: dict[str, JsonValue]
-    """Sampling parameters as litellm was told them."""
+    """The sampling parameters as they were passed to litellm."""
     messages: tuple[MessageView, ...]
-    """The messages; none where one could not be read back."""
+    """The messages; empty when one could not be read back."""
     tools: tuple[dict[str, JsonValue], ...]
-    """The tools it was offered."""
+    """The tools that the call offered."""
     manifest: Manifest
-    """The record of its parts."""
+    """The recorded manifest."""
     digest: Digest
-    """Of the canonical request, as recorded."""
+    """The recorded digest of the canonical request."""
     reference: WayView
-    """By following the references of the manifest; `messages` are from here."""
+    """Reproduction by the references of the manifest; the source of `messages`."""
     assembly: WayView
-    """By assembling the call again from the session as it was."""
+    """Reproduction by assembling the call again from the session's state at that time."""
     verified: bool
-    """Whether both ways lead to the recorded prompt, as far as this version can tell."""
+    """Whether neither way contradicts the recorded prompt."""
     fault: Unproven | None
-    """Why not."""
+    """The first fault when it is not verified."""

@@ -1,6 +1,6 @@
-"""What may be sent and is answered about the library's segments.
+"""The requests and responses of the segment library.
 
-What a value may be is for the library's own rules to say, at this door as at every other.
+The library's own rules validate the values; these models check only the shape.
 """
 
 from __future__ import annotations
@@ -16,188 +16,188 @@ from turnlog.projections.library.commands import EditSegment, ImportSegments
 from turnlog.services.gateway.payloads.closed import Answer, Form
 
 MOST_ROWS = 20_000
-"""Segments one import may have."""
+"""The maximum number of segments in one import."""
 Number = Annotated[int, Field(ge=1, le=MAX_INT)]
 
 
 class SegmentForm(Form):
-    """A segment as it is to be."""
+    """Adds a segment."""
 
     scope: str
-    """What part of a prompt it is for, such as `npc`."""
+    """The part of a prompt it is for, such as `npc`."""
     content: str
-    """Its text."""
+    """The text."""
     ref: str | None = None
-    """Whose it is within the scope, such as `npc.innkeeper`."""
+    """The reference within the scope that it belongs to, such as `npc.innkeeper`."""
     locale: str | None = None
-    """The locale it is written in; without one it stands in wherever no other is found."""
+    """The locale of the text; without one it is the fallback for all locales."""
     tier: int = 0
-    """How much a reader must have found out; 0 is for everyone."""
+    """How much a reader must have discovered to see it; 0 is for everyone."""
     type: str = ""
-    """What kind of text it is, such as `npc_cue`."""
+    """The kind of text, such as `npc_cue`."""
     priority: str = "normal"
     """`low`, `normal` or `high`."""
     variant: str = FIRST
-    """Which variant the text is of."""
+    """The variant that the text belongs to."""
     active: bool = True
-    """Whether calls are given it."""
+    """Whether calls may use it."""
 
     def authored(self) -> Authored:
-        """Give it as the library knows it."""
+        """Return the segment as the library's input type."""
         return Authored(**self.model_dump())
 
 
 class RowForm(SegmentForm):
-    """A segment of an import."""
+    """One segment of an import."""
 
     id: Number | None = None
-    """The number it has, or is to have; without one it is told by what it says."""
+    """Its present or future number; without one it is identified by its content."""
 
 
 class ImportForm(Form):
-    """Segments that are to be there as they are written; what is so already stays as it is."""
+    """Imports segments; those that already match are left unchanged."""
 
     segments: Annotated[list[RowForm], Field(max_length=MOST_ROWS)]
-    """All of them, or none where one cannot be."""
+    """The segments; all are imported or none."""
 
     def command(self) -> ImportSegments:
-        """Give it as the library knows it."""
+        """Return the command for the library."""
         return ImportSegments(tuple(row.authored() for row in self.segments))
 
 
 class EditForm(Form):
-    """What is to change of a segment; what is left out stays."""
+    """Edits a segment; omitted fields are unchanged."""
 
     content: str | None = None
-    """Another text."""
+    """The new text."""
     tier: int | None = None
-    """Another tier."""
+    """The new tier."""
     type: str | None = None
-    """Another kind of text."""
+    """The new kind of text."""
     priority: str | None = None
-    """Another priority."""
+    """The new priority."""
     active: bool | None = None
-    """Whether calls are given the variant, or all variants where none is named."""
+    """Whether calls may use the variant, or all variants when none is named."""
     variant: str | None = None
-    """Which variant; a new name begins a new one. Without it the text is that of the first."""
+    """The variant to edit; a new name adds a variant. By default the text is that of the first."""
     version: Number | None = None
-    """The latest version you have seen; where there is a later one, nothing changes (409)."""
+    """The latest version that the client has seen; a later one makes the edit fail with 409."""
 
     def command(self, segment: int) -> EditSegment:
-        """Give it as the library knows it."""
+        """Return the command for the library."""
         given = self.model_dump(exclude={"version"})
         return EditSegment(segment, seen=self.version, **given)
 
 
 class SegmentChanged(Answer):
-    """A segment is as it was asked to be."""
+    """The result of adding or editing a segment."""
 
     segment: int
-    """Its number."""
+    """The segment number."""
     version: int
-    """Its latest version."""
+    """The latest version of the segment."""
     sequence: int
-    """The library's sequence at which that is so."""
+    """The library's sequence that the response reflects."""
 
 
 class SegmentsImported(Answer):
-    """All segments are as they were asked to be."""
+    """The result of an import."""
 
     added: tuple[int, ...]
-    """Numbers of those that are new."""
+    """The numbers of new segments."""
     edited: tuple[int, ...]
-    """Numbers of those that changed."""
+    """The numbers of changed segments."""
     rows: int
-    """How many rows there were; what they add up to beyond these was so already."""
+    """The number of rows in the request, including those that were unchanged."""
     sequence: int
-    """The library's sequence at which that is so."""
+    """The library's sequence that the response reflects."""
 
 
 class ListedSegment(Answer):
-    """A variant of a segment as it is now."""
+    """The current version of a variant of a segment."""
 
     id: int
-    """The segment's number."""
+    """The segment number."""
     variant: str
     """The variant."""
     scope: str
-    """What part of a prompt it is for."""
+    """The part of a prompt it is for."""
     ref: str | None
-    """Whose it is within the scope."""
+    """The reference within the scope that it belongs to."""
     locale: str | None
-    """The locale it is written in."""
+    """The locale of the text."""
     content: str | None
-    """Its text; null where it is gone from the store."""
+    """The text; null when it was erased."""
     digest: Digest
-    """Digest of the text."""
+    """The digest of the text."""
     characters: int
-    """Its length in code points."""
+    """The length in code points."""
     tier: int
-    """How much a reader must have found out."""
+    """How much a reader must have discovered to see it."""
     type: str
-    """What kind of text it is."""
+    """The kind of text."""
     priority: str
     """`low`, `normal` or `high`."""
     active: bool
-    """Whether calls are given it."""
+    """Whether calls may use it."""
     version: int
-    """Which of the segment's versions it is."""
+    """The version number within the segment."""
     edited_at: str
     """When it was last edited."""
     edited_by: str
-    """On whose behalf."""
+    """The actor of the last edit."""
 
 
 class SegmentPage(Answer):
-    """Some segments, in the order of their numbers."""
+    """A page of segments, by number."""
 
     segments: tuple[ListedSegment, ...]
-    """Their variants, those of one segment together."""
+    """The variants; those of one segment are adjacent."""
     next: int | None
-    """Give this back as `after` for the next page; null on the last."""
+    """The `after` of the next page; null on the last page."""
 
 
 class VersionView(Answer):
-    """What a segment said at some time."""
+    """One version of a segment."""
 
     version: int
-    """Counts the texts of the segment, whatever their variant."""
+    """The version number, counted over all variants of the segment."""
     variant: str
-    """Which variant it was of."""
+    """The variant."""
     content: str | None
-    """The text; null where it is gone from the store."""
+    """The text; null when it was erased."""
     digest: Digest
-    """Digest of the text."""
+    """The digest of the text."""
     characters: int
-    """Its length in code points."""
+    """The length in code points."""
     tier: int
-    """How much a reader must have found out."""
+    """How much a reader must have discovered to see it."""
     type: str
-    """What kind of text it is."""
+    """The kind of text."""
     priority: str
     """`low`, `normal` or `high`."""
     edited_at: str
     """When it was recorded."""
     edited_by: str
-    """On whose behalf."""
+    """The actor of the edit."""
 
 
 class SegmentView(Answer):
-    """A segment with everything it ever said, as its own log tells it."""
+    """A segment with all its versions, from the library's log."""
 
     id: int
-    """Its number."""
+    """The segment number."""
     sequence: int
-    """The library's last event."""
+    """The library's last sequence."""
     scope: str
-    """What part of a prompt it is for."""
+    """The part of a prompt it is for."""
     ref: str | None
-    """Whose it is within the scope."""
+    """The reference within the scope that it belongs to."""
     locale: str | None
-    """The locale it is written in."""
+    """The locale of the text."""
     active: bool
-    """Whether calls are given anything of it."""
+    """Whether calls may use it."""
     variants: dict[str, int]
-    """Those that calls may be given, each with its version."""
+    """The active variants, each with its version number."""
     versions: tuple[VersionView, ...]
-    """From the first to the latest."""
+    """The versions, oldest first."""

@@ -1,4 +1,4 @@
-"""What is answered about the service: the blueprints it has, and how it is."""
+"""The responses about the service: its blueprints and their pinned versions, and its health."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from turnlog.services.runtime.durability import Level
 
 
 class BlueprintView(Answer):
-    """A blueprint there is."""
+    """A usable blueprint."""
 
     blueprint: str
-    """Its name."""
+    """The name."""
     version: int
-    """Its author's version."""
+    """The version number set by its author."""
     digest: Digest
-    """Digest of its structure."""
+    """The digest of its structure."""
     summary: str
     """What it is for."""
     profiles: tuple[str, ...]
-    """Ways to run it, the default one first."""
+    """The profiles, the default one first."""
 
 
 class FaultyView(Answer):
-    """A blueprint that cannot be used."""
+    """A blueprint that cannot be loaded."""
 
     blueprint: str
     """The name of its folder."""
     detail: str
-    """What is wrong with it, and how many things."""
+    """The first fault and the number of faults."""
 
 
 class BlueprintList(Answer):
     """All blueprints."""
 
     blueprints: tuple[BlueprintView, ...]
-    """Those that can be used."""
+    """The usable ones."""
     faulty: tuple[FaultyView, ...]
-    """Those that cannot."""
+    """Those that cannot be loaded."""
 
 
 class BlueprintForms(BlueprintView):
-    """A blueprint, and what it takes."""
+    """A blueprint with the schemas of its values."""
 
     attributes: dict[str, JsonValue]
-    """JSON Schema of what is given at opening."""
+    """The JSON Schema of the attributes of a session."""
     inputs: dict[str, JsonValue]
-    """JSON Schema of what is given with a turn, beside its text."""
+    """The JSON Schema of the inputs of a turn."""
 
 
 class PartHealth(Answer):
-    """A part the gateway depends on."""
+    """The health of a component that the gateway depends on."""
 
     ready: bool
     """Whether it answers."""
@@ -63,22 +63,22 @@ class PartHealth(Answer):
 
 
 class Readiness(Answer):
-    """Whether the gateway can do its work, and what its word is worth."""
+    """Whether the gateway can work, and what its acknowledgements guarantee."""
 
     ready: bool
-    """Whether every part answers."""
+    """Whether every component answers."""
     durability: Level
-    """What an acknowledgement means: on disk, on several machines, or neither."""
+    """What an acknowledgement guarantees: on disk, on several machines, or neither."""
     checked: bool
-    """Whether the server was asked for it, or its operator taken at their word."""
+    """Whether the server confirmed the level, or only the configuration states it."""
     lag: int | None
-    """Events on the log that the read models lack; null where that cannot be told."""
+    """The number of events that the read models lag behind the log; null when unknown."""
     parts: dict[str, PartHealth]
-    """Each part by name."""
+    """The health of each component by name."""
 
 
 class Alive(Answer):
     """The process runs."""
 
     alive: Literal[True] = True
-    """It does."""
+    """Always true."""

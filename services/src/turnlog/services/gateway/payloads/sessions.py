@@ -1,4 +1,4 @@
-"""What is answered about sessions: that one is open, how it stands, which there are."""
+"""The responses about sessions: opening, state, forks and the list."""
 
 from __future__ import annotations
 
@@ -11,146 +11,146 @@ from turnlog.services.gateway.payloads.closed import Answer
 
 
 class Opened(Answer):
-    """A session is open."""
+    """An opened session."""
 
     session: str
-    """Its id."""
+    """The session id."""
     blueprint: str
     """The blueprint's name."""
     digest: Digest
-    """Digest of the blueprint, to which the session is pinned."""
+    """The digest of the blueprint that the session is pinned to."""
     sequence: int
-    """Of the event that opened it."""
+    """The sequence of the event that opened it."""
 
 
 class OriginView(Answer):
-    """Where a session comes from."""
+    """The origin of a session."""
 
     kind: Literal["parent", "fork"]
-    """A coordinator's child, or a fork."""
+    """Whether it is a coordinator's child or a fork."""
     session: str
-    """The session it came from."""
+    """The id of the origin."""
     sequence: int
-    """That session's sequence at which it came away."""
+    """The origin's sequence at which it was created."""
 
 
 class Forked(Answer):
-    """A fork is open, and has all events of its origin."""
+    """A fork, which has all events of its origin up to a sequence."""
 
     session: str
-    """Its id."""
+    """The session id."""
     origin: OriginView
-    """Where it comes from."""
+    """The origin."""
     blueprint: str
     """The blueprint's name."""
     digest: Digest
-    """Digest of the blueprint, to which the session is pinned."""
+    """The digest of the blueprint that the session is pinned to."""
     sequence: int
-    """Its last event."""
+    """The last sequence."""
 
 
 class OpenTurnView(Answer):
     """The turn that is being answered."""
 
     turn: int
-    """Its number."""
+    """The turn number."""
     attempt: int
-    """The latest attempt; 0 before a worker took it."""
+    """The latest attempt; 0 before a worker claims the turn."""
     running: bool
-    """Whether that attempt has not ended."""
+    """Whether that attempt is still running."""
     released_at: str
-    """When it became open."""
+    """When the turn became open."""
 
 
 class ChoiceView(Answer):
-    """A choice that was made."""
+    """A recorded choice."""
 
     phase: str
     """The phase that offered it."""
     choice: str
     """The choice."""
     label: str | None
-    """What prompts say of it."""
+    """The text of the choice in prompts."""
 
 
 class SessionView(Answer):
-    """A session as its own log tells it."""
+    """The state of a session, folded from its own log."""
 
     session: str
-    """Its id."""
+    """The session id."""
     sequence: int
-    """Its last event."""
+    """The last sequence."""
     blueprint: str
     """The blueprint's name."""
     version: int
     """The blueprint's version."""
     digest: Digest
-    """Digest of the blueprint."""
+    """The digest of the blueprint."""
     profile: str
-    """The profile it runs by."""
+    """The current profile."""
     model: str | None = None
-    """The model that was asked for in place of the profile's own."""
+    """The requested model that overrides the profile's own."""
     attributes: dict[str, JsonValue]
-    """What was given when it opened, defaults included."""
+    """The attributes of the session, defaults included."""
     closed: bool
-    """Whether nothing may be submitted any more."""
+    """Whether the session accepts no more turns."""
     turns: int
-    """Turns so far, of whatever fate."""
+    """The number of submitted turns."""
     completed: int
-    """Turns that got a reply."""
+    """The number of turns with a reply."""
     open: OpenTurnView | None
     """The turn that is being answered."""
     waiting: tuple[int, ...]
-    """Turns behind it."""
+    """The queued turns."""
     phase: str | None = None
-    """Where it stands in its state machine."""
+    """The current phase."""
     exchanges: int = 0
-    """Turns completed in this phase."""
+    """The number of turns completed in this phase."""
     choices: tuple[ChoiceView, ...] = ()
-    """Choices made so far."""
+    """The choices so far."""
     warnings: tuple[str, ...] = ()
-    """What was wrong with the files it was opened by, and what stands in for them."""
+    """The faults of the files at opening, and the defaults used instead."""
     origin: OriginView | None = None
     """The session it came from."""
 
 
 class ListedSession(Answer):
-    """A session as a list shows it."""
+    """A session in a list."""
 
     session: str
-    """Its id."""
+    """The session id."""
     sequence: int
-    """Its last event, as far as the read models have come."""
+    """The last sequence that the read models contain."""
     title: str | None
-    """The first turn's text, shortened to a line."""
+    """The first turn's text, shortened to one line."""
     blueprint: str
     """The blueprint's name."""
     version: int
     """The blueprint's version."""
     digest: Digest
-    """Digest of the blueprint."""
+    """The digest of the blueprint."""
     profile: str
-    """The profile it runs by."""
+    """The current profile."""
     attributes: dict[str, JsonValue]
-    """What was given when it opened."""
+    """The attributes of the session."""
     turns: int
-    """Turns so far."""
+    """The number of submitted turns."""
     redacted: bool
-    """Whether a reply was withheld."""
+    """Whether a reply was redacted."""
     opened_at: str
-    """When it opened."""
+    """When it was opened."""
     last_at: str
-    """When something last happened in it."""
+    """When its latest event was recorded."""
     closed_at: str | None
-    """When it closed."""
+    """When it was closed."""
     origin: OriginView | None = None
     """The session it came from."""
 
 
 class SessionPage(Answer):
-    """Some sessions, newest first."""
+    """A page of sessions, newest first."""
 
     sessions: tuple[ListedSession, ...]
     """The sessions."""
     next: str | None
-    """Give this back as `before` for the next page; null on the last."""
+    """The `before` of the next page; null on the last page."""

@@ -1,5 +1,3 @@
-"""What is answered about one use of a tool: what was asked, what came of it, and all that came."""
-
 from __future__ import annotations
 
 from typing import Literal
@@ -9,31 +7,31 @@ from turnlog.services.gateway.payloads.closed import Answer
 
 
 class ToolResultView(Answer):
-    """What a tool gave, whole, and what prompts say of it."""
+    """The whole result of a tool use, and what prompts say of it."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Of the event that says what came of it."""
+    """The sequence of the event that recorded the outcome."""
     call: str
-    """The call whose answer asked for it."""
+    """The call that requested the tool."""
     id: str
-    """The provider's name for the request."""
+    """The provider's id of the tool request."""
     tool: str
-    """The tool."""
+    """The name of the tool."""
     arguments: str
-    """Its arguments as the model wrote them."""
+    """The arguments as the model wrote them."""
     outcome: str | None
-    """What came of it; null as long as it has not come back."""
+    """The outcome; null until the tool returns."""
     detail: str
     """Why it was refused, failed or was lost."""
     text: str | None
-    """What prompts say of it."""
+    """The text that prompts contain."""
     treatment: Literal["kept", "condensed"]
-    """Whether they say all of it."""
+    """Whether prompts contain all of the result."""
     digest: Digest | None
-    """Of the whole result; null where there is none."""
+    """The digest of the whole result; null when there is none."""
     characters: int
-    """Its length."""
+    """The length of the whole result."""
     result: str | None
     """The whole result, which has that digest."""

@@ -1,4 +1,4 @@
-"""What is answered about turns and commands: what was recorded, and what came of it."""
+"""The responses about turns, commands and questions, and the history of a session."""
 
 from __future__ import annotations
 
@@ -9,178 +9,178 @@ from turnlog.services.gateway.payloads.closed import Answer
 
 
 class Submitted(Answer):
-    """A turn is on the log."""
+    """A turn that is on the event log."""
 
     session: str
-    """The session."""
+    """The session id."""
     turn: int
-    """Its number within the session."""
+    """The turn number within the session."""
     sequence: int
-    """Of the event that submitted it."""
+    """The sequence of the event that submitted it."""
     stream: str
-    """Where its reply can be watched."""
+    """The path of its reply stream."""
     events: str
-    """Where everything that happens to it can be read."""
+    """The path of its events."""
 
 
 class Settled(Submitted):
-    """A turn is on the log, and what came of it."""
+    """A submitted turn with its outcome."""
 
     settled: int
-    """Of the event that settled it."""
+    """The sequence of the event that settled it."""
     status: Status
-    """What came of it."""
+    """The status of the turn."""
     reply: str | None
     """The reply, or the replacement of a redacted one."""
     finish: Finish | None
-    """Why the model stopped; `length` marks a reply it did not get to end."""
+    """Why the model stopped; `length` means that the reply is incomplete."""
     redacted: bool
-    """Whether the reply was withheld."""
+    """Whether the reply was redacted."""
     reason: str | None
     """Why it failed, was cancelled or was redacted."""
     fallback: str | None = None
-    """Why the reply is no model's; null where it is one's."""
+    """Why the reply is a fallback; null when a model wrote it."""
 
 
 class Acted(Answer):
-    """A command was carried out, or had nothing left to do."""
+    """The result of a command, which may have had nothing to do."""
 
     session: str
-    """The session."""
+    """The session id."""
     turn: int | None
-    """The turn it was about, if it was about one."""
+    """The turn it applies to, if any."""
     sequence: int
-    """Of its last event; of the session, where it had nothing left to do."""
+    """The sequence of its last event; the session's last sequence when it had nothing to do."""
 
 
 class StepView(Answer):
     """A step of a turn's plan."""
 
     step: int
-    """Its number."""
+    """The step number."""
     goal: str | None
-    """What it is for."""
+    """The goal of the step."""
     given: bool
-    """Whether the turn before had done it already, and no call was made for it."""
+    """Whether the previous turn's result was reused and no call was made."""
 
 
 class ToolUseView(Answer):
-    """A tool that a model asked for, and what came of it."""
+    """A tool that a model requested, and its outcome."""
 
     call: str
-    """The call whose answer asked for it."""
+    """The call that requested it."""
     id: str
-    """The provider's name for this request."""
+    """The provider's id of the tool request."""
     tool: str
-    """The tool."""
+    """The name of the tool."""
     arguments: str
-    """Its arguments as the model wrote them."""
+    """The arguments as the model wrote them."""
     step: int | None
-    """The step of the plan it is for."""
+    """The plan step that it belongs to."""
     outcome: str | None
-    """What came of it; null as long as it has not come back."""
+    """The outcome; null until the tool returns."""
     detail: str
     """Why it was refused, failed or was lost."""
     text: str | None
-    """What prompts say of it."""
+    """The text that prompts contain."""
     characters: int
-    """Length of the whole result."""
+    """The length of the whole result."""
     condensed: bool
-    """Whether prompts hold a summary of it."""
+    """Whether prompts contain a summary of it."""
     milliseconds: int | None
-    """How long its server took."""
+    """How long the tool server took."""
 
 
 class DisplayView(Answer):
-    """How a turn is to be looked at."""
+    """The display form of a turn."""
 
     text: str | None
-    """How what was said is drawn; null where nobody said."""
+    """The display form of the text; null when none was recorded."""
     reply: str | None
-    """How the reply is drawn; null where nobody said, and where the reply is withheld."""
+    """The display form of the reply; null when none was recorded or the reply is redacted."""
 
 
 class TurnView(Answer):
     """A turn as people read it."""
 
     turn: int
-    """Its number."""
+    """The turn number."""
     status: Status
-    """What became of it."""
+    """The status of the turn."""
     text: str | None
-    """What was said."""
+    """The text that was submitted."""
     reply: str | None
     """The reply, or the replacement of a redacted one."""
     finish: Finish | None
     """Why the model stopped."""
     call: str | None
-    """The call whose text the reply is."""
+    """The call that wrote the reply."""
     excluded: bool
-    """Whether it is left out of windows."""
+    """Whether it is excluded from windows."""
     redacted: bool
-    """Whether the reply was withheld."""
+    """Whether the reply was redacted."""
     reason: str | None
     """Why it failed, was cancelled or was redacted."""
     sequence: int
-    """Of the event that submitted it."""
+    """The sequence of the event that submitted it."""
     submitted_at: str
-    """When."""
+    """When it was submitted."""
     settled_at: str | None
     """When it was settled."""
     purged: bool = False
-    """Whether no window shows it any more, since the memory was purged."""
+    """Whether a purge excluded it from windows."""
     remembered: bool = True
-    """Whether later turns may be told of it."""
+    """Whether later prompts may include it."""
     fallback: str | None = None
-    """Why the reply is no model's; null where it is one's."""
+    """Why the reply is a fallback; null when a model wrote it."""
     phase: str | None = None
-    """The phase it is of."""
+    """The phase it belongs to."""
     display: DisplayView | None = None
-    """How it is to be looked at, as whoever gave it wrote it; null where nobody said."""
+    """Its display form as recorded; null when none was recorded."""
     steps: tuple[StepView, ...] = ()
-    """Its plan, where it has one."""
+    """The steps of its plan, if it has one."""
     tools: tuple[ToolUseView, ...] = ()
-    """The tools it asked for, in order."""
+    """The tools it used, in order."""
 
 
 class StayView(Answer):
-    """A time that the session spent in one phase."""
+    """A visit of the session to a phase."""
 
     phase: str
     """The phase."""
     before: str | None
-    """The phase that was left for it."""
+    """The previous phase."""
     signal: str | None
-    """What led to it."""
+    """The signal that led to it."""
     at: str
     """When it began."""
     first: int
-    """The event that entered it, or the switch to its profile just before."""
+    """The event that entered it, or the profile switch just before."""
     last: int
-    """The latest event in it: state and window as it ended are those `at` this sequence."""
+    """Its latest event; `at` this sequence gives its final state and window."""
     carried: str | None
-    """What its prompts are told of the phase before."""
+    """The text that its prompts are given about the previous phase."""
     shared: tuple[str, ...]
-    """Phases whose turns it may see, where phases are kept apart."""
+    """The phases whose turns are visible to it, where phases are isolated."""
     hidden: tuple[str, ...]
-    """Phases the session had been in that it may not see."""
+    """The earlier phases that are not visible to it."""
     turns: tuple[int, ...]
-    """The turns that are of it."""
+    """The turns that belong to it."""
 
 
 class HistoryView(Answer):
-    """All turns of a session, or those of one phase."""
+    """The turns of a session, or of one phase."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Up to which event."""
+    """The sequence that the response reflects."""
     turns: tuple[TurnView, ...]
-    """In order."""
+    """The turns in order."""
     stays: tuple[StayView, ...] = ()
-    """The times in its phases, in order; none where it has no phases."""
+    """The phase visits in order; empty without phases."""
 
 
 def plain(content: Content | None) -> str | None:
-    """Give a text that may be shown; none when it is sealed, erased or was never there."""
+    """Return a readable text; None when it is sealed, erased or absent."""
     return content.text if isinstance(content, Plain) else None

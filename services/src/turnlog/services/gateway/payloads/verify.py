@@ -1,4 +1,4 @@
-"""What is answered about a record: whether it is unaltered, whole, and tells every prompt."""
+"""The responses about verification: findings, verdicts and progress."""
 
 from __future__ import annotations
 
@@ -11,141 +11,141 @@ from turnlog.services.gateway.payloads.closed import Answer
 
 
 class FindingView(Answer):
-    """Something that is wrong with a record."""
+    """A fault of the record."""
 
     verdict: Verdict
-    """Which promise it is against."""
+    """The verdict that it affects."""
     check: Check
-    """Which check found it."""
+    """The check that found it."""
     sequence: int | None
-    """The event it was found at."""
+    """The sequence of the event."""
     detail: str
     """What is wrong."""
 
 
 class PromptsView(Answer):
-    """How many prompts were had again, and how."""
+    """How many prompts were reproduced, by way."""
 
     calls: int
-    """Calls whose prompt was fixed."""
+    """Calls with a recorded prompt."""
     reference: int
-    """By following the references of their manifests."""
+    """Prompts reproduced by the references of their manifests."""
     assembly: int
-    """By assembling them again."""
+    """Prompts reproduced by assembling them again."""
     unreproducible: int
-    """That this version or this installation cannot assemble again."""
+    """Prompts that this version or installation cannot assemble again."""
     why: str
-    """What has moved on, for the first of those."""
+    """What has changed since, for the first of those."""
     unchecked: int
-    """That lie behind a hole."""
+    """Prompts after a gap in the log."""
     behind: str
-    """Which they are and what the hole is, for the first of them."""
+    """The range of the first of those, and its gap."""
 
 
 class TotalsView(Answer):
-    """What a session comes to, as its own events tell it."""
+    """The totals of a session, computed from its events."""
 
     turns: int
-    """Turns, of whatever fate."""
+    """Submitted turns."""
     calls: int
-    """Calls whose prompt was fixed."""
+    """Calls with a recorded prompt."""
     attempts: int
-    """Tries of them."""
+    """Attempts of those calls."""
     tokens: int
-    """Of all prompts, as their manifests count them."""
+    """Tokens of all prompts, as their manifests count them."""
     input_tokens: int
-    """Sent, as far as it is known."""
+    """Tokens sent, as far as known."""
     output_tokens: int
-    """Received, as far as it is known."""
+    """Tokens received, as far as known."""
     micro_dollars: int
-    """Paid, as far as it is known."""
+    """The cost in millionths of a dollar, as far as known."""
 
 
 class VerifyView(Answer):
-    """What checking a session's record came to."""
+    """The verification of a session."""
 
     session: str
-    """The session."""
+    """The session id."""
     sequence: int
-    """Its last event."""
+    """The last sequence."""
     head: Digest | None
-    """Digest of that event's stored bytes; whoever notes it can prove what came before."""
+    """The digest of the last event's stored bytes; a noted head proves what came before it."""
     verified: bool
-    """Whether nothing is wrong."""
+    """Whether there are no findings."""
     integrity: Integrity
-    """Whether what is there is as it was written."""
+    """Whether the stored events are unaltered."""
     completeness: Completeness
-    """Whether anything is missing; `unwitnessed` where nobody noted a head to hold it against."""
+    """Whether events are missing; `unwitnessed` without a noted head to compare with."""
     reproduction: Reproduction
-    """Whether every prompt could be had again, both ways."""
+    """Whether every prompt was reproduced in both ways."""
     totals: Agreement
-    """Whether the read models say what the log says; `elsewhere` while they are behind."""
+    """Whether the read models agree with the log; `elsewhere` while they lag."""
     events: int
-    """Events that were read."""
+    """The number of events that were read."""
     prompts: PromptsView
-    """Prompts that were had again."""
+    """The reproduced prompts."""
     log: TotalsView
-    """What the session comes to."""
+    """The totals of the session."""
     findings: tuple[FindingView, ...]
-    """Everything that is wrong, first things first."""
+    """All findings, the first event first."""
 
 
 class ProgressLine(Answer):
-    """How far verifying a log has come."""
+    """The progress of verifying a log."""
 
     kind: Literal["progress"] = "progress"
-    """Tells the lines apart."""
+    """The discriminator of the lines."""
     stage: Literal["chain", "sessions"]
-    """What is being done: the chain of the whole log first, then session by session."""
+    """The current stage: first the chain of the whole log, then each session."""
     done: int
-    """Events of that stage so far."""
+    """Events of the stage so far."""
     goal: int
-    """Events it has, or will have."""
+    """The expected number of events of the stage."""
     rate: float
-    """Events a second, so far."""
+    """Events per second so far."""
 
 
 class FindingLine(Answer):
-    """Something that is wrong with a log."""
+    """A fault of the log."""
 
     kind: Literal["finding"] = "finding"
-    """Tells the lines apart."""
+    """The discriminator of the lines."""
     log: Literal["sessions", "library"]
-    """Which log."""
+    """The log at fault."""
     session: str
-    """The session, or the family of the library."""
+    """The session id, or the family of the library."""
     finding: FindingView
-    """What is wrong."""
+    """The finding."""
 
 
 class SummaryLine(Answer):
-    """What verifying a log came to; the last line."""
+    """The summary of verifying a log; the last line."""
 
     kind: Literal["summary"] = "summary"
-    """Tells the lines apart."""
+    """The discriminator of the lines."""
     verified: bool
-    """Whether nothing is wrong."""
+    """Whether there are no findings."""
     integrity: Integrity
-    """Whether what is there is as it was written."""
+    """Whether the stored events are unaltered."""
     completeness: Completeness
-    """Whether anything is missing; `unwitnessed` where nobody noted heads to hold it against."""
+    """Whether events are missing; `unwitnessed` without noted heads to compare with."""
     reproduction: Reproduction
-    """Whether every prompt could be had again, both ways."""
+    """Whether every prompt was reproduced in both ways."""
     totals: Agreement
-    """Whether the read models say what the log says; `elsewhere` where some are behind."""
+    """Whether the read models agree with the log; `elsewhere` where some lag."""
     sessions: int
-    """Sessions there are."""
+    """The number of sessions."""
     unsound: int
-    """Of those, with a finding."""
+    """The number of sessions with a finding."""
     events: int
-    """Events of the sessions and of the library."""
+    """The number of events of the sessions and of the library."""
     seconds: float
-    """How long it took."""
+    """The duration in seconds."""
     prompts: PromptsView
-    """Prompts that were had again."""
+    """The reproduced prompts."""
     log: TotalsView
-    """What the sessions come to."""
+    """The totals of the sessions."""
     findings: int
-    """How many lines of them there were."""
+    """The number of finding lines."""
     first: FindingLine | None
-    """The first bad event, in the order of the log."""
+    """The first finding, in the order of the log."""

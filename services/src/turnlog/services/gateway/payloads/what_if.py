@@ -1,4 +1,4 @@
-"""What is asked and answered about a change that is only supposed."""
+"""The request and the response lines of the what-if comparison."""
 
 from __future__ import annotations
 
@@ -23,210 +23,212 @@ EXACT = (
 
 
 class FolderForm(Form):
-    """A blueprint's folder, brought along."""
+    """A blueprint folder, sent with the request."""
 
     blueprint: Name
-    """What the folder is called, and the blueprint in it."""
+    """The name of the folder and of its blueprint."""
     files: Annotated[dict[Place, str], Field(max_length=1_000)]
     """Path within the folder to text: `blueprint.yaml`, prompt files, cartridges."""
 
 
 class WhatIfForm(Form):
-    """Supposes a change; nothing is written, and no model is asked."""
+    """Evaluates a hypothetical change; nothing is written and no model is called."""
 
     sessions: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None = None
-    """Those to be told; without it all, or all of that blueprint where one is brought along."""
+    """The sessions to evaluate; by default all, or all of the given blueprint."""
     blueprint: FolderForm | None = None
-    """Another blueprint, with its files."""
+    """Another blueprint with its files."""
     budget: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
-    """Another number of tokens for whatever budget a call has."""
+    """Another token budget, which replaces every budget of a call."""
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """Another model as litellm names it: its prompt files, its counter, its price."""
+    """Another model as litellm names it, which selects prompt files, token counter and price."""
 
 
 class SupposedBlueprint(Answer):
-    """The blueprint that is supposed."""
+    """The blueprint of the hypothetical change."""
 
     blueprint: str
-    """Its name."""
+    """The name."""
     version: int
-    """Its author's version."""
+    """The version number set by its author."""
     digest: Digest
-    """Digest of its structure."""
+    """The digest of its structure."""
 
 
 class Begun(Answer):
-    """The first line: what is supposed, and of how many sessions."""
+    """The first line: the change and the number of sessions."""
 
     line: Literal["begun"] = "begun"
     sessions: int
-    """How many lines follow before the last."""
+    """The number of lines before the last."""
     behind: int
-    """Events that the read models lacked when the sessions were listed; 0 where they were named."""
+    """By how many events the read models lagged when sessions were listed; 0 when they were named.
+    """
     blueprint: SupposedBlueprint | None
-    """The blueprint that was brought along."""
+    """The blueprint in the request."""
     budget: int | None
-    """The tokens that were asked for."""
+    """The budget in the request."""
     model: str | None
-    """The model that was asked for."""
+    """The model in the request."""
     exact: str = EXACT
-    """What the figures are worth."""
+    """How far the figures can be relied on."""
 
 
 class SideView(Answer):
-    """What prompts came to, as they were or as they would have been."""
+    """The totals of prompts, before or after the change."""
 
     tokens: int
-    """Of all prompts together."""
+    """Tokens of all prompts."""
     largest: int
-    """Tokens of the largest."""
+    """Tokens of the largest prompt."""
     prefix: int
-    """Tokens that began as the call of its kind before, so that a provider's cache could reuse
-    them."""
+    """Tokens that equal the beginning of the previous call of the same kind, which a provider's
+    cache could reuse.
+    """
     models: Mapping[str, int]
     """Tokens by model."""
     counters: tuple[str, ...]
-    """Who counted; figures of two counters are not of one measure."""
+    """The token counters; figures of different counters are not comparable."""
     micro_dollars: int
-    """Price of the prompts alone, in millionths of a dollar, nothing of them being cached."""
+    """The price of the prompts alone in millionths of a dollar, without caching."""
     guessed: bool
-    """Whether a model of them stands in no price table."""
+    """Whether a model is missing from the price table."""
 
 
 class AlteredOftenView(Answer):
-    """One thing that stands otherwise, and in how many calls."""
+    """One difference, and the number of calls that have it."""
 
     layer: str
-    """The blueprint's name for it; `history` is the one built in."""
+    """The blueprint's name of the layer; `history` is built in."""
     how: How
     """`cut` or `uncut` to fit, `gone`, `added`, or `changed`."""
     rule: str | None
-    """The step or condition that did it."""
+    """The step or condition that caused it."""
     calls: int
-    """In so many calls."""
+    """The number of calls."""
     pieces: int
-    """So many turns, segments or texts over all of them."""
+    """The number of turns, segments or texts in all of them."""
 
 
 class RefusedOftenView(Answer):
-    """One reason for which calls could not have been made."""
+    """One reason why calls could not be assembled."""
 
     code: str
-    """`over-budget`, or what does not fit the record."""
+    """`over-budget`, or the code of a mismatch with the record."""
     field: str
-    """What is at fault, dotted."""
+    """The dotted path of the field at fault."""
     calls: int
-    """So many calls."""
+    """The number of calls."""
     first: str
-    """The first of them."""
+    """The first of these calls."""
     detail: str
-    """What was wrong with that one."""
+    """What was wrong with the first call."""
 
 
 class AccountView(Answer):
-    """What a change would have meant."""
+    """The totals of a hypothetical change."""
 
     calls: int
-    """Recorded."""
+    """The number of recorded calls."""
     again: int
-    """Of those, the ones that could be assembled under the change; all sums are over these."""
+    """Calls that could be assembled under the change; all sums are over these."""
     same: int
-    """Of those, the ones whose request would have been the very same."""
+    """Calls whose request would be identical."""
     before: SideView
-    """As they were."""
+    """The totals as recorded."""
     after: SideView
-    """As they would have been."""
+    """The totals under the change."""
     altered: tuple[AlteredOftenView, ...]
-    """What would have stood otherwise, the most first."""
+    """The differences, most frequent first."""
     refused: tuple[RefusedOftenView, ...]
-    """Why calls could not have been made, the most first."""
+    """Why calls could not be assembled, most frequent first."""
 
 
 class SupposedPrompt(Answer):
-    """One prompt's size, and how it came to it."""
+    """The size of one prompt."""
 
     kind: str
     """The blueprint's name for this kind of call."""
     model: str
     """The model."""
     tokens: int
-    """By its counter."""
+    """The tokens, as counted by `counter`."""
     counter: Counter
-    """Who counted."""
+    """The token counter."""
     budget: int | None
-    """Tokens allowed."""
+    """The token budget."""
     prefix: int | None
-    """Tokens that begin as the call before; null for the first of its kind."""
+    """Tokens that equal the beginning of the previous call; null for the first of its kind."""
     digest: Digest
-    """Of the request."""
+    """The digest of the request."""
 
 
 class AlteredView(Answer):
-    """Something of a prompt that stands otherwise."""
+    """One difference in a prompt."""
 
     layer: str
     """The layer."""
     how: How
-    """In which way."""
+    """The kind of difference."""
     rule: str | None
-    """By which step or condition."""
+    """The step or condition that caused it."""
     first: int | None
-    """First turn of a run of history."""
+    """The first turn of a range of history."""
     last: int | None
-    """Its last turn."""
+    """The last turn of the range."""
     segment: int | None
-    """A segment of the library."""
+    """The number of a segment."""
 
 
 class LayerSizeView(Answer):
-    """A layer that stands in the way."""
+    """A layer that is always kept and does not fit."""
 
     layer: str
     """The layer."""
     tokens: int
-    """What it takes."""
+    """Its tokens."""
 
 
 class MisfitView(Answer):
-    """Why a call could not have been made."""
+    """Why a call could not be assembled."""
 
     code: str
-    """In a word, for programs."""
+    """The error code, for programs."""
     detail: str
-    """For people."""
+    """The error, for people."""
     field: str | None
-    """What is at fault."""
+    """The field at fault."""
     fix: str
-    """The way out."""
+    """How to fix it."""
     over: int | None = None
-    """By how many tokens it does not fit its budget."""
+    """By how many tokens it exceeds its budget."""
     limit: int | None = None
-    """What that allows."""
+    """The budget in tokens."""
     section: str | None = None
-    """The layer whose own limit it is; null where it is another's."""
+    """The layer whose limit is exceeded; null when it is another limit."""
     component: str | None = None
-    """The component whose own limit it is; null where it is another's."""
+    """The component whose limit is exceeded; null when it is another limit."""
     kept: tuple[LayerSizeView, ...] = ()
-    """The layers that are always kept, and do not fit."""
+    """The layers that are always kept and do not fit."""
 
 
 class CallSupposed(Answer):
-    """A recorded call, and what it would have been."""
+    """A recorded call, before and after the change."""
 
     call: str
-    """The call."""
+    """The call id."""
     turn: int
-    """Its turn."""
+    """The turn number."""
     sequence: int
-    """Of the event that fixed its prompt."""
+    """The sequence of the event that recorded its prompt."""
     before: SupposedPrompt
-    """As it was."""
+    """The prompt as recorded."""
     after: SupposedPrompt | None
-    """As it would have been; null where it could not have been made."""
+    """The prompt under the change; null when it could not be assembled."""
     altered: tuple[AlteredView, ...]
-    """What would have stood otherwise in it."""
+    """The differences."""
     refused: MisfitView | None
-    """Why it could not have been made."""
+    """Why it could not be assembled."""
 
 
 class SessionSupposed(AccountView):
@@ -234,26 +236,27 @@ class SessionSupposed(AccountView):
 
     line: Literal["session"] = "session"
     session: str
-    """Its id."""
+    """The session id."""
     sequence: int
-    """Its last event."""
+    """The last sequence."""
     blueprint: str
-    """The blueprint it is made from."""
+    """The session's blueprint."""
     version: int
-    """Of which version, at last."""
+    """The blueprint's latest version in this session."""
     worst: tuple[CallSupposed, ...]
-    """The calls that would have been otherwise, the worst first, as far as they are told."""
+    """The calls with the largest differences, worst first; their number is limited."""
     badness: tuple[int, ...]
-    """Order sessions by this, the greatest first: calls that could not be made, what is cut,
-    tokens of a cache lost, tokens gained."""
+    """The sort key for sessions, greatest first: calls that could not be assembled, cuts, lost
+    cache tokens, added tokens.
+    """
 
 
 class SessionUntold(Answer):
-    """The line of a session that cannot be told."""
+    """The line of a session that could not be evaluated."""
 
     line: Literal["untold"] = "untold"
     session: str
-    """Its id."""
+    """The session id."""
     code: str
     """`corrupt` or `unknown-session`."""
     detail: str
@@ -261,14 +264,14 @@ class SessionUntold(Answer):
 
 
 class Ended(AccountView):
-    """The last line: all sessions together."""
+    """The last line: the totals of all sessions."""
 
     line: Literal["ended"] = "ended"
     sessions: int
-    """Sessions told."""
+    """The number of evaluated sessions."""
     untold: int
-    """Sessions that could not be."""
+    """The number of sessions that could not be evaluated."""
 
 
 Line = Annotated[Begun | SessionSupposed | SessionUntold | Ended, Field(discriminator="line")]
-"""One line of the answer."""
+"""One line of the response."""

@@ -1,15 +1,15 @@
-// Every state of the page is an address behind the `#`, so that it can be sent to a colleague:
+// Every view of the page has an address behind the `#`, so that users can share links:
 //   #/?q=words&before=17        sessions; ?origin=ID forks of one, ?digest=..&open=true those pinned to a text
-//   #/sessions/ID               one session, with its record
+//   #/sessions/ID               one session with its events
 //   #/sessions/ID/events/7      one event of it
 //   #/sessions/ID/at/7          its conversation as it was after that event
 //   #/sessions/ID/calls/3.1     the prompt of one call
-//   #/sessions/ID/calls/3.1/why            why it was that one
-//   #/sessions/ID/calls/3.1/diff/4.1       what another one has otherwise; ?other=ID of another session
-//   #/sessions/ID/what-if?budget=500&model=M&all=yes   what its calls would have been told; of all sessions
-//   #/sessions/ID/growth        what each component took of its calls
-//   #/sessions/ID/proof         what verifying it came to
-//   #/sessions/ID/version       by which version it runs, and who else does
+//   #/sessions/ID/calls/3.1/why            the causes of each part of that prompt
+//   #/sessions/ID/calls/3.1/diff/4.1       the differences to another call; ?other=ID of another session
+//   #/sessions/ID/what-if?budget=500&model=M&all=yes   its calls under a hypothetical change; all=yes for all sessions
+//   #/sessions/ID/growth        the tokens of its calls by component
+//   #/sessions/ID/proof         the result of verifying it
+//   #/sessions/ID/version       its blueprint version, and other sessions with that version
 
 export function here() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");

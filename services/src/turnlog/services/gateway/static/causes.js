@@ -1,4 +1,4 @@
-// Events as they are referred to: what happened, when and by whom, each a link to its record.
+// References to events: the event name, time and actor, each with a link to the event.
 
 import { toEvent } from "/page/address.js";
 import { make } from "/page/dom.js";
@@ -16,7 +16,7 @@ export function cause(by, session) {
     make("a", { href: toEvent(by.session, by.sequence) }, `${elsewhere}event ${by.sequence} `, name), when);
 }
 
-// Of many events the first and the last are named
+// Of more than four events, only the first and the last are shown.
 export function causes(all, session) {
   if (all.length <= 4) return all.map((by) => cause(by, session));
   return [cause(all[0], session), make("span", { class: "faint" }, ` … ${all.length - 2} more … `), cause(all.at(-1), session)];

@@ -1,5 +1,5 @@
-// The conversation as people read it. It is folded from the same events as everything else; while
-// a turn is open its words come from the turn's own stream, and the recorded reply replaces them.
+// The conversation as people read it, folded from the stored events. The text of an open turn comes
+// from the turn stream; the recorded reply replaces it.
 
 import { toCall } from "/page/address.js";
 import { make, show } from "/page/dom.js";

@@ -1,4 +1,4 @@
-// What differs between two calls: what came, went or changed, and which event did it.
+// The differences between two calls: what was added, removed or changed, and which event caused it.
 
 import { toDiff } from "/page/address.js";
 import { causes, turns } from "/page/causes.js";

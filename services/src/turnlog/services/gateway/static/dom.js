@@ -1,5 +1,5 @@
-// Elements are made here and nowhere else. Text enters them as text: nothing that people or
-// models said is ever read as markup.
+// The only place that creates elements. Text is inserted as text nodes, so text of users or models
+// is never parsed as markup.
 
 export function make(name, properties = {}, ...children) {
   const element = document.createElement(name);

@@ -1,4 +1,4 @@
-// What can be taken away of a session, each form behind its own address.
+// The exports of a session, with one download link for each format.
 
 import { make } from "/page/dom.js";
 import { ofSession } from "/page/http.js";

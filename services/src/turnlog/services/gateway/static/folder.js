@@ -1,4 +1,4 @@
-// A blueprint's folder as it is sent along: every text in it, and nothing else.
+// Reads a blueprint folder for upload: only its UTF-8 text files.
 
 const MOST = 500_000;
 

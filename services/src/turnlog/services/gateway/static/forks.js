@@ -1,5 +1,5 @@
-// Forks: a session goes on from any place of this one, which stays as it is. Where one comes from,
-// and which came of it, are links between the two.
+// Forks: continue a session from any of its events; the session itself does not change. The origin and
+// the forks of a session are shown as links.
 
 import { to, toAt, toSession } from "/page/address.js";
 import { make, show } from "/page/dom.js";

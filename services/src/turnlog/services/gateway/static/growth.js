@@ -1,5 +1,5 @@
-// How the context of a session grows: a strip a call, drawn to the scale of the largest, by component,
-// with what was saved of it and by which rule.
+// How the context of a session grows: one bar for each call, by component, scaled to the largest call,
+// with the savings of each rule.
 
 import { toCall } from "/page/address.js";
 import { make, show } from "/page/dom.js";
@@ -12,7 +12,7 @@ export function growthPane(session) {
   const element = make("div", { class: "audit scroll" });
   let told = null;
 
-  // The rows follow the log a moment later, so this asks for those of what has been seen
+  // The read models lag behind the log, so the request asks for rows up to the last known event.
   async function showAt(calls) {
     const sequence = calls.at(-1)?.sequence ?? null;
     if (told === sequence && element.firstChild) return;

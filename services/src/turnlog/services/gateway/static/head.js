@@ -1,4 +1,4 @@
-// The head of a session: what it is, where it comes from, what it took, and whether it was proven.
+// The header of a session: its blueprint, origin, cost, and verification result.
 
 import { to } from "/page/address.js";
 import { make, show } from "/page/dom.js";

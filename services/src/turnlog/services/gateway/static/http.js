@@ -1,4 +1,4 @@
-// The public routes, asked as any other client asks them.
+// Requests to the public routes, as any other client makes them.
 
 export class Problem extends Error {
   constructor(status, body) {
@@ -25,7 +25,7 @@ export async function post(path, body) {
   return answered(await sent(path, body));
 }
 
-// An answer that comes as a line a value, each as soon as it is there
+// Yields the values of an NDJSON response as they arrive.
 export async function* lines(path, body) {
   const response = await sent(path, body);
   if (!response.ok) await answered(response);

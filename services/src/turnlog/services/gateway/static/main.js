@@ -1,4 +1,4 @@
-// Which view stands where: the address decides, and a view that is left lets go of its streams.
+// The router: the address selects the view, and a view that is left closes its streams.
 
 import { here } from "/page/address.js";
 import { make, show } from "/page/dom.js";

@@ -1,5 +1,5 @@
-// A prompt taken apart again: which stretch of which message each part accounts for. The manifest
-// says in order how long each part is, in code points, so the texts can be attributed from that.
+// Splits the messages of a prompt into the parts of its manifest. The manifest lists the parts in order
+// with their lengths in code points, so each text range can be attributed to a part.
 
 import { counted } from "/page/words.js";
 
@@ -27,7 +27,7 @@ export function passages(messages, manifest) {
 
 export const leftOut = (manifest) => manifest.parts.filter((part) => !isKept(part) || part.treatment !== "kept");
 
-// A tool is offered beside the messages: its part has a role and stands in none of them.
+// Tools are offered outside the messages: their parts have a role but no message.
 export const offered = (manifest) => manifest.parts.filter((part) => part.role === "tools");
 
 export function byComponent(manifest) {
@@ -39,7 +39,7 @@ export function byComponent(manifest) {
   return [...shares.values()];
 }
 
-// Every layer has a colour of its own, in the order they stand; history and input keep theirs.
+// Each layer has its own hue, in order of appearance; history and input have fixed hues.
 export function colours(manifest) {
   const layers = [...new Set(manifest.parts.map((part) => part.layer))];
   const turning = layers.filter((layer) => layer !== "history" && layer !== "input");
@@ -47,7 +47,7 @@ export function colours(manifest) {
   return { history: "hue-history", input: "hue-input", ...wheel };
 }
 
-// The forms of a source are told apart by what they say.
+// A source has no tag; its fields tell the kind.
 export function sourceOf(source) {
   if (!source) return "nowhere";
   if (source.path !== undefined) return source.path;

@@ -1,4 +1,4 @@
-// The conversation as it was after an event: read only, with a way to earlier and later ones.
+// The conversation as it was after an event: read-only, with links to the events before and after.
 
 import { toAt, toSession } from "/page/address.js";
 import { answer, question } from "/page/conversation.js";
@@ -14,7 +14,7 @@ export function pastPane(session) {
   const last = make("span", { class: "faint" });
   const back = make("a", { title: "one event earlier" }, "‹");
   const on = make("a", { title: "one event later" }, "›");
-  // It is made once: a slider that is replaced under the hand lets go of it
+  // The slider is created once, because replacing it would end a drag.
   const reach = make("input", { type: "range", min: 1, "aria-label": "as it was after event",
     on: { input: () => location.replace(toAt(session, reach.value)) } });
   const bar = make("div", { class: "past" }, make("span", {}, "as it was after ", which, last), back, reach, on,

@@ -1,5 +1,5 @@
-// The exact prompt of a call: each layer in its colour, what it took, what was left out and by
-// which rule, and whether it reads back from the log as it was recorded.
+// The exact prompt of a call: each layer in its hue, its tokens, what was left out and by which rule,
+// and whether the prompt was reproduced as recorded.
 
 import { toCall, toEvent } from "/page/address.js";
 import { make, show } from "/page/dom.js";
@@ -28,7 +28,7 @@ export function promptPane(session) {
     body.scrollTop = 0;
   }
 
-  // How the context has grown: a column a call, as high as its share of the largest there was
+  // Context growth: one column for each call, relative to the largest call.
   function drawGrowth(current, calls) {
     const most = Math.max(1, ...calls.map((call) => call.tokens));
     show(growth, calls.map((call) => {
@@ -83,7 +83,7 @@ function texts(messages, manifest, hues) {
   const found = passages(messages, manifest);
   return messages.map((message, place) => make("section", { class: "message" },
     make("h3", {}, String(place + 1), make("span", { class: "role" }, message.role)),
-    // Where it comes from is told once a part: a run of history goes on over many messages
+    // The source is shown once for each part, because one range of history spans many messages.
     found[place].map(({ part, text }) => passage(part, text, hues, place === part.message))));
 }
 

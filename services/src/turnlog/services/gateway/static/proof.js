@@ -1,5 +1,5 @@
-// What verifying a session came to: a line a promise, what is wrong below it with the event it was
-// found at. It is done when it is asked for, since it reads the whole session.
+// The verification result of a session: one line for each verdict, and the findings with their events.
+// It runs on request only, because it reads the whole session.
 
 import { toEvent } from "/page/address.js";
 import { make, show } from "/page/dom.js";
@@ -28,7 +28,7 @@ export function proofPane(session, told) {
   const element = make("div", { class: "audit scroll" });
   let verified = null;
 
-  // Until something has happened since, the answer is the same
+  // The result stays valid until a new event arrives.
   async function showAt(sequence) {
     if (verified === sequence) return;
     verified = sequence;

@@ -1,4 +1,4 @@
-// The record: the events of a session as a table, each with the stored envelope behind it.
+// The event table of a session, with the stored envelope of each event.
 
 import { toAt, toEvent, toSession } from "/page/address.js";
 import { make, show } from "/page/dom.js";
@@ -7,7 +7,7 @@ import { familyOf, nameOf, sentence } from "/page/sentences.js";
 import { clock, day } from "/page/words.js";
 
 const PAGE = 200;
-// The names a stream may send; one that this page does not know yet is not listened for
+// The event names to subscribe to; the page does not receive events with other names.
 const NAMES = [
   "session-opened", "blueprint-moved", "profile-switched", "session-closed", "prompts-snapshotted", "turn-submitted", "turn-queued", "turn-released",
   "choice-recorded", "turn-completed", "turn-failed", "turn-cancelled", "turn-excluded", "turn-restored",

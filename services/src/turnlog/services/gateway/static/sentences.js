@@ -1,4 +1,4 @@
-// Events in a sentence each: what happened, without the envelope.
+// One-line summaries of events, without the envelope.
 
 import { counted, figure, money, oneLine, quoted, seconds, short } from "/page/words.js";
 

@@ -1,5 +1,5 @@
-// One session: what was said on the left, what the log holds on the right, both live. The past is
-// read once; from there on one stream of events tells everything, and one per open turn its words.
+// One session: the conversation on the left and its events on the right, both live. Past events are
+// fetched once; then one event stream, and one turn stream for each open turn, deliver updates.
 
 import { to, toProof } from "/page/address.js";
 import { conversation } from "/page/conversation.js";
@@ -84,7 +84,7 @@ export function sessionView(session) {
     drawSide();
   }
 
-  // The rows of calls follow the log a moment later, so this asks for those of the event just seen
+  // The read models lag behind the log, so the request asks for rows up to the event just seen.
   async function refreshCalls(sequence = facts.sequence) {
     refreshing = Math.max(refreshing ?? 0, sequence);
     const wanted = refreshing;

@@ -1,5 +1,5 @@
-// The list of sessions: newest first, searched as one types, looked at again every few seconds.
-// What a session took is asked for only where its row is new or has moved on.
+// The session list: newest first, searched while the user types, refreshed every few seconds. The cost of
+// a session is fetched only when its row is new or has changed.
 
 import { here, to, toSession } from "/page/address.js";
 import { make, show } from "/page/dom.js";
@@ -88,7 +88,7 @@ export function sessionsView() {
 
 const atLeast = ({ sum, whole }, spell) => (whole ? spell(sum) : sum ? `≥ ${spell(sum)}` : "unknown");
 
-// Whatever else an address asks for, it is these that narrow the list
+// The address may have other parameters; these narrow the list.
 const filters = (query) => Object.fromEntries(["origin", "digest", "open"].filter((name) => query.has(name)).map((name) => [name, query.get(name)]));
 
 function told(query) {

@@ -1,4 +1,4 @@
-// Where a phase begins in a conversation: what it may tell of, what it may not, and what it was told.
+// The start of a phase in a conversation: visible and hidden phases, and the text carried over.
 
 import { make } from "/page/dom.js";
 import { said } from "/page/words.js";
@@ -11,10 +11,10 @@ export function threshold({ phase, before, carried, shared = [], hidden = [] }) 
     carried ? make("p", {}, carried) : null);
 }
 
-// A stay as the history tells of it, made from the event that begins it
+// Builds a phase visit, as `/history` returns it, from the event that begins it.
 export const stayOf = ({ sequence, data }) => ({ ...data, first: sequence, carried: data.carried ? said(data.carried) : null, turns: [] });
 
-// The turns of a history in the order they were had, with each phase before its own
+// Draws the turns in order, with a divider before each phase.
 export function inOrder(turns, stays, draw, divide) {
   const known = new Map(turns.map((turn) => [turn.turn, turn]));
   if (!stays.length) turns.forEach(draw);

@@ -1,5 +1,5 @@
-// A stream of events, open while somebody looks. A browser lends one place six connections for all
-// its tabs, so a tab in the background lets go of its own, and asks again when it is looked at.
+// An event stream that is open only while its tab is visible. A browser allows six connections for each
+// origin over all tabs, so a background tab closes its stream and opens it again when it is shown.
 
 export function stream(address, listeners) {
   let source = null;

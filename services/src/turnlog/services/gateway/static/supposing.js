@@ -1,5 +1,5 @@
-// What recorded calls would have been told under another budget, model or blueprint. The change
-// stands in the address, so that it can be sent on; only a folder cannot.
+// The what-if view: recorded calls under another budget, model or blueprint. The change is part of the
+// address, so that users can share it, except for a blueprint folder.
 
 import { toCall, toSession, toWhatIf } from "/page/address.js";
 import { brought } from "/page/folder.js";
@@ -72,7 +72,7 @@ async function answered(form) {
     if (told[line.line]) told[line.line].push(line);
     else told[line.line] = line;
   }
-  // The worst first: the first figure in which two differ decides
+  // Sorts the worst session first; the first differing figure decides.
   const worse = (one, two) => { const at = one.badness.findIndex((each, place) => each !== two.badness[place]); return at < 0 ? 0 : two.badness[at] - one.badness[at]; };
   told.session.sort(worse);
   return told;

@@ -1,9 +1,9 @@
-// The tabs beside a conversation: each leads to what it would show of the call one looks at.
+// The tabs beside a conversation; each links to its view of the selected call.
 
 import { toAt, toCall, toDiff, toGrowth, toProof, toSession, toVersion, toWhatIf, toWhy } from "/page/address.js";
 import { make, show } from "/page/dom.js";
 
-// Whatever else an address may say, these are the views it names
+// The views of a whole session that an address can name.
 export const WHOLE = ["growth", "proof", "what-if", "version"];
 
 export function sessionTabs(session) {

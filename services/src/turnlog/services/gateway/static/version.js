@@ -1,5 +1,5 @@
-// By which version a session runs, who else does, and what the files say by now. It is moved to
-// what was looked at here, and to nothing else.
+// The blueprint version of a session, other sessions with the same version, and the present files. A move
+// goes only to the version that is shown here.
 
 import { to } from "/page/address.js";
 import { make, show } from "/page/dom.js";
@@ -25,7 +25,7 @@ export function versionPane(session) {
   async function look(facts) {
     const mine = (looking += 1);
     try {
-      // Pins are counted in the read models, which follow the log a moment later
+      // Pins are counted in the read models, which lag behind the log.
       await get("/v1/sessions", { min_sequence: `${session}:${facts.sequence}`, limit: 1 });
       const [{ pins }, files] = await Promise.all([get("/v1/pins", { blueprint: facts.blueprint }), filesOf(facts.blueprint)]);
       if (mine === looking) show(element, draw(facts, pins, files));
@@ -67,7 +67,7 @@ export function versionPane(session) {
   return { element, show: showFor };
 }
 
-// A blueprint whose folder is gone or faulty still has sessions that run by it
+// Sessions can use a blueprint whose folder is missing or faulty.
 const filesOf = (blueprint) => get(`/v1/blueprints/${encodeURIComponent(blueprint)}`).catch((problem) => ({ problem: problem.message }));
 
 const digest = (value) => make("code", { class: "faint", title: value }, short(value));

@@ -1,6 +1,6 @@
-// The stream of one turn. The browser reconnects by itself with the last id it got, and gets what
-// it missed and nothing twice; so all there is to do is to add what comes. Asked anew, the stream
-// begins at the beginning, and so does the text.
+// The stream of one turn. The browser reconnects with the id of the last event, so no text is missed or
+// repeated, and each text is only appended. A newly opened stream starts from the beginning, and so does
+// the text.
 
 import { make } from "/page/dom.js";
 import { ofSession } from "/page/http.js";

@@ -1,5 +1,5 @@
-// Why a call was answered so: each part of its prompt with the events behind it, what was left out
-// and by which event, and what came of it.
+// Why a call was answered in this way: each part of its prompt with the events that caused it, what was
+// left out and by which event, and the effects of the call.
 
 import { causes, cause, turns } from "/page/causes.js";
 import { make, show } from "/page/dom.js";

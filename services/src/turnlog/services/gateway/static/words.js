@@ -1,4 +1,4 @@
-// How small things are spelt everywhere: numbers, money, times, digests, quoted text.
+// Formatting of small values: numbers, money, times, digests, quoted text.
 
 const number = new Intl.NumberFormat("en");
 const clockTime = new Intl.DateTimeFormat("en", { timeStyle: "medium", hourCycle: "h23" });
@@ -22,7 +22,7 @@ export function ago(time) {
   return past < 10 ? "just now" : `${Math.floor(past)} s ago`;
 }
 
-// That nobody knows is worth a word: never zero, never a dash.
+// An unknown amount is shown as a word, not as zero or a dash.
 export function money(micro) {
   if (micro === null || micro === undefined) return "unknown";
   const dollars = micro / 1_000_000;
@@ -34,7 +34,7 @@ export function short(digest) {
   return `${algorithm}:${digits.slice(0, 12)}`;
 }
 
-// What was said may be sealed or erased; then it is told how long it was.
+// A text may be sealed or erased; then only its length is shown.
 export function said(content) {
   if (!content) return "";
   if (content.text !== undefined) return content.text;
@@ -43,7 +43,7 @@ export function said(content) {
 
 export const quoted = (content) => (content?.text === undefined ? said(content) : `“${oneLine(content.text)}”`);
 
-// Adds up figures of which some may be unknown: what is known, and whether that is all.
+// Adds figures of which some may be unknown; returns the sum and whether it is complete.
 export function total(values) {
   const known = values.filter((value) => value !== null && value !== undefined);
   return { sum: known.reduce((sum, value) => sum + value, 0), whole: known.length === values.length };

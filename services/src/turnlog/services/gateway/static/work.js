@@ -1,5 +1,5 @@
-// What a turn did before it was answered: the steps of its plan, and the tools it took in each. A
-// tool leads to the prompt of the call that asked for it, since nothing else shows that call.
+// What a turn did before its reply: the steps of its plan and the tools of each step. A tool links to the
+// prompt of its call, because no other view shows that call.
 
 import { toCall } from "/page/address.js";
 import { make } from "/page/dom.js";

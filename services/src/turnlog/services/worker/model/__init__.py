@@ -1,6 +1,6 @@
-"""The one room that speaks to language models.
+"""The one package that calls language models.
 
-`exchange` says what goes in and what comes out, `failures` what can go wrong; `litellm_model`
-answers through litellm, which nothing else imports. The rest is pure: retries, estimates
-and the readers of what litellm hands back.
+`model_types` defines requests, answers and failures. `litellm_model` answers through litellm, which
+only `litellm_library` imports. The rest is pure: timeouts, estimates and the readers of what
+litellm returns.
 """

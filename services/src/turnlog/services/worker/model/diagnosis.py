@@ -1,9 +1,9 @@
-"""From what litellm raises to a `ModelFailure`.
+"""Map what litellm raises to a `ModelFailure`.
 
-litellm wraps: what a caller gets says 500 for a refused connection and for a missing key alike. So
-the chain of causes is walked, and the innermost facts decide: an HTTP status that a provider really
-sent, a transport that really broke. Only statuses, headers and short codes are read out of it;
-messages stay behind, since they repeat prompts and keys.
+litellm wraps errors: the caller sees status 500 for a refused connection as well as for a missing
+key. This module therefore walks the chain of causes, and the innermost facts decide: the HTTP
+status of the provider, or the error of the transport. It reads only statuses, headers and short
+codes. It drops messages, since they repeat prompts and keys.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMES: Mapping[str, FailureCode] = {
     "ContentPolicyViolationError": "content_filtered",
     "UnsupportedParamsError": "bad_request",
 }
-"""Where litellm's own class says more than the status."""
+"""Classes of litellm that say more than the status."""
 _CODES: Mapping[str, FailureCode] = {
     "content_filter": "content_filtered",
     "content_policy_violation": "content_filtered",
@@ -45,7 +45,10 @@ _SAYABLE = re.compile(r"[a-z]+(?:_[a-z]+)*")
 
 
 def diagnose(error: BaseException, *, answering: bool, now: float) -> ModelFailure:
-    """What `error` means; `answering` once the provider has begun to answer, `now` in Unix time."""
+    """Return the failure that an exception stands for.
+
+    `accepted` is true once the provider has begun to answer; `now` is Unix time.
+    """
     links = tuple(_chain(error))
     for link in links:
         if isinstance(link, ModelFailure):
@@ -60,7 +63,7 @@ def diagnose(error: BaseException, *, answering: bool, now: float) -> ModelFailu
 def _answered(
     links: tuple[BaseException, ...], response: httpx.Response, now: float
 ) -> ModelFailure:
-    """The provider answered with an error status."""
+    """Map an error status of the provider."""
     status, said = response.status_code, _code_in(response)
     default: FailureCode = (
         "server_error" if status >= httpx.codes.INTERNAL_SERVER_ERROR else "bad_request"
@@ -92,7 +95,7 @@ def _transport(links: tuple[BaseException, ...]) -> FailureCode | None:
 
 
 def _unanswered(links: tuple[BaseException, ...], *, answering: bool) -> FailureCode:
-    """No status and no broken transport: an error frame, or litellm's own refusal."""
+    """Map an error frame, or an error that litellm raised itself."""
     if answering:
         return "error_in_stream"
     said = str(links[0])
@@ -110,12 +113,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while isinstance(link, BaseException) and id(link) not in seen:
         seen.add(id(link))
         yield link
-        # litellm keeps the cause of a broken stream in a field of its own.
+        # litellm stores the cause of a broken stream in a field of its own.
         link = getattr(link, "original_exception", None) or link.__cause__ or link.__context__
 
 
 def _code_in(response: httpx.Response) -> str:
-    """The provider's code for the error, or its type; empty when there is none fit to repeat."""
+    """Return the provider's error code or type; empty if there is none that is safe to store."""
     try:
         body: object = json.loads(response.content)
     except (ValueError, httpx.ResponseNotRead):

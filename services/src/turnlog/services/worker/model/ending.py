@@ -1,9 +1,3 @@
-"""Whether an answer that ended is an answer.
-
-A stream that stops is not one that finished: without a reason to have stopped, or with nothing in
-it, it is a failure, however cleanly the connection closed.
-"""
-
 from __future__ import annotations
 
 from turnlog.services.worker.model.exchange import Finished, FinishReason, Usage
@@ -15,10 +9,10 @@ _FILTERED: frozenset[FinishReason] = frozenset({"content_filter", "safety", "rec
 
 
 def ending(reading: Reading, *, said: str | None, usage: Usage | None, asked: str) -> Finished:
-    """The end of an answer; `said` is the provider's finish reason, `asked` the model's name.
+    """Return the end of an answer, or fail with `empty` or `incomplete`.
 
-    Fails with `empty` or `incomplete`. An answer that a filter stopped before its first word is an
-    end all the same, and the reason says which.
+    `reason_name` is the finish reason in the provider's words. An answer that a filter stopped
+    before its first word is an end as well, and the finish reason says which filter.
     """
     reason = None if said is None else finish_reason(said)
     silent = not reading.spoken and not reading.tool_calls
@@ -27,7 +21,7 @@ def ending(reading: Reading, *, said: str | None, usage: Usage | None, asked: st
     if reason is None:
         raise ModelFailure("incomplete", f"it ended with {_named(said)}")
     return Finished(
-        # Some providers say `stop` of an answer that asks for tools.
+        # Some providers report `stop` for an answer that requests tools.
         finish_reason="tool_calls" if reason == "stop" and reading.tool_calls else reason,
         tool_calls=reading.tool_calls,
         usage=usage,

@@ -1,7 +1,7 @@
-"""Tokens of an attempt when the provider does not say.
+"""Estimated tokens of an attempt for which the provider reports none.
 
-Four characters a token, rounded up: crude, the same for every model, and marked as an estimate by
-its type, so that it is never taken for a count.
+The estimate is four characters a token, rounded up, the same for every model. Its type marks it as
+an estimate, so that it is never mistaken for a count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHARACTERS_PER_TOKEN = 4
 def account(
     usage: Usage | None, request: ModelRequest, text: str, tool_calls: Sequence[ToolCall] = ()
 ) -> Reported | Estimated:
-    """The provider's count where there is one, else an estimate of what was sent and received."""
+    """Return the provider's count, or an estimate of what was sent and received."""
     if usage is not None:
         return Reported(usage)
     called = sum(len(call.name) + len(call.arguments) for call in tool_calls)
@@ -38,7 +38,7 @@ def sent_tokens(request: ModelRequest) -> int:
 
 
 def _characters(value: object) -> int:
-    """Of every text in a message, its role included: the format costs about as much."""
+    """Count the characters of every text in a message, role included, in place of the format."""
     match value:
         case str():
             return len(value)

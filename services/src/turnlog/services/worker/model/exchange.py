@@ -1,10 +1,3 @@
-"""What a call asks of a model and what streams back.
-
-Plain values, so that the worker, its tests and any other carrier share them without litellm. A
-stream ends with exactly one `Finished`, or with a `ModelFailure`; a stream that just stops has not
-happened.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
@@ -21,11 +14,11 @@ class ModelRequest:
     """One request, as the manifest records it."""
 
     model: str
-    """As litellm names it: `openai/gpt-4o`, `scripted/demo`."""
+    """The name as litellm spells it: `openai/gpt-4o`, `scripted/demo`."""
     messages: tuple[Mapping[str, object], ...]
     tools: tuple[Mapping[str, object], ...] = ()
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Names out of `PARAMETERS` of the blueprint; addresses and keys are never among them."""
+    """Names from the blueprint's `PARAMETERS`; never addresses or keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +35,21 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The provider counted."""
+    """Tokens that the provider counted."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """We counted, since the provider did not."""
+    """Tokens that we estimated, since the provider reported none."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody counted: the attempt was lost. Never the same as zero."""
+    """The tokens of a lost attempt, which are unknown; not the same as zero."""
 
 
 Accounted = Reported | Estimated | Unknown
@@ -64,7 +57,7 @@ Accounted = Reported | Estimated | Unknown
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool the model wants called; `arguments` is its JSON, unread."""
+    """A tool that the model requests; `arguments` is unparsed JSON."""
 
     id: str
     name: str
@@ -80,23 +73,23 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The reply is whole, or as whole as `finish_reason` says."""
+    """The end of a reply; `finish_reason` says whether it is whole."""
 
     finish_reason: FinishReason
     tool_calls: tuple[ToolCall, ...]
     usage: Usage | None
-    """None where the provider gave none: it is not estimated here."""
+    """None if the provider reported none."""
     model: str
-    """The model that answered, by the provider's own account where it gives one."""
+    """The model that answered, by the provider's account if it gives one."""
     response_id: str | None
 
 
 class Model(Protocol):
-    """Anything that answers requests."""
+    """Answers requests."""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
-        """Answer; closing the generator closes the provider's connection.
+        """Stream the answer to a request; closing the generator closes the provider's connection.
 
-        Raises `ModelFailure` and nothing else of its own.
+        The stream ends with exactly one `FinishedAnswer` or raises `ModelFailure`.
         """
         ...

@@ -1,7 +1,8 @@
-"""Why a model did not answer, in one vocabulary for all providers.
+"""Requests to a model, the answers that stream back, and failures, as plain values.
 
-A failure carries a code, not a sentence to be parsed, and a detail that is safe to store: no
-provider's message is ever copied into it, since those repeat keys and prompts.
+The worker, its tests and other implementations share them without litellm. A failure has a code,
+the same for all providers, and a detail that is safe to store: a provider's message is never copied
+into it, since messages repeat keys and prompts.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ FailureCode = Literal[
     "bad_request",
 ]
 """`incomplete` is an end without a finish reason, `malformed` an unreadable chunk, `empty` an end
-with nothing said. `content_filtered` is a refusal before the answer began; an answer that a filter
-ended is a `Finished` with that reason. `too_long` is an answer that no event could hold.
-`model_off` is a service that was started without one."""
+without text. `content_filtered` is a refusal before the answer began; an answer that a filter
+stopped is a `FinishedAnswer` with that reason. `too_long` is an answer that no event could hold.
+`model_off` is a service that was started without a model.
+"""
 
 RETRYABLE: frozenset[FailureCode] = frozenset(
     {
@@ -49,12 +51,13 @@ RETRYABLE: frozenset[FailureCode] = frozenset(
         "empty",
     }
 )
-"""Those where the same request may fare better. A call that used up its whole time is not among
-them: the next try would need as long."""
+"""Codes for which the same request may succeed later. A call that used up its whole time is not
+among them: the next one would take as long.
+"""
 
 
 class ModelFailure(TurnlogError):
-    """The attempt failed; `retry_after` is the provider's wish in seconds, where it has one."""
+    """A failed attempt; `retry_after` is the provider's requested delay in seconds, if any."""
 
     def __init__(
         self, code: FailureCode, detail: str = "", *, retry_after: float | None = None

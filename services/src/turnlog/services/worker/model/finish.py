@@ -1,9 +1,3 @@
-"""One vocabulary for why a model stopped.
-
-Only reasons known to end an answer on purpose are here. A reason that is not, such as `abort` or
-`network_error`, means that the answer is not whole, and is left for the caller to refuse.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -39,5 +33,9 @@ _BY_NAME: Mapping[str, FinishReason] = MappingProxyType(
 
 
 def finish_reason(said: str) -> FinishReason | None:
-    """The reason a provider gave, in ours; None when the answer cannot count as whole."""
+    """Return our finish reason for a provider's; None if the answer cannot count as whole.
+
+    Only reasons that end an answer on purpose are known. Others, such as `abort` or
+    `network_error`, mean that the answer is not whole.
+    """
     return _BY_NAME.get(said.lower())

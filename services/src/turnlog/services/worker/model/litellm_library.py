@@ -1,8 +1,8 @@
-"""litellm, as much of it as is used here, loaded on demand and kept quiet.
+"""The parts of litellm that are used, imported on demand and kept quiet.
 
-Importing it takes seconds and, unless told otherwise, fetches tables from the network and reads a
-`.env` file; its logs repeat prompts. So nothing else imports it, and not before the environment
-says how. The protocols name what the model layer touches: a release of litellm that changes any of
+Importing litellm takes seconds, fetches tables from the network and reads a `.env` file unless the
+environment prevents it, and its logs repeat prompts. So only this module imports it, after setting
+the environment. The protocols name what the model layer uses: a litellm release that changes any of
 it fails the tests of this package.
 """
 
@@ -25,22 +25,22 @@ _ENVIRONMENT: Mapping[str, str] = {
     "LITELLM_LOCAL_POLICY_TEMPLATES": "True",
     "LITELLM_MODE": "PRODUCTION",
 }
-"""No tables from the network, and no settings from a `.env` file in the working directory."""
+"""Prevents tables from the network and settings from a `.env` file in the working directory."""
 _ASKED_ABOUT = ("ollama/", "ollama_chat/")
 _PUT_OFF = "_on_deferred_stream_complete"
 _LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
 class Stream(Protocol):
-    """A streamed answer in litellm's hands."""
+    """A streamed answer of litellm."""
 
     chunks: list[object]
-    """The raw ones, with the provider's own usage."""
+    """The raw chunks, with the provider's own usage."""
     completion_stream: object
     logging_obj: object
-    """Accounts for the answer once it is whole."""
+    """Computes usage and cost once the answer is whole."""
     received_finish_reason: str | None
-    """The provider's; the chunks say `stop` where there was none."""
+    """The provider's finish reason; the chunks say `stop` if there was none."""
 
     def __aiter__(self) -> Self: ...
 
@@ -69,7 +69,7 @@ class Library(Protocol):
 
 
 def load() -> Library:
-    """Import litellm and set it up; seconds the first time, nothing after."""
+    """Import litellm and configure it; takes seconds the first time."""
     os.environ.update(_ENVIRONMENT)
     for name in _LOGGERS:
         logging.getLogger(name).disabled = True
@@ -83,33 +83,33 @@ def load() -> Library:
 
 
 def _warm(library: Library) -> None:
-    """Load in this thread what the first call would load on the event loop, in a second or two."""
+    """Load now what the first call would load on the event loop, in a second or two."""
     import_module("openai.resources")
     library.token_counter(model="", text="warm")
 
 
 def introduce(library: Library, model: str) -> None:
-    """Make an Ollama model known to litellm before it is called.
+    """Register an Ollama model with litellm before it is called.
 
-    Else litellm asks the server about it, and blocks the event loop until that answers.
+    Otherwise litellm asks the server about it and blocks the event loop meanwhile.
     """
     if model.startswith(_ASKED_ABOUT):
         library.model_cost.setdefault(model, {"litellm_provider": "ollama", "mode": "chat"})
 
 
 def unaccounted(stream: Stream) -> None:
-    """Have litellm put off its accounting for ever: it serves callbacks, and there are none.
+    """Make litellm defer its accounting for ever: it serves callbacks, and there are none.
 
-    Else it prices the whole answer on the event loop, before anybody can be told of its end.
+    Otherwise litellm prices the whole answer on the event loop before the end of it is reported.
     """
     setattr(stream.logging_obj, _PUT_OFF, True)
 
 
 async def witnessed(stream: Stream) -> Witness | None:
-    """Put a witness between the provider's lines and litellm's parser.
+    """Insert a `RawStreamCheck` between the provider's lines and litellm's parser.
 
-    None where litellm does not parse lines itself: the OpenAI client is strict, and boto's frames
-    and the scripted model's are no lines.
+    Returns None where litellm does not parse lines itself: the OpenAI client is strict, and boto's
+    frames and those of the scripted model are no lines.
     """
     await stream.fetch_stream()
     parser = stream.completion_stream
@@ -121,14 +121,14 @@ async def witnessed(stream: Stream) -> Witness | None:
 
 
 def said_finish(stream: Stream, witness: Witness | None) -> str | None:
-    """The finish reason as the provider said it, or None when it did not."""
+    """Return the provider's own finish reason, or None if it sent none."""
     if witness is None or not (witness.finish or witness.openai):
         return stream.received_finish_reason
     return witness.finish
 
 
 def _skips(parser: object) -> bool:
-    """Whether it passes over frames that are not JSON; the others keep them until they are."""
+    """Return whether a parser skips frames that are not JSON; others buffer them."""
     from litellm.llms.base_llm.base_model_iterator import (  # noqa: PLC0415  # as above
         BaseModelResponseIterator,
     )

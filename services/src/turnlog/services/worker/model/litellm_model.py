@@ -1,8 +1,7 @@
-"""Calls any model that litellm knows.
+"""A language model that calls any provider through litellm.
 
-It streams, and nothing else: no retries, no cache, no callbacks. Addresses and keys come from the
-environment as litellm reads it, never from a request. An answer counts only when the provider said
-why it ended; closing the generator closes the provider's connection.
+It only streams: no retries, no cache, no callbacks. Addresses and keys come from the environment as
+litellm reads it, never from a request. An answer counts only if the provider said why it ended.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from turnlog.services.worker.model.timeouts import Timeouts
 
 
 class LitellmModel:
-    """A `Model`; `scripts` is a directory of scripts for `scripted/<name>`."""
+    """A `LanguageModel`; `scripts` is a folder of scripts for `scripted/<name>`."""
 
     def __init__(self, timeouts: Timeouts | None = None, scripts: Path | None = None) -> None:
         self._timeouts = timeouts or Timeouts()
@@ -43,7 +42,7 @@ class LitellmModel:
         self._loaded: Library | None = None
 
     async def preload(self) -> None:
-        """Import litellm now, beside the event loop, so that no call has to wait for it."""
+        """Import litellm now in a thread, so that no call has to wait for it."""
         await self._library()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
@@ -61,7 +60,7 @@ class LitellmModel:
                     text, token = reading.take(chunk)
                     if text:
                         yield TextDelta(text)
-                    # Only now: time that the reader took is not the provider's silence.
+                    # Only now: time that the consumer took is not silence of the provider.
                     if token:
                         patience.heard()
             finally:
@@ -84,9 +83,9 @@ class LitellmModel:
             "stream": True,
             "stream_options": {"include_usage": True},
             "timeout": self._transport_timeout(),
-            # Retries are the worker's; this stops those of the client beneath litellm too.
+            # The worker retries. This disables the retries of the client below litellm as well.
             "num_retries": 0,
-            # Else any call with tools needs the packages of litellm's proxy.
+            # Otherwise any call with tools needs the packages of litellm's proxy.
             "_skip_mcp_handler": True,
         }
         if request.tools:
@@ -98,11 +97,15 @@ class LitellmModel:
         return arguments
 
     def _transport_timeout(self) -> httpx.Timeout:
-        """Of the socket only: silence and length are watched by `Patience`, and end sooner."""
+        """Return the timeouts of the socket; `CallTimer` limits silence and length and ends sooner.
+        """
         return httpx.Timeout(self._timeouts.total, connect=self._timeouts.connect)
 
 
 def _keyless() -> bool:
-    """An address of one's own and no key: a local server, which the client refuses to call."""
+    """Return whether an address is set without a key, as for a local server.
+
+    The OpenAI client refuses to be created without a key.
+    """
     ours = os.environ.get("OPENAI_API_BASE") or os.environ.get("OPENAI_BASE_URL")
     return bool(ours) and not os.environ.get("OPENAI_API_KEY")

@@ -1,9 +1,3 @@
-"""Which parameters a call may set, asked once more at the door to litellm.
-
-litellm takes addresses, keys, headers and callbacks by the same door as the temperature, so
-what a blueprint may not say is refused here too rather than passed on.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -13,7 +7,11 @@ from turnlog.services.worker.model.failures import ModelFailure
 
 
 def checked(parameters: Mapping[str, object]) -> Mapping[str, object]:
-    """The same parameters; fails with `bad_request` when one is not allowed."""
+    """Return the parameters; fails with `bad_request` if one is not allowed.
+
+    litellm takes addresses, keys, headers and callbacks by the same arguments as the temperature.
+    What a blueprint may not set is therefore refused here as well.
+    """
     unknown = sorted(parameters.keys() - PARAMETERS)
     if unknown:
         raise ModelFailure("bad_request", f"parameters not allowed: {', '.join(unknown)}")

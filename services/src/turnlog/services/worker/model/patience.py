@@ -1,11 +1,3 @@
-"""Waits for a provider, no longer than the call's timeouts allow.
-
-Whatever goes wrong while waiting comes out as a `ModelFailure` that drags nothing along: the
-exceptions beneath it hold the prompt and the key, and would end up in a log. Being cancelled is not
-a failure and passes through. A call has one timer, which looks at the deadline when it goes off:
-one for each token would cost as much as sending the token on.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -22,7 +14,13 @@ T = TypeVar("T")
 
 
 class Patience:
-    """That of one call, from its request to its last chunk."""
+    """The timer of one call, from its request to its last chunk.
+
+    Whatever fails while waiting becomes a `ModelFailure` without a cause: the exceptions below it
+    hold the prompt and the key and would reach a log. Cancellation is not a failure and passes
+    through. A call has one timer, which checks the deadline when it fires: a timer for each token
+    would cost as much as forwarding the token.
+    """
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
@@ -34,13 +32,13 @@ class Patience:
         self._timer: asyncio.TimerHandle | None = None
 
     def answering(self) -> None:
-        """The provider has accepted the request."""
+        """Record that the provider has accepted the request."""
         self._answering = True
 
     def heard(self) -> None:
-        """A token has come and been dealt with; what follows is waiting for the next."""
+        """Record that a token was received and processed."""
         if self._token is None:
-            self.end()  # silence now ends sooner than the timer would look
+            self.end()  # The stall deadline is sooner than the time for which the timer is set
         self._token = self._loop.time()
 
     async def wait(self, work: Awaitable[T]) -> T:
@@ -62,16 +60,16 @@ class Patience:
         raise failure
 
     def end(self) -> None:
-        """Nothing is waited for any more."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _look(self) -> None:
-        """End the waiting when its time is up, or look again when it will be."""
+        """End the wait if its deadline has passed, or set the timer again."""
         self._timer = None
         if self._waiting is None:
-            return  # the reader takes its time, which is its own
+            return  # The consumer is busy; its time does not count
         limit = self._limit()
         if limit.at <= self._loop.time():
             self._waiting.reschedule(limit.at)
@@ -84,7 +82,7 @@ class Patience:
 
 @contextmanager
 def patient(timeouts: Timeouts) -> Generator[Patience]:
-    """Give the patience of one call, which ends with the body."""
+    """Yield the timer of one call, which stops with the body."""
     patience = Patience(timeouts)
     try:
         yield patience

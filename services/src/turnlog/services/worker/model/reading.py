@@ -1,8 +1,9 @@
-"""Reads what litellm streams: one answer, chunk by chunk.
+"""Read a streamed answer chunk by chunk, and decide whether its end is an answer.
 
-litellm's chunks are loosely typed and differ between providers, so every look into one is here, and
-answers a plain value. What litellm makes up by itself (a finish reason where there was none, usage
-it counted) is not asked for.
+litellm's chunks are loosely typed and differ between providers. This module alone reads them and
+returns plain values. What litellm makes up itself (a finish reason, usage that it counted) is
+ignored. A stream that stops is not a finished answer: without a known finish reason, or without any
+content, it is a failure, however cleanly the connection closed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from turnlog.services.worker.model.exchange import ToolCall, Usage
 from turnlog.services.worker.model.failures import ModelFailure
 
 MOST_BYTES: Final = 900_000
-"""What an answer may have, tools and all, as JSON: an event must hold it."""
+"""Maximum size of an answer with its tool calls, as JSON: an event must hold it."""
 
 
 class Reading:
@@ -34,7 +35,7 @@ class Reading:
 
     @property
     def model(self) -> str | None:
-        """Which one answers; every chunk says so."""
+        """The model that answers, as every chunk names it."""
         return _answering_model(self._latest) or None
 
     @property
@@ -46,7 +47,7 @@ class Reading:
         return tuple(self._calls)
 
     def take(self, chunk: object) -> tuple[str, bool]:
-        """The text of a chunk, and whether it brought anything the model said."""
+        """Return the text of a chunk, and whether the chunk holds anything from the model."""
         self._latest = chunk
         delta = _delta(chunk)
         text = self._counted(_text(_get(delta, "content")))
@@ -63,7 +64,7 @@ class Reading:
         return said
 
     def _join(self, part: object) -> None:
-        """A part with a new id begins a call; any other goes on with the call of its index."""
+        """Begin a call at a part with a new id; append any other part to the call of its index."""
         function, call_id = _get(part, "function"), _text(_get(part, "id"))
         name, arguments = _text(_get(function, "name")), _text(_get(function, "arguments"))
         self._counted(name + arguments)
@@ -78,9 +79,9 @@ class Reading:
 
 
 def reported_usage(chunks: Iterable[object]) -> Usage | None:
-    """The provider's own count out of raw chunks; None when it gave none, or only zeros."""
+    """Return the provider's own count from raw chunks; None if there is none, or only zeros."""
     counts = [count for chunk in chunks if (count := _get(chunk, "usage")) is not None]
-    # Some report input first and output last, some both again and again: the most is the whole.
+    # Some providers report input first and output last, some repeat both: the maximum is the total.
     sent = max((_number(_get(count, "prompt_tokens")) for count in counts), default=0)
     received = max((_number(_get(count, "completion_tokens")) for count in counts), default=0)
     if not sent and not received:
@@ -98,7 +99,7 @@ def _detail(counts: Sequence[object], group: str, name: str) -> int:
 
 
 def _answering_model(chunk: object) -> str:
-    """What the provider calls it, or else what litellm was asked for."""
+    """Return the provider's name for the model, or the requested name."""
     hidden = _get(chunk, "hidden_params")
     if isinstance(hidden, dict):
         served = cast("Mapping[str, object]", hidden).get("provider_response_model")

@@ -1,8 +1,3 @@
-"""How long to wait before the next attempt, if there is to be one.
-
-Pure: the chance in it is handed in, so that a recorded decision can be had again.
-"""
-
 from __future__ import annotations
 
 from turnlog.services.runtime.resolver import ResolverFailure
@@ -10,7 +5,7 @@ from turnlog.services.worker.model.failures import ModelFailure
 from turnlog.services.worker.tools.exchange import ServerFailure
 
 _DOUBLINGS = 60
-"""Past this any cap has long been reached, and a float is still finite."""
+"""Beyond this any cap is reached, and a float is still finite."""
 
 
 def delay(
@@ -22,10 +17,11 @@ def delay(
     cap: float,
     attempts: int,
 ) -> float | None:
-    """Seconds to wait after the failure of `attempt`, counted from 0; None to give up.
+    """Return the seconds to wait after the failure of `attempt`, counted from 0; None to give up.
 
-    `base_seconds * 2**attempt + jitter`, jitter in [0, 1), or longer when the provider asks for
-    it; never more than `cap`. `attempts` is how many may be made in all.
+    `base_seconds * 2**attempt + jitter`, with jitter in [0, 1), or longer if the provider asks for
+    it, and never more than `cap`. `attempts` is the number of attempts allowed. The jitter is
+    passed in, so that the function stays pure.
     """
     if not failure.retryable or attempt + 1 >= attempts:
         return None

@@ -1,9 +1,3 @@
-"""How long a provider asks to be left alone.
-
-The header comes as seconds, as an HTTP date, and from some as milliseconds under a name of its own.
-Anything else counts as not said.
-"""
-
 from __future__ import annotations
 
 import math
@@ -12,7 +6,11 @@ from email.utils import parsedate_to_datetime
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds from `now` (Unix time), never negative; header names in lower case."""
+    """Return the delay in seconds that a provider asks for, or None.
+
+    The header holds seconds or an HTTP date; some providers send milliseconds under another name.
+    Header names are in lower case, `now` is Unix time, and the result is never negative.
+    """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -1,8 +1,3 @@
-"""Where scripts come from: `<name>.yaml` in a directory, or the ones that ship with Turnlog.
-
-JSON is YAML, so such a file may be either. A file is read once; edit it and start again.
-"""
-
 from __future__ import annotations
 
 import re
@@ -20,14 +15,17 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Scripts:
-    """The scripts of `directory`, then the shipped ones."""
+    """The scripts of a folder, then those that ship with Turnlog.
+
+    A script is `<name>.yaml`; JSON is YAML too. A file is read once per process.
+    """
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directories = (SHIPPED,) if directory is None else (directory, SHIPPED)
         self._read: dict[str, Script] = {}
 
     def script(self, name: str) -> Script:
-        """Fails with `unknown_model` when there is none, `bad_request` when it is not a script."""
+        """Return a script; fails with `unknown_model`, or `bad_request` if it is invalid."""
         if name not in self._read:
             self._read[name] = _parse(self._find(name))
         return self._read[name]

@@ -1,9 +1,8 @@
-"""A model that answers from a script, word by word, like a real one.
+"""A model that answers from a script, word by word, and its form as a litellm provider.
 
-It decides only by the request it gets, so the same request always has the same answer: a reply is
-picked by what the user said last and by what the prompt says, else by how many turns there have
-been. It asks for tools whether they are offered or not, and can fail in every way a provider can.
-It knows nothing of litellm, which carries it.
+It decides by the request alone, so the same request always gets the same answer. A reply is chosen
+by the last user message and the system messages, or else by the number of turns so far. It requests
+tools whether they are offered or not, and can fail in every way that a provider can.
 """
 
 from __future__ import annotations
@@ -24,33 +23,33 @@ _SLOT = "{text}"
 
 
 class Wanted(BaseModel):
-    """A tool to ask for, once the text is said."""
+    """A tool to request after the text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    """Which one, offered or not."""
+    """The name of the tool, offered or not."""
     arguments: dict[str, JsonValue] = {}
-    """What it is given."""
+    """The arguments of the call."""
 
 
 class Reply(BaseModel):
-    """One thing to say."""
+    """One reply of a script."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: str
-    """`{text}` in it stands for what the user said last."""
+    """The text; `{text}` in it stands for the last user message."""
     match: str | None = None
-    """A pattern looked for, in any case, in what the user said last."""
+    """A pattern searched in the last user message, in any case."""
     system: str | None = None
-    """The same in the system messages. A reply with neither pattern waits its turn."""
+    """A pattern searched in the system messages. Replies with neither pattern are used in turn."""
     tools: tuple[Wanted, ...] = ()
-    """Tools asked for at the end."""
+    """Tools requested at the end."""
     finish: FinishReason = "stop"
-    """Why the model stops."""
+    """The finish reason."""
     fail: FailureCode | None = None
-    """Fail with this once the text is said, in place of finishing."""
+    """Fail with this code after the text, instead of finishing."""
     pace: float = Field(default=0.02, ge=0)
     """Seconds before each word."""
 
@@ -65,12 +64,12 @@ class Reply(BaseModel):
 
 
 class Script(BaseModel):
-    """All a scripted model ever says."""
+    """All replies of a scripted model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     replies: tuple[Reply, ...] = Field(min_length=1)
-    """Those with patterns are tried in order; when none fits, the others take turns."""
+    """Replies with patterns are tried in order; if none matches, the others are used in turn."""
 
 
 def choose(script: Script, messages: Sequence[Mapping[str, object]]) -> Reply:
@@ -82,7 +81,7 @@ def choose(script: Script, messages: Sequence[Mapping[str, object]]) -> Reply:
 
 
 async def perform(reply: Reply) -> AsyncGenerator[str, None]:
-    """Say it word by word, and fail at the end where the script says so."""
+    """Yield the text word by word, and fail at the end if the script says so."""
     for word in _WORD.findall(reply.text):
         await asyncio.sleep(reply.pace)
         yield word
@@ -91,7 +90,7 @@ async def perform(reply: Reply) -> AsyncGenerator[str, None]:
 
 
 def tool_calls(reply: Reply) -> tuple[ToolCall, ...]:
-    """Spell the tools a reply asks for as a provider does."""
+    """Return the requested tools as a provider spells them."""
     return tuple(
         ToolCall(f"scripted-{place}", wanted.name, json.dumps(wanted.arguments))
         for place, wanted in enumerate(reply.tools, 1)
@@ -99,7 +98,7 @@ def tool_calls(reply: Reply) -> tuple[ToolCall, ...]:
 
 
 def tokens(text: str) -> int:
-    """A scripted model has a token a word."""
+    """Count the tokens of a text: a scripted model has one a word."""
     return len(_WORD.findall(text))
 
 
@@ -128,7 +127,7 @@ def _in_turn(script: Script, turn: int) -> Reply:
 
 
 def _text(content: object) -> str:
-    """Of a message, whether it is plain or in parts."""
+    """Return the text of a message, whether plain or in parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list | tuple):

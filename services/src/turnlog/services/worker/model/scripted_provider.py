@@ -1,10 +1,3 @@
-"""The scripted model in the form of a litellm custom provider.
-
-litellm finds a provider by its name in a table of the process, so what is registered there holds
-nothing: the script of a call comes with the call, in the place where litellm passes a client on. It
-streams litellm's generic chunks, which are plain dictionaries.
-"""
-
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -26,7 +19,11 @@ Chunk = dict[str, object]
 
 
 class ScriptedProvider:
-    """What litellm calls for `scripted/...`."""
+    """What litellm calls for `scripted/...`: a custom provider that streams generic chunks.
+
+    litellm finds a provider in a table of the process, so the registered object holds no state. The
+    script of a call is passed as its client.
+    """
 
     async def astreaming(
         self, *, client: Script, messages: Sequence[Mapping[str, object]], **_: object

@@ -1,9 +1,3 @@
-"""Frozen values as the plain dicts and lists that litellm expects, and alters.
-
-Every call gets a copy of its own: some of litellm's providers take keys out of the messages they
-are handed.
-"""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -11,7 +5,11 @@ from typing import cast
 
 
 def thawed(value: object) -> object:
-    """A deep copy with mappings as dicts and sequences as lists."""
+    """Return a deep copy with mappings as dicts and sequences as lists.
+
+    Every call gets its own copy: some of litellm's providers remove keys from the messages they
+    get.
+    """
     if isinstance(value, Mapping):
         entries = cast("Mapping[str, object]", value)
         return {key: thawed(each) for key, each in entries.items()}

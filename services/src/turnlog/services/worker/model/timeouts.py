@@ -1,7 +1,7 @@
-"""How long a call may take, in four parts.
+"""The timeouts of a call, and the timer that enforces them.
 
-They are told apart because they mean different things: a provider that cannot be reached, one that
-is thinking, one that fell silent in the middle of a sentence, and one that never ends.
+Four limits have different meanings: a provider that cannot be reached, one that has not begun to
+answer, one that stalled in the middle of an answer, and one that never ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from turnlog.services.worker.model.failures import FailureCode
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """In seconds."""
+    """The timeouts of a call, in seconds."""
 
     connect: float = 10.0
     first_token: float = 90.0
@@ -25,14 +25,14 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """A moment on the clock of the event loop, and what it means to reach it."""
+    """A time of the event loop, and the failure that reaching it means."""
 
     at: float
     code: FailureCode
 
 
 def deadline(timeouts: Timeouts, *, began: float, token: float | None) -> Deadline:
-    """The nearest deadline of a call; `token` is when its last token came, None before any."""
+    """Return the nearest deadline; `token` is when the last token came, None before the first."""
     total = Deadline(began + timeouts.total, "timeout_total")
     if token is None:
         silence = Deadline(began + timeouts.first_token, "timeout_first_token")

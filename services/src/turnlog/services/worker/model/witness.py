@@ -1,11 +1,3 @@
-"""Reads along on a provider's raw lines while litellm parses them.
-
-litellm skips a frame it cannot parse and takes the closing `[DONE]` for a finish reason: half an
-answer would pass for a whole one. The witness lets every line through unchanged, stops at a frame
-that is not JSON where litellm would skip it, and notes the finish reason in the provider's own
-word, of which litellm keeps only the class. It keeps no text.
-"""
-
 from __future__ import annotations
 
 import json
@@ -16,7 +8,13 @@ from turnlog.services.worker.model.failures import ModelFailure
 
 
 class Witness:
-    """Stands in for the iterator of lines that it reads along on."""
+    """Reads a provider's raw lines while litellm parses them.
+
+    litellm skips a frame that it cannot parse and takes the closing `[DONE]` for a finish reason,
+    so half an answer would pass for a whole one. This iterator passes every line on unchanged,
+    fails at a frame that is not JSON where litellm would skip it, and records the provider's own
+    finish reason. It stores no text.
+    """
 
     def __init__(self, lines: AsyncIterator[object], *, strict: bool) -> None:
         self._lines = lines

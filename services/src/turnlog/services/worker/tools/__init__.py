@@ -1,5 +1,5 @@
-"""The one room that speaks to servers of tools.
+"""The one package that calls tool servers.
 
-`exchange` says what they are asked and how they fail; `mcp_servers` asks real ones; `tooling` pins
-what they offer and runs what a turn asked for.
+`tool_servers` defines the protocol and its failures, `mcp_servers` calls real servers, and
+`tool_runner` pins what they offer and runs what a turn requested.
 """

@@ -1,4 +1,4 @@
-"""What servers of tools are asked, what they give, and how they fail: plain values and one port."""
+"""The protocol of tool servers, their answers and their failures, as plain values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Code = Literal["tools_unreachable", "tools_timeout", "tools_failed"]
 
 
 class ServerFailure(TurnlogError):
-    """A server could not be asked, or gave no answer."""
+    """A server could not be reached or gave no answer."""
 
     retry_after: float | None = None
 
@@ -29,31 +29,31 @@ class ServerFailure(TurnlogError):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What a tool gave."""
+    """The result of a tool."""
 
     text: str
     failed: bool = False
-    """Whether the server calls it an error."""
+    """Whether the server reports an error."""
     unsure: bool = False
-    """Whether what failed may have been done all the same."""
+    """Whether a failed tool may have been executed all the same."""
 
 
 class ToolServers(Protocol):
-    """Servers of tools, by the name and the address that a blueprint gives them."""
+    """Tool servers, by the name and address in a blueprint."""
 
     async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
-        """Say what a server offers; raises `ServerFailure`."""
+        """Return what a server offers; raises `ToolServerFailure`."""
         ...
 
     async def ask(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
     ) -> Answered:
-        """Run a tool once; raises `ServerFailure`.
+        """Run a tool once; raises `ToolServerFailure`.
 
-        After one that is not `tools_unreachable` it may have been run or not.
+        After a failure other than `tools_unreachable` the tool may have been executed or not.
         """
         ...
 
     async def close(self) -> None:
-        """Take leave of all servers."""
+        """Close the connections to all servers."""
         ...

@@ -1,8 +1,8 @@
-"""A leash: a program that a worker starts ends with the worker, however that ends.
+"""Child processes that end with the worker, however the worker ends.
 
-Servers over stdio end when their input does, if they are well made. One that is not would be left
-behind by a worker that is killed, so the kernel is asked to end it, where there is a way to. This
-file is run by itself in front of the program and becomes it; it needs nothing installed.
+A well-made server over stdio ends when its input does. Others would survive a worker that is
+killed, so the kernel is asked to kill them where it can. This file runs as a script in front of the
+program and replaces itself by it; it needs no installed package.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SET_PDEATHSIG = 1
 
 
 def leashed(command: Sequence[str]) -> tuple[str, ...]:
-    """Give the command that runs a program on a leash; raises `FileNotFoundError`.
+    """Return the command that runs a program bound to this process; raises `FileNotFoundError`.
 
-    A program that is installed beside this one is found before any other of its name.
+    A program that is installed beside this interpreter is found before any other of its name.
     """
     program, *arguments = command
     beside = Path(sys.executable).parent

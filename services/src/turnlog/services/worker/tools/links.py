@@ -1,10 +1,13 @@
-"""Links: connections to servers of tools, made when they are first needed and kept.
+"""Servers that speak MCP: child processes over stdio, and addresses over streamable HTTP.
 
-Each lives in a task of its own, since what the package opens must be closed by the very task that
-opened it, and a turn that is cut off must not take a server away from others. Before one is used
-again it is asked for a sign of life, so a server that hangs, died or was started anew is reached
-by a new one; nothing has been asked of it by then. Whoever still waits on the old one may do so.
-One of whose answers nobody waits for any more is not used again either: what comes has an end.
+A connection is opened when it is first needed and then reused. Each lives in a task of its own: the
+MCP package requires that the task that opened something closes it, and a cancelled turn must not
+close a server that others use. A connection is pinged before it is reused, so a server that hangs
+or was restarted gets a new connection before any request is sent; requests that wait on the old
+connection may finish. A connection with a cancelled request is not reused either.
+
+What a server offers is fetched at most once a minute, since every new session needs it. A tool call
+is sent once and never repeated.
 """
 
 from __future__ import annotations
@@ -25,30 +28,30 @@ if TYPE_CHECKING:
     from mcp import Client
 
 LEAVE: Final = 10.0
-"""Seconds that it may take to end a server: by closing its input, by asking, and then by force."""
+"""Seconds that stopping a server may take: closing its input, terminating it, then killing it."""
 CONNECT: Final = 60.0
-"""Seconds that a server may take to begin."""
+"""Seconds that starting a server may take."""
 MOST_KEPT: Final = 32
-"""Connections that are kept; those that were not used for longest go first."""
+"""Maximum number of open connections; the least recently used are closed first."""
 
 
 @dataclass(eq=False)
 class Link:
-    """One connection."""
+    """One connection to a tool server."""
 
     client: asyncio.Future[Client]
-    """Whom to ask, once it is there."""
+    """The MCP client, once connected."""
     holding: asyncio.Task[None]
-    """What holds it open."""
+    """The task that keeps the connection open."""
     leaving: asyncio.Event
-    """Set to have it closed: a task that is cancelled while it ends a program never ends itself."""
+    """Set to close it: a task that is cancelled while it stops a program would never finish."""
     using: int = 0
-    """How many requests are under way."""
+    """Number of requests that are running."""
     parted: bool = False
-    """Whether nobody is to use it any more."""
+    """Whether no new request may use it."""
 
     def part(self) -> None:
-        """Close it as soon as nobody waits for an answer any more."""
+        """Close it as soon as no request is running."""
         self.parted = True
         if not self.using:
             self.leaving.set()
@@ -61,14 +64,14 @@ class Link:
 
 @dataclass
 class Links:
-    """The connections of a worker, one a server."""
+    """The connections of a worker, one for each server."""
 
     _kept: dict[str, Link] = field(default_factory=dict[str, Link])
     _parted: set[Link] = field(default_factory=set[Link])
 
     @asynccontextmanager
     async def to(self, server: str, spec: ServerSpec) -> AsyncGenerator[Client]:
-        """Give a client of a server that is alive; raises `ServerFailure`."""
+        """Yield a client of a server that is alive; raises `ToolServerFailure`."""
         key = f"{server} {spec.model_dump_json()}"
         link = await self._link(key, spec)
         link.using += 1
@@ -85,13 +88,13 @@ class Links:
                 self._part(key, link)
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         links = {*self._kept.values(), *self._parted}
         self._kept, self._parted = {}, set()
         await asyncio.gather(*(link.left() for link in links))
 
     async def _link(self, key: str, spec: ServerSpec) -> Link:
-        """Give the connection that is kept, or a new one if nobody answers at its other end."""
+        """Return the open connection, or a new one if its server does not answer."""
         link = self._kept.get(key)
         if link and link.client.done() and not await _lives(link):
             self._part(key, link)
@@ -113,7 +116,7 @@ def _made(spec: ServerSpec) -> Link:
     client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     leaving = asyncio.Event()
     holding = asyncio.create_task(_held_open(spec, client, leaving))
-    # What it fails of repeats what the server said, and asyncio logs what nobody has looked at
+    # Its exception repeats the server's text, and asyncio logs exceptions that are never retrieved
     holding.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return Link(client, holding, leaving)
 
@@ -132,7 +135,7 @@ async def _client(link: Link, server: str) -> Client:
 
 
 def _unreachable(server: str, error: BaseException | None) -> ServerFailure:
-    """Name what a connection failed of; what a server says may repeat prompts."""
+    """Build the failure without the server's own text, which may repeat prompts."""
     match _innermost(error):
         case FileNotFoundError(args=(program, *_)):
             detail = f"{server}: there is no program {program!r}"
@@ -145,7 +148,7 @@ def _unreachable(server: str, error: BaseException | None) -> ServerFailure:
 
 
 def _innermost(error: BaseException | None) -> BaseException | None:
-    """Give the first thing that went wrong of those that did so together."""
+    """Return the first leaf of nested exception groups."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)
@@ -164,5 +167,5 @@ async def _held_open(
 
 
 def transports() -> ModuleType:
-    """Load the room that knows the package; the first time it takes seconds."""
+    """Import the module that uses the MCP package; the first import takes seconds."""
     return import_module("turnlog.services.worker.tools.mcp_transports")

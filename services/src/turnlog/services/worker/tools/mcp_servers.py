@@ -1,9 +1,3 @@
-"""Servers that speak MCP: programs that the worker starts, and addresses over streamable HTTP.
-
-What one offers is asked for at most once a minute, since every new session wants to know; a tool is
-asked once and never again, whatever comes of it.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -26,16 +20,16 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, Prompt
 
 MOST_PAGES: Final = 50
-"""Pages of a server's list; one that never ends is not followed."""
+"""Maximum number of pages of a server's list; some lists never end."""
 FRESH: Final = 60.0
-"""Seconds for which new sessions are offered what a server last said it has."""
+"""Seconds for which a server's offers are cached."""
 MOST_LISTS: Final = 256
-"""Lists that are remembered; servers of blueprints that nobody uses any more are forgotten."""
+"""Maximum number of cached lists; those of unused blueprints are dropped."""
 
 
 @dataclass
 class McpServers:
-    """The servers of a worker."""
+    """The MCP servers of a worker."""
 
     fresh: float = FRESH
     links: Links = field(default_factory=Links)
@@ -44,7 +38,7 @@ class McpServers:
     )
 
     async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
-        """See `ToolServers.offers`."""
+        """See `ToolServers.list_offers`."""
         key, clock = f"{server} {spec.model_dump_json()}", asyncio.get_running_loop().time
         since, listed = self._listed.pop(key, (float("-inf"), ()))
         if clock() - since >= self.fresh:
@@ -57,7 +51,7 @@ class McpServers:
     async def ask(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
     ) -> Answered:
-        """See `ToolServers.ask`."""
+        """See `ToolServers.call_tool`."""
         async with self.links.to(server, spec) as client:
             try:
                 result = await client.call_tool(tool, _storable(arguments))
@@ -83,13 +77,13 @@ class McpServers:
 
 
 def _storable(arguments: Mapping[str, JsonValue]) -> dict[str, Any]:
-    """Mend what no server can be sent: a connection breaks over it, for all who use it."""
+    """Replace characters that cannot be sent: they would break the connection for all its users."""
     sent: dict[str, Any] = json.loads(mended(json.dumps(arguments, ensure_ascii=False)))
     return sent
 
 
 def _failed(server: str, error: Exception) -> ServerFailure:
-    """Name what something failed of; what it says may repeat prompts."""
+    """Build the failure without the error's text, which may repeat prompts."""
     return ServerFailure("tools_failed", f"{server}: {type(error).__name__}")
 
 
@@ -117,7 +111,7 @@ async def _prompts(client: Client) -> AsyncGenerator[Offer]:
 
 
 def _schema(prompt: Prompt) -> dict[str, JsonValue]:
-    """Spell the arguments of a prompt, which are texts, as those of a tool are spelt."""
+    """Return a prompt's arguments, which are texts, as the schema of a tool."""
     arguments = prompt.arguments or ()
     properties: dict[str, JsonValue] = {
         each.name: {"type": "string", "description": mended(each.description or "")}
@@ -128,7 +122,7 @@ def _schema(prompt: Prompt) -> dict[str, JsonValue]:
 
 
 def _text(result: CallToolResult) -> str:
-    """Give what a result says: its value where it has one, else its texts."""
+    """Return the structured value of a result as JSON, or else its texts."""
     if result.structured_content is not None:
         value = _unwrapped(result.structured_content)
         return value if isinstance(value, str) else canonical(value)
@@ -137,5 +131,5 @@ def _text(result: CallToolResult) -> str:
 
 
 def _unwrapped(value: JsonValue) -> JsonValue:
-    """Give what a tool gave where its server put it into an object, since it had to be one."""
+    """Return a value that its server wrapped into an object, since results must be objects."""
     return value["result"] if isinstance(value, dict) and [*value] == ["result"] else value

@@ -1,6 +1,6 @@
-"""Connections to servers by the package that speaks MCP; loaded when a server is first asked.
+"""Connections to servers through the MCP package; imported when a server is first needed.
 
-Loading it takes seconds, and most workers never speak to a server of tools.
+The import takes seconds, and most workers never use a tool server.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from turnlog.services.worker.tools.exchange import Answered
 from turnlog.services.worker.tools.leash import leashed
 
 _UNSURE: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
-"""After these a request may have been done; the package says so itself where HTTP failed."""
+"""After these errors a request may have been executed; the package uses them if HTTP failed."""
 LIFE: Final = 2.0
-"""Seconds that a sign of life may take."""
+"""Seconds that a ping may take."""
 
 
 async def refusal(client: Client, error: Exception) -> Answered | None:
-    """Give what a server said against a request; none where there was no answer at all."""
+    """Return what a server answered against a request; None if it did not answer."""
     if not isinstance(error, MCPError):
         return None
-    # Many servers refuse by the code of a connection that is closed, while theirs is not
+    # Many servers refuse with the code of a closed connection although theirs is open
     if error.code == CONNECTION_CLOSED and not await alive(client):
         return None
     return Answered(mended(str(error)), failed=True, unsure=error.code in _UNSURE)
 
 
 def wording(error: BaseException | None) -> str:
-    """Say of what a connection failed, in words of our own."""
+    """Describe why a connection failed, without the server's own text."""
     match error:
         case MCPError(code=code) if code == CONNECTION_CLOSED:
             return "it ended before it said what it is"
@@ -63,7 +63,7 @@ def wording(error: BaseException | None) -> str:
 
 
 async def alive(client: Client) -> bool:
-    """Ask for a sign of life, as the protocol that was agreed on has it."""
+    """Ping a server by the protocol version that was negotiated."""
     try:
         async with asyncio.timeout(LIFE):
             if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -77,8 +77,8 @@ async def alive(client: Client) -> bool:
 
 @asynccontextmanager
 async def connected(spec: ServerSpec) -> AsyncGenerator[Client]:
-    """Give a client of a server; a program ends when it is left."""
-    # Its log repeats what servers say, and so what prompts and results say
+    """Yield a client of a server; its program is stopped at the end."""
+    # The package's log repeats what servers send, and so prompts and results
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     async with _opened(spec) as client:
         client.session.validate_tool_result = _as_it_came  # type: ignore[method-assign]
@@ -86,7 +86,7 @@ async def connected(spec: ServerSpec) -> AsyncGenerator[Client]:
 
 
 async def _as_it_came(name: str, result: CallToolResult) -> None:
-    """Take a result as it came: by a schema of a stranger a worker may be busy for hours."""
+    """Accept a result without validation: a hostile schema may keep a worker busy for hours."""
 
 
 @asynccontextmanager
@@ -114,10 +114,10 @@ async def _started(spec: LocalServer) -> AsyncGenerator[Client]:
         command=program,
         args=arguments,
         env=environment,
-        # Or after bytes that are no text nobody hears anything of it any more
+        # Otherwise the connection hangs after bytes that are not valid text
         encoding_error_handler="replace",
     )
-    # What a program writes beside its answers may repeat prompts
+    # What a program writes to stderr may repeat prompts
     with Path(os.devnull).open("w") as nowhere:  # noqa: ASYNC230 - nobody waits for it
         async with Client(stdio_client(server, errlog=nowhere)) as client:
             yield client

@@ -1,8 +1,12 @@
-"""Pinning: the tools and prompts that servers have become those of a session's profile.
+"""The tools of a turn: pinned when it first needs them, and run before its next call.
 
-What is told of them is written once for a profile and kept for as long as the servers describe them
-by the very same schemas; a description that changed makes another snapshot, which only new
-sessions are pinned to.
+What a profile's servers offer is written once and reused while the servers return the same schemas.
+A changed description makes a new snapshot, which only new sessions are pinned to.
+
+Tools run under the attempt at the next call, so its heartbeat covers them and no other worker runs
+them. The start of a tool is on the log before the tool runs. A tool that was started and has no
+result runs again only if the blueprint marks it idempotent. For any other the model is told that
+the outcome is unknown, and so it is if a server broke off or took too long.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from turnlog.projections.tools.offers import Offer, digest_of_offers, taken_up
 from turnlog.services.worker.tools.exchange import ServerFailure, ToolServers
 
 MOST_KNOWN: Final = 256
-"""Snapshots that are remembered; those that were not needed for longest go first."""
+"""Maximum number of cached snapshots; the least recently used are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +34,16 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class Pinning:
-    """What a worker has written of the tools of profiles."""
+    """The tool snapshots that a worker has written, by tenant and profile."""
 
     _known: dict[str, _Known] = field(default_factory=dict[str, _Known])
 
     async def pinned(
         self, servers: ToolServers, blobs: Blobs, tenant: str, profile: str, spec: ToolsSpec
     ) -> ToolsSnapshotted:
-        """Give what a session is pinned to that begins now, its texts stored.
+        """Return the snapshot for a session that begins now, its texts stored.
 
-        Raises `ServerFailure`: a session is not pinned to less than all of its servers.
+        Raises `ToolServerFailure` if any server of the profile cannot be asked.
         """
         found = await _offered(servers, spec)
         offered = digest_of_offers(found)

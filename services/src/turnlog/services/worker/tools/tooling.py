@@ -1,11 +1,3 @@
-"""The tools of a turn: pinned when it first needs them, and run before its next call.
-
-Everything is done under the attempt of the call that comes next, so it is seen to be alive and
-nobody else does the same. That a tool is about to be run is on the log before it is. One that was
-begun and has not come back is run again only where the blueprint says that it may be; of any other
-the model is told that nobody knows, and so it is of one whose server broke off or took too long.
-"""
-
 from __future__ import annotations
 
 import asyncio
@@ -52,12 +44,13 @@ class Tooling:
     attempt: Attempt
     by: By
     runs: Callable[[str], Awaitable[None]]
-    """Is told of each tool before it is run."""
+    """Called with the name of each tool before it runs."""
 
     async def ready(self, state: SessionState, material: Material) -> SessionState:
-        """Do what must be done before the next call; gives the state that it is made from.
+        """Run the pending tools, and return the state for the next call.
 
-        Raises `ServerFailure` where tools cannot be had, and `Superseded` when it is too late.
+        Raises `ToolServerFailure` if a server cannot be reached, and `AttemptSuperseded` if the
+        attempt lost its lease.
         """
         spec = material.blueprint.tools
         if spec is None or not takes_tools(material, state):
@@ -106,7 +99,7 @@ class Tooling:
     async def _asked(
         self, pin: ToolPin, spec: ToolsSpec, arguments: dict[str, JsonValue]
     ) -> Answered:
-        """Ask a server once; whatever goes wrong is told to the model, not tried again."""
+        """Call a server once; the model is told of a failure, and the call is not repeated."""
         try:
             async with asyncio.timeout(spec.seconds):
                 server = spec.servers[pin.server]
@@ -156,7 +149,7 @@ class Tooling:
 
 
 def _arguments(written: str) -> dict[str, JsonValue] | None:
-    """Read a tool's arguments; none where they are not an object."""
+    """Parse a tool's arguments; None if they are not an object."""
     try:
         found: JsonValue = json.loads(written or "{}")
     except (ValueError, RecursionError):
@@ -165,14 +158,14 @@ def _arguments(written: str) -> dict[str, JsonValue] | None:
 
 
 def _too_long(answered: Answered, size: int, pin: ToolPin, spec: ToolsSpec) -> Answered:
-    """Say so in place of the result; it has failed only where it may be asked for once more."""
+    """Replace an oversized result by a message; it counts as failed only if it may be repeated."""
     done = "" if answered.failed else "it was done, but "
     detail = f"{done}its result has {size} bytes, {spec.most_bytes} are allowed"
     return replace(answered, text=detail, failed=answered.failed or pin.idempotent)
 
 
 def _outcome(answered: Answered, pin: ToolPin) -> Literal["answered", "failed", "lost"]:
-    """Say what came of a tool; one that may be run again has failed, if it was done or not."""
+    """Return the outcome of a tool; an idempotent one has failed even if it may have run."""
     if answered.unsure and not pin.idempotent:
         return "lost"
     return "failed" if answered.failed else "answered"

@@ -1,7 +1,7 @@
-"""The read models as first released.
+"""The read models of the first release.
 
-Written out and not taken from the tables of today, so that it stays what it was. There is no way
-back: whoever wants an older release drops the tables and rebuilds from the log.
+Written out instead of using the current tables, so that it never changes. There is no downgrade:
+for an older release, drop the tables and rebuild them from the log.
 """
 
 from __future__ import annotations

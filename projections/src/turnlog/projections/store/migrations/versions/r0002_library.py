@@ -1,6 +1,6 @@
-"""The library's segments.
+"""The tables of library segments.
 
-Written out and not taken from the tables of today, so that it stays what it was.
+Written out instead of using the current tables, so that it never changes.
 """
 
 from __future__ import annotations

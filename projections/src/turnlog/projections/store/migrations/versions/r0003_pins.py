@@ -1,9 +1,9 @@
 """What sessions are pinned to: cartridge, memory policy, prompt files, and since which event.
 
-Rows folded before know nothing of it. They keep what they have, and are of a version that every
-projector folds anew from the log; until then a pin that is not there is shown as none.
+Existing rows lack these values until the projector rebuilds them, because their version is older.
+Until then a missing pin is shown as None.
 
-Written out and not taken from the tables of today, so that it stays what it was.
+Written out instead of using the current tables, so that it never changes.
 """
 
 from __future__ import annotations

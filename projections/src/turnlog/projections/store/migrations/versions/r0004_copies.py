@@ -1,6 +1,6 @@
-"""Attempts that a fork has from its origin, and forks found by it.
+"""Attempts that a fork copied from its origin, and an index to find forks by origin.
 
-Written out and not taken from the tables of today, so that it stays what it was.
+Written out instead of using the current tables, so that it never changes.
 """
 
 from __future__ import annotations

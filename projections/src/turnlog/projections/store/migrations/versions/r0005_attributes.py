@@ -1,8 +1,8 @@
-"""By which event a session was given an attribute, since a move may leave one behind.
+"""The event that set a session attribute, because a move may drop an attribute.
 
-Rows folded before know nothing of it: they are of a version that every projector folds anew.
+Existing rows are rebuilt by the projector, because their version is older.
 
-Written out and not taken from the tables of today, so that it stays what it was.
+Written out instead of using the current tables, so that it never changes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What made the prompt of a call shorter, by how much, and the profile the call was made by.
+"""What shortened the prompt of a call and by how much, and the profile of the call.
 
-Rows folded before know nothing of it: they are of a version that every projector folds anew.
+Existing rows are rebuilt by the projector, because their version is older.
 
-Written out and not taken from the tables of today, so that it stays what it was.
+Written out instead of using the current tables, so that it never changes.
 """
 
 from __future__ import annotations
