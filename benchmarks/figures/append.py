@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figure import Figure, Terms, at_most
-from turnlog.events.codec import Batch, write
-from turnlog.events.envelope import Head
-from turnlog.events.ids import session_subject, session_subjects
-from turnlog.events.log.outcomes import Appended
-from turnlog.events.nats.layout import Terms as Layout
-from turnlog.events.nats.opening import JetStream, opened
-from turnlog.events.testing import draft
+from turnlog.events.codec import EventBatch, encode_batch
+from turnlog.events.envelope import ChainHead
+from turnlog.events.ids import build_session_subject, build_session_filter
+from turnlog.events.log.outcomes import BatchAppended
+from turnlog.events.nats.layout import StreamOptions as Layout
+from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.events.testing import make_draft
 from turnlog.events.turn import TurnExcluded
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
@@ -50,26 +50,26 @@ async def measure(terms: Terms) -> Sequence[Figure]:
 
 
 @asynccontextmanager
-async def _jetstream(folder: Path) -> AsyncGenerator[JetStream]:
+async def _jetstream(folder: Path) -> AsyncGenerator[JetStreamClient]:
     async with (
         await NatsServer.start(NatsConfig(folder)) as server,
-        opened(server.url, Layout(replicas=1)) as on,
+        open_client(server.url, Layout(replicas=1)) as on,
     ):
         yield on
 
 
-async def _run(on: JetStream, run: int) -> tuple[float, float]:
+async def _run(on: JetStreamClient, run: int) -> tuple[float, float]:
     """Give the medians of one run, in milliseconds: ours and theirs."""
     ours: list[float] = []
     bare: list[float] = []
-    head: Head | None = None
+    head: ChainHead | None = None
     last = 0
     for n in range(APPENDS):
-        batch = write(TENANT, f"ours{run}", head, [draft(TurnExcluded(turn=1), n + 1)])
+        batch = encode_batch(TENANT, f"ours{run}", head, [make_draft(TurnExcluded(turn=1), n + 1)])
         began = time.perf_counter()
-        outcome = await on.log.append(batch)
+        outcome = await on.log.append_batch(batch)
         ours.append(time.perf_counter() - began)
-        assert isinstance(outcome, Appended)
+        assert isinstance(outcome, BatchAppended)
         head = outcome.events[-1].head
         began = time.perf_counter()
         last = await _published(on, f"bare{run}", batch, last)
@@ -77,12 +77,12 @@ async def _run(on: JetStream, run: int) -> tuple[float, float]:
     return statistics.median(ours) * 1000, statistics.median(bare) * 1000
 
 
-async def _published(on: JetStream, session: str, batch: Batch, last: int) -> int:
+async def _published(on: JetStreamClient, session: str, batch: EventBatch, last: int) -> int:
     expected = {
         "Nats-Expected-Last-Subject-Sequence": str(last),
-        "Nats-Expected-Last-Subject-Sequence-Subject": session_subjects(TENANT, session),
+        "Nats-Expected-Last-Subject-Sequence-Subject": build_session_filter(TENANT, session),
     }
-    subject = session_subject(TENANT, session, "turn")
+    subject = build_session_subject(TENANT, session, "turn")
     js = on.connection.nc.jetstream()
     ack = await js.publish(subject, batch.messages[0].payload, headers=expected)
     return ack.seq

@@ -16,15 +16,15 @@ from typing import Final, NamedTuple
 
 from benchmarks.figure import Figure, Terms, at_least, at_most
 from benchmarks.parts.leading import TENANT, TOKENS, TURNS, fill, held, led, sessions_of
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.layout import Terms as Layout
-from turnlog.events.nats.opening import opened
-from turnlog.projections.audit.chain import Chains
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.layout import StreamOptions as Layout
+from turnlog.events.nats.opening import open_client
+from turnlog.projections.audit.chain import ChainVerifier
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare
-from turnlog.services.runtime.auditing import Auditing, Over
-from turnlog.services.runtime.bulk import seldom_collected
-from turnlog.services.runtime.verifiers import MOST
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.runtime.auditing import VerifyService, VerifyOutcome
+from turnlog.services.runtime.bulk import reduce_collection
+from turnlog.services.runtime.verifiers import MAX_PROCESSES
 
 SHORT: Final = 140
 """Sessions that are more than are ever held at a time, and enough for several processes."""
@@ -107,14 +107,14 @@ def _verify_figures(what: str, taken: Sequence[Taken]) -> Sequence[Figure]:
     )
 
 
-async def _chained(log: Log) -> tuple[float, float, float]:
+async def _chained(log: EventLog) -> tuple[float, float, float]:
     """Give events a second by the clock and by the time of this process, and how many there are."""
-    began, own, count, chains = time.perf_counter(), time.process_time(), 0, Chains()
-    with seldom_collected():
-        async with aclosing(log.follow(TENANT, 0, live=False)) as bulks:
+    began, own, count, chains = time.perf_counter(), time.process_time(), 0, ChainVerifier()
+    with reduce_collection():
+        async with aclosing(log.stream_raw_events(TENANT, 0, live=False)) as bulks:
             async for bulk in bulks:
                 count += len(bulk)
-                assert not any(map(chains.taken, bulk))
+                assert not any(map(chains.check_event, bulk))
     return count / (time.perf_counter() - began), count / (time.process_time() - own), count
 
 
@@ -131,12 +131,12 @@ def _verified(url: str, folder: Path) -> Taken:
 
 async def _verifying(url: str, folder: Path) -> Taken:
     store = open_store(f"sqlite:///{folder}/rows.db")
-    async with opened(url, Layout(replicas=1)) as on:
-        await prepare(store)
-        auditing = Auditing(TENANT, sessions_of(on), on.library, store)
+    async with open_client(url, Layout(replicas=1)) as on:
+        await prepare_schema(store)
+        auditing = VerifyService(TENANT, sessions_of(on), on.library, store)
         began, own = time.perf_counter(), time.process_time()
-        async with aclosing(auditing.whole(None)) as steps:
-            over = [step async for step in steps if isinstance(step, Over)][-1]
+        async with aclosing(auditing.verify_log(None)) as steps:
+            over = [step async for step in steps if isinstance(step, VerifyOutcome)][-1]
         wall, ours = time.perf_counter() - began, time.process_time() - own
     await store.close()
     assert not over.tally.findings
@@ -144,5 +144,5 @@ async def _verifying(url: str, folder: Path) -> Taken:
     assert prompts.calls == prompts.assembly == prompts.reference
     alone, beside = (resource.getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
     ours += beside.ru_utime + beside.ru_stime
-    most = alone.ru_maxrss + beside.ru_maxrss * min(os.cpu_count() or 1, MOST)
+    most = alone.ru_maxrss + beside.ru_maxrss * min(os.cpu_count() or 1, MAX_PROCESSES)
     return Taken(prompts.calls / wall, prompts.calls / ours, most)

@@ -12,9 +12,9 @@ from benchmarks.parts.aging import aged
 from benchmarks.parts.caller import calling, caught_up
 from benchmarks.parts.prose import Prose
 from benchmarks.parts.running import up
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.connection import connected
-from turnlog.events.nats.opening import jetstream_on
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.connection import open_connection
+from turnlog.events.nats.opening import build_client
 
 CHARACTERS: Final = 350
 """Of a text, and of a reply."""
@@ -66,8 +66,8 @@ def _figure(name: str, measured: str, size: float) -> Figure:
 async def _taken(terms: Terms, name: str, sessions: int, turns: int) -> dict[str, float]:
     """Give bytes a turn by part."""
     folder = terms.folder / name
-    async with up(folder, CHARACTERS) as running, connected(running.nats) as connection:
-        log, real = jetstream_on(connection).log, turns if terms.long else REAL
+    async with up(folder, CHARACTERS) as running, open_connection(running.nats) as connection:
+        log, real = build_client(connection).log, turns if terms.long else REAL
         for at_once in range(0, sessions, AT_ONCE):
             some = range(at_once, min(sessions, at_once + AT_ONCE))
             await asyncio.gather(
@@ -77,7 +77,7 @@ async def _taken(terms: Terms, name: str, sessions: int, turns: int) -> dict[str
     return {part: size / (sessions * turns) for part, size in found.items()}
 
 
-async def _talked(http: str, log: Log, real: int, turns: int, prose: Prose) -> None:
+async def _talked(http: str, log: EventLog, real: int, turns: int, prose: Prose) -> None:
     async with calling(http) as caller:
         opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
         session = str(opened["session"])

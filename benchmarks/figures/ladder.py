@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from benchmarks.figure import Figure, Terms, at_most
 from tests.parts.tales import Tale, picked
 from tests.parts.windows import fetched
-from turnlog.projections.window.assemble import assemble, needs
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
 
 SENTENCE: Final = "The tide comes in and the bell on the pier begins to ring again. "
 CALLS: Final = 200
@@ -41,8 +41,8 @@ def tale(times: int) -> Tale:
 
 def assembling(made: Tale) -> Callable[[], object]:
     """Prepare a prompt up to the point where all its texts are at hand."""
-    state, call, material = made.session.opened, made.call, made.material
-    texts = fetched(needs(material, state, call), made.session.events, {})
+    state, call, material = made.session.opened_state, made.call, made.material
+    texts = fetched(find_prompt_needs(material, state, call), made.session.events, {})
     return lambda: assemble(material, state, call, texts)
 
 

@@ -8,12 +8,12 @@ from contextlib import aclosing
 
 from benchmarks.figure import Figure, Terms, at_least
 from benchmarks.parts.filling import SESSIONS, filled
-from turnlog.events.codec import read
+from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import Log
+from turnlog.events.log.ports import EventLog
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
-from turnlog.services.runtime.bulk import seldom_collected
+from turnlog.services.runtime.bulk import reduce_collection
 
 
 async def measure(terms: Terms) -> Sequence[Figure]:
@@ -47,16 +47,16 @@ async def measure(terms: Terms) -> Sequence[Figure]:
     )
 
 
-async def _read(log: Log, *, fold: bool) -> tuple[float, float]:
+async def _read(log: EventLog, *, fold: bool) -> tuple[float, float]:
     """Give events a second: by the clock, and by the time of this process."""
     states: dict[str, SessionState | None] = {}
     began, own, count = time.perf_counter(), time.process_time(), 0
-    with seldom_collected():
-        async with aclosing(log.follow(None, 0, live=False)) as bulks:
+    with reduce_collection():
+        async with aclosing(log.stream_raw_events(None, 0, live=False)) as bulks:
             async for bulk in bulks:
                 count += len(bulk)
                 for raw in bulk if fold else ():
-                    event = read(raw.stored, raw.stream_sequence)
+                    event = decode_event(raw.stored, raw.stream_sequence)
                     before = states.get(event.session)
                     if event.envelope.prevhash != (before.head.hash if before else None):
                         raise Corrupt(f"event {event.sequence}", "is not chained")

@@ -10,12 +10,12 @@ from pathlib import Path
 from benchmarks.figure import Figure, Terms, at_least
 from benchmarks.parts.filling import SESSIONS, filled
 from tests.parts.postgres import unstarted
-from turnlog.events.log.ports import Log
+from turnlog.events.log.ports import EventLog
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare
-from turnlog.services.projector.folding import Folding
-from turnlog.services.projector.rebuild import rebuild
-from turnlog.services.runtime.telemetry import tracing
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.projector.folding import LogFolder
+from turnlog.services.projector.rebuild import rebuild_rows
+from turnlog.services.runtime.telemetry import create_tracing
 
 Taken = list[tuple[float, float]]
 
@@ -50,7 +50,7 @@ def _figures(database: str, what: str, taken: Taken) -> tuple[Figure, Figure]:
     )
 
 
-async def _on_postgres(log: Log, runs: int) -> Taken:
+async def _on_postgres(log: EventLog, runs: int) -> Taken:
     with tempfile.TemporaryDirectory(prefix="turnlog-") as folder:
         server = unstarted(Path(folder))
         server.initialise()
@@ -65,7 +65,7 @@ async def _on_postgres(log: Log, runs: int) -> Taken:
     return taken
 
 
-async def _rebuilt(log: Log, url: str) -> tuple[float, float]:
+async def _rebuilt(log: EventLog, url: str) -> tuple[float, float]:
     """Give events a second: by the clock, and by the time of this process."""
     store, position = open_store(url), 0
 
@@ -74,9 +74,9 @@ async def _rebuilt(log: Log, url: str) -> tuple[float, float]:
         position = max(reached, goal)
 
     try:
-        await prepare(store)
+        await prepare_schema(store)
         began, own = time.perf_counter(), time.process_time()
-        await rebuild(Folding(log, store, tracing("bench", None), "bench"), progress)
+        await rebuild_rows(LogFolder(log, store, create_tracing("bench", None), "bench"), progress)
         wall, ours = time.perf_counter() - began, time.process_time() - own
     finally:
         await store.close()

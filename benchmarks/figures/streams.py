@@ -13,18 +13,18 @@ from typing import Final
 
 from benchmarks.figure import Figure, Terms
 from benchmarks.parts.speaker import Speech, speaking_apart
-from turnlog.events.nats.layout import Terms as Layout
-from turnlog.events.nats.opening import JetStream, opened
-from turnlog.events.nats.tokens import JetStreamTokens
+from turnlog.events.nats.layout import StreamOptions as Layout
+from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.events.nats.tokens import JetStreamTokenStream
 from turnlog.events.tokens import Token, TokenEvent
-from turnlog.projections.session.commands import Attempt
-from turnlog.projections.window.material import Material
-from turnlog.services.runtime.library import Library
+from turnlog.projections.session.commands import AttemptRef
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.runtime.library import BlueprintFolders
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
-from turnlog.services.worker.attempt import Speaking
+from turnlog.services.worker.attempt import ActiveAttempt
 from turnlog.services.worker.model.exchange import ModelRequest
-from turnlog.services.worker.model.litellm_library import load
+from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
 MODEL: Final = "openai/bench"
@@ -45,7 +45,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
         os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(speaking_apart(SPEECH))
         os.environ["OPENAI_API_KEY"] = "none"
         server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
-        on = await stack.enter_async_context(opened(server.url, Layout(replicas=1)))
+        on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
         await _bare()
         ours = await _carried(lambda: _ours(on))
         bare = await _carried(_bare)
@@ -72,7 +72,7 @@ async def _carried(say: Say) -> float:
 async def _bare() -> list[float]:
     late: list[float] = []
     asked = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
-    stream = await load().acompletion(**asked, stream=True)
+    stream = await load_litellm().acompletion(**asked, stream=True)
     while (chunk := await anext(stream, None)) is not None:
         choices = getattr(chunk, "choices", None)
         late += _late(choices[0].delta.content or "") if choices else []
@@ -85,21 +85,21 @@ def _late(text: str) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Heard(JetStreamTokens):
+class Heard(JetStreamTokenStream):
     """Publishes tokens, and notes how late each was."""
 
     late: list[float] = field(default_factory=list[float])
 
-    async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
+    async def publish_token(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
         """See `TokenStream.publish`."""
-        await super().publish(tenant, session, turn, event)
+        await super().publish_token(tenant, session, turn, event)
         if isinstance(event, Token):
             self.late.extend(_late(event.text))
 
 
-async def _ours(on: JetStream) -> list[float]:
+async def _ours(on: JetStreamClient) -> list[float]:
     heard = Heard(on.connection)
-    attempt, material = Attempt(1, "1.1", 1), Material(Library().get("assistant"))
-    speaking = Speaking("bench", "session", attempt, heard, material)
-    await speaking.listen(attempt, ModelRequest(MODEL, MESSAGES), LitellmModel())
+    attempt, material = AttemptRef(1, "1.1", 1), SessionMaterial(BlueprintFolders().load_blueprint("assistant"))
+    speaking = ActiveAttempt("bench", "session", attempt, heard, material)
+    await speaking.stream_answer(attempt, ModelRequest(MODEL, MESSAGES), LitellmModel())
     return heard.late

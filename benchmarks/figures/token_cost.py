@@ -10,16 +10,16 @@ from typing import Final
 
 from benchmarks.figure import Figure, Terms, at_most
 from benchmarks.parts.speaker import Speech, speaking_apart
-from turnlog.events.nats.layout import Terms as Layout
-from turnlog.events.nats.opening import JetStream, opened
-from turnlog.projections.session.commands import Attempt
-from turnlog.projections.window.material import Material
-from turnlog.services.runtime.library import Library
+from turnlog.events.nats.layout import StreamOptions as Layout
+from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.projections.session.commands import AttemptRef
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.runtime.library import BlueprintFolders
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
-from turnlog.services.worker.attempt import Speaking
-from turnlog.services.worker.model.exchange import Finished, ModelRequest
-from turnlog.services.worker.model.litellm_library import load
+from turnlog.services.worker.attempt import ActiveAttempt
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest
+from turnlog.services.worker.model.litellm_library import load_litellm
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
 MODEL: Final = "openai/bench"
@@ -34,7 +34,7 @@ async def measure(terms: Terms) -> Sequence[Figure]:
         os.environ["OPENAI_API_BASE"] = await stack.enter_async_context(speaking_apart(speech))
         os.environ["OPENAI_API_KEY"] = "none"
         server = await stack.enter_async_context(await NatsServer.start(NatsConfig(terms.folder)))
-        on = await stack.enter_async_context(opened(server.url, Layout(replicas=1)))
+        on = await stack.enter_async_context(open_client(server.url, Layout(replicas=1)))
         await _bare()
         taken = [(await _cost(_bare), await _cost(lambda: _ours(on))) for _ in range(terms.runs)]
     bare = tuple(each[0] for each in taken)
@@ -61,18 +61,18 @@ async def _cost(work: Callable[[], Awaitable[None]]) -> float:
 async def _bare() -> None:
     asked = {"model": MODEL, "messages": list(MESSAGES), "num_retries": 0}
     options = {"stream": True, "stream_options": {"include_usage": True}}
-    stream = await load().acompletion(**asked, **options)
+    stream = await load_litellm().acompletion(**asked, **options)
     heard = 0
     while await anext(stream, None) is not None:
         heard += 1
     assert heard > TOKENS
 
 
-async def _ours(on: JetStream) -> None:
-    attempt = Attempt(1, "1.1", 1)
-    material = Material(Library().get("assistant"))
-    speaking = Speaking("bench", "session", attempt, on.tokens, material)
+async def _ours(on: JetStreamClient) -> None:
+    attempt = AttemptRef(1, "1.1", 1)
+    material = SessionMaterial(BlueprintFolders().load_blueprint("assistant"))
+    speaking = ActiveAttempt("bench", "session", attempt, on.tokens, material)
     request = ModelRequest(MODEL, MESSAGES)
-    ended = await speaking.listen(attempt, request, LitellmModel())
-    assert isinstance(ended, Finished)
+    ended = await speaking.stream_answer(attempt, request, LitellmModel())
+    assert isinstance(ended, FinishedAnswer)
     await on.connection.nc.flush()

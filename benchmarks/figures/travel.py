@@ -21,9 +21,9 @@ from benchmarks.figure import Figure, Terms, at_most
 from benchmarks.parts.caller import Caller, awaited, calling, caught_up
 from benchmarks.parts.living import TENANT, lived
 from tests.parts.processes import Machine, ended, free_port, machine
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.layout import Terms as Layout
-from turnlog.events.nats.opening import opened
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.layout import StreamOptions as Layout
+from turnlog.events.nats.opening import open_client
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
@@ -115,7 +115,7 @@ async def old(terms: Terms) -> AsyncGenerator[tuple[Machine, int, float]]:
             "TURNLOG_DATABASE_URL": f"sqlite+aiosqlite:///{folder / 'rows.db'}",
             "TURNLOG_DATA_DIR": str(folder / "data"),
         }
-        async with machine(folder, variables) as on, opened(server.url, Layout(replicas=1)) as log:
+        async with machine(folder, variables) as on, open_client(server.url, Layout(replicas=1)) as log:
             began = time.perf_counter()
             last = await lived(log, SESSION, TURNS, CHARACTERS)
             took = time.perf_counter() - began
@@ -123,7 +123,7 @@ async def old(terms: Terms) -> AsyncGenerator[tuple[Machine, int, float]]:
             yield on, last.head.sequence, took
 
 
-async def _projected(on: Machine, log: Log) -> None:
+async def _projected(on: Machine, log: EventLog) -> None:
     """Have the read models come as far as the session has."""
     async with fronted(on) as caller:
         projector = await on.start("run", "projector", said=on.folder / "projector.log")

@@ -17,9 +17,9 @@ from benchmarks.parts.caller import Caller, calling, caught_up
 from benchmarks.parts.prose import Prose
 from benchmarks.parts.running import up
 from turnlog.events.call import AttemptEnded
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.connection import connected
-from turnlog.events.nats.opening import jetstream_on
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.connection import open_connection
+from turnlog.events.nats.opening import build_client
 
 TENANT: Final = "default"
 PLACES: Final = (10, 100, 1_000, 10_000)
@@ -33,8 +33,8 @@ CHARACTERS: Final = 350
 
 async def measure(terms: Terms) -> Sequence[Figure]:
     """Ask one session at each of its ages, as many times over as there are runs."""
-    async with up(terms.folder, CHARACTERS) as running, connected(running.nats) as connection:
-        found = await _places(running.http, jetstream_on(connection).log, terms.runs)
+    async with up(terms.folder, CHARACTERS) as running, open_connection(running.nats) as connection:
+        found = await _places(running.http, build_client(connection).log, terms.runs)
     young, old = found[PLACES[1]], found[PLACES[-1]]
     older = Figure(
         "turn at 10,000 over at 100",
@@ -57,7 +57,7 @@ def _figure(place: int, runs: tuple[float, ...]) -> Figure:
     )
 
 
-async def _places(http: str, log: Log, runs: int) -> dict[int, tuple[float, ...]]:
+async def _places(http: str, log: EventLog, runs: int) -> dict[int, tuple[float, ...]]:
     async with calling(http) as caller:
         opened = await caller.ask("POST", "/v1/sessions", {"blueprint": "assistant"})
     session, prose = str(opened["session"]), Prose()
@@ -74,15 +74,15 @@ async def _places(http: str, log: Log, runs: int) -> dict[int, tuple[float, ...]
     return found
 
 
-async def _around(caller: Caller, log: Log, session: str, prose: Prose) -> float:
-    before = await log.last(TENANT, session)
+async def _around(caller: Caller, log: EventLog, session: str, prose: Prose) -> float:
+    before = await log.read_last_event(TENANT, session)
     took = [await _turn(caller, session, prose) for _ in range(AROUND)]
-    last = await log.last(TENANT, session)
+    last = await log.read_last_event(TENANT, session)
     assert before
     assert last
     inside = [
         recorded.event.timings.total
-        for recorded in await log.between(TENANT, session, before.head, last)
+        for recorded in await log.read_range(TENANT, session, before.head, last)
         if isinstance(recorded.event, AttemptEnded) and recorded.event.timings
     ]
     return statistics.median(whole - model for whole, model in zip(took, inside, strict=True))

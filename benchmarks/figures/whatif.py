@@ -11,12 +11,12 @@ from benchmarks.figure import Figure, Terms, at_least
 from benchmarks.parts.prose import Prose
 from tests.parts.house import TENANT, House
 from tests.services.whatif.twice import FIRST, NAME, SECOND, Said, folder_of, led
-from turnlog.projections.audit.whatif.account import account
-from turnlog.projections.audit.whatif.change import Change
-from turnlog.projections.audit.whatif.redone import what_if
-from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.library import Library
-from turnlog.services.runtime.records import Record, Records
+from turnlog.projections.audit.whatif.account import build_what_if_report
+from turnlog.projections.audit.whatif.change import WhatIfChange
+from turnlog.projections.audit.whatif.redone import rebuild_calls
+from turnlog.services.runtime.installed import collect_installed
+from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.runtime.records import SessionRecord, SessionRecordLoader
 
 TOKENS: Final = 4_000
 TURNS: Final = 60
@@ -31,8 +31,8 @@ async def measure(terms: Terms) -> Sequence[Figure]:
     second = folder_of(terms.folder / "second", _wide(SECOND, 90), persona_md=PERSONA * 2)
     records = await _recorded(first, 50 if terms.long else 10)
     changes = {
-        "blueprint": Change(Library((second,)), Library((second,)).get(NAME)),
-        "budget": Change(Library((first,)), budget=TOKENS // 2),
+        "blueprint": WhatIfChange(BlueprintFolders((second,)), BlueprintFolders((second,)).load_blueprint(NAME)),
+        "budget": WhatIfChange(BlueprintFolders((first,)), budget=TOKENS // 2),
     }
     return [
         Figure(
@@ -51,17 +51,17 @@ def _wide(text: str, tokens: int) -> str:
     return text.replace(f"tokens: {tokens}", f"tokens: {TOKENS}").replace("max_turns: 4", "")
 
 
-async def _recorded(folder: Path, sessions: int) -> list[Record]:
+async def _recorded(folder: Path, sessions: int) -> list[SessionRecord]:
     house, prose = House(), Prose()
     said = [Said(prose.say(CHARACTERS), prose.say(CHARACTERS)) for _ in range(TURNS)]
     for number in range(sessions):
         await led(house, folder, f"s-{number}", said)
-    records = Records(house.sessions)
-    return [await records.whole(TENANT, f"s-{number}") for number in range(sessions)]
+    records = SessionRecordLoader(house.sessions)
+    return [await records.load_record(TENANT, f"s-{number}") for number in range(sessions)]
 
 
-def _rate(records: Sequence[Record], change: Change) -> float:
+def _rate(records: Sequence[SessionRecord], change: WhatIfChange) -> float:
     began, calls = time.process_time(), 0
     for record in records:
-        calls += account(what_if(record.events, record.blobs, installed(), change)).calls
+        calls += build_what_if_report(rebuild_calls(record.events, record.blobs, collect_installed(), change)).calls
     return calls / (time.process_time() - began)

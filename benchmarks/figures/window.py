@@ -14,12 +14,12 @@ from benchmarks.figure import Figure, Terms, at_most
 from benchmarks.parts.lessons import Moment, moment
 from benchmarks.parts.prose import Prose
 from tests.parts.house import BY, TENANT, House
-from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Assembled, Call
-from turnlog.projections.window.material import Material
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import AssembledPrompt, PromptCall
+from turnlog.projections.window.material import SessionMaterial
 
 TURNS: Final = 400
 CHARACTERS: Final = 1_000
@@ -46,9 +46,9 @@ BLUEPRINT: Final[Mapping[str, object]] = {
 
 async def measure(terms: Terms) -> Sequence[Figure]:
     """Talk for 400 turns, then assemble the window of the next one again and again."""
-    house, material = House(), Material(Blueprint.model_validate(BLUEPRINT))
+    house, material = House(), SessionMaterial(Blueprint.model_validate(BLUEPRINT))
     state = await _talked(house, material.blueprint)
-    call = Call("reply", "puppet/one", "puppet", "2026-01-01T00:00:00Z")
+    call = PromptCall("reply", "puppet/one", "puppet", "2026-01-01T00:00:00Z")
     await _assembled(house, material, state, call)
     runs = [await _median(house, material, state, call) for _ in range(terms.runs)]
     lesson = moment()
@@ -94,8 +94,8 @@ def _proved(lesson: Moment) -> tuple[float, float]:
 
 async def _talked(house: House, blueprint: Blueprint) -> SessionState:
     """Give a session of so many answered turns, and one open."""
-    ref, prose = await house.blueprints.pin(TENANT, blueprint), Prose()
-    await house.sessions.act(TENANT, "s", OpenSession(ref, "one", reach(blueprint)), BY)
+    ref, prose = await house.blueprints.store_blueprint(TENANT, blueprint), Prose()
+    await house.sessions.handle(TENANT, "s", OpenSession(ref, "one", compute_history_reach(blueprint)), BY)
     house.model.scripts += [[prose.say(CHARACTERS // 2)] for _ in range(TURNS)]
     worker = house.worker()
     for _ in range(TURNS):
@@ -104,7 +104,7 @@ async def _talked(house: House, blueprint: Blueprint) -> SessionState:
     return await house.state()
 
 
-async def _median(house: House, material: Material, state: SessionState, call: Call) -> float:
+async def _median(house: House, material: SessionMaterial, state: SessionState, call: PromptCall) -> float:
     took: list[float] = []
     for _ in range(TIMES):
         began = time.process_time()
@@ -115,7 +115,7 @@ async def _median(house: House, material: Material, state: SessionState, call: C
 
 
 async def _assembled(
-    house: House, material: Material, state: SessionState, call: Call
-) -> Assembled:
-    asked = needs(material, state, call)
-    return assemble(material, state, call, await house.sessions.texts.fetch(TENANT, asked))
+    house: House, material: SessionMaterial, state: SessionState, call: PromptCall
+) -> AssembledPrompt:
+    asked = find_prompt_needs(material, state, call)
+    return assemble(material, state, call, await house.sessions.texts.fetch_texts(TENANT, asked))

@@ -13,36 +13,36 @@ from typing import Final
 from uuid import uuid4
 
 from benchmarks.parts.prose import Prose
-from turnlog.events.codec import Draft, write
-from turnlog.events.content import Plain
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import KnownEvent, Unknown
-from turnlog.events.log.outcomes import AlreadyThere, Appended
-from turnlog.events.log.ports import Log
+from turnlog.events.codec import EventDraft, encode_batch
+from turnlog.events.content import PlainText
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import KnownEvent, UnknownEvent
+from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended
+from turnlog.events.log.ports import EventLog
 
 AT_ONCE: Final = 60
 """Turns in one batch."""
 
 
-async def aged(log: Log, tenant: str, session: str, upto: int) -> None:
+async def aged(log: EventLog, tenant: str, session: str, upto: int) -> None:
     """Add turns to a settled session until it has so many."""
-    last = await log.last(tenant, session)
+    last = await log.read_last_event(tenant, session)
     assert last
-    events = await log.between(tenant, session, None, last)
+    events = await log.read_range(tenant, session, None, last)
     pattern = _last_turn(events)
     prose, head, turn = Prose(3), last.head, _turn_of(pattern[0])
     while turn < upto:
         turns = range(turn + 1, min(upto, turn + AT_ONCE) + 1)
         drafts = [_draft(event, number, prose) for number in turns for event in pattern]
-        outcome = await log.append(write(tenant, session, head, drafts))
-        assert isinstance(outcome, Appended | AlreadyThere), outcome
+        outcome = await log.append_batch(encode_batch(tenant, session, head, drafts))
+        assert isinstance(outcome, BatchAppended | BatchAlreadyStored), outcome
         head, turn = outcome.events[-1].head, turns[-1]
 
 
-def _last_turn(events: Sequence[Recorded]) -> list[KnownEvent]:
+def _last_turn(events: Sequence[RecordedEvent]) -> list[KnownEvent]:
     last = _turn_of(events[-1].event)
     found = [each.event for each in events if getattr(each.event, "turn", None) == last]
-    return [event for event in found if not isinstance(event, Unknown)]
+    return [event for event in found if not isinstance(event, UnknownEvent)]
 
 
 def _turn_of(event: object) -> int:
@@ -51,12 +51,12 @@ def _turn_of(event: object) -> int:
     return turn
 
 
-def _draft(event: KnownEvent, turn: int, prose: Prose) -> Draft:
+def _draft(event: KnownEvent, turn: int, prose: Prose) -> EventDraft:
     changed: dict[str, object] = {"turn": turn}
     if hasattr(event, "call"):
         changed["call"] = f"{turn}.1"
     said = getattr(event, "text", None)
-    if isinstance(said, Plain):
-        changed["text"] = Plain(text=prose.say(len(said.text)))
+    if isinstance(said, PlainText):
+        changed["text"] = PlainText(text=prose.say(len(said.text)))
     copied = event.model_copy(update=changed)
-    return Draft(copied, uuid4().hex, datetime.now(UTC), "/turnlog/bench", "bench")
+    return EventDraft(copied, uuid4().hex, datetime.now(UTC), "/turnlog/bench", "bench")

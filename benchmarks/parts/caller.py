@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from turnlog.events.log.ports import Log
+from turnlog.events.log.ports import EventLog
 
 FAILED = 400
 LOOK_EVERY = 0.05
@@ -115,9 +115,9 @@ async def awaited(http: str) -> None:
         await asyncio.sleep(LOOK_EVERY)
 
 
-async def caught_up(caller: Caller, log: Log, tenant: str, session: str) -> None:
+async def caught_up(caller: Caller, log: EventLog, tenant: str, session: str) -> None:
     """Wait until the read models hold all that a session's log holds now."""
-    last = await log.last(tenant, session)
+    last = await log.read_last_event(tenant, session)
     assert last
     with_rows = f"/v1/sessions/{session}/calls?min_sequence={last.sequence}"
     while (await caller.answer("GET", with_rows))[0] >= FAILED:

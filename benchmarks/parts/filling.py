@@ -16,12 +16,12 @@ from uuid import uuid4
 from benchmarks.parts.aging import aged
 from benchmarks.parts.prose import Prose
 from tests.parts.house import House
-from turnlog.events.codec import Draft, write
-from turnlog.events.kinds import Unknown
-from turnlog.events.log.outcomes import Appended
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.layout import Terms as Layout
-from turnlog.events.nats.opening import JetStream, opened
+from turnlog.events.codec import EventDraft, encode_batch
+from turnlog.events.kinds import UnknownEvent
+from turnlog.events.log.outcomes import BatchAppended
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.layout import StreamOptions as Layout
+from turnlog.events.nats.opening import JetStreamClient, open_client
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
@@ -34,28 +34,28 @@ REAL: Final = 3
 
 
 @asynccontextmanager
-async def filled(folder: Path, turns: int) -> AsyncGenerator[JetStream]:
+async def filled(folder: Path, turns: int) -> AsyncGenerator[JetStreamClient]:
     """Give a log of `SESSIONS` sessions with so many turns each, on a server of its own."""
     async with (
         await NatsServer.start(NatsConfig(folder)) as server,
-        opened(server.url, Layout(replicas=1)) as on,
+        open_client(server.url, Layout(replicas=1)) as on,
     ):
         for _ in range(SESSIONS):
             await _fill(on.log, str(uuid4()), turns)
         yield on
 
 
-async def _fill(log: Log, session: str, turns: int) -> None:
+async def _fill(log: EventLog, session: str, turns: int) -> None:
     house, prose = House(), Prose(len(session))
     await house.open()
     for _ in range(REAL):
         house.model.scripts.append([prose.say(CHARACTERS)])
         await house.answer(await house.submit(prose.say(CHARACTERS)))
     drafts = [
-        Draft(each.event, str(uuid4()), datetime.now(UTC), "/turnlog/bench", "bench")
+        EventDraft(each.event, str(uuid4()), datetime.now(UTC), "/turnlog/bench", "bench")
         for each in house.events()
-        if not isinstance(each.event, Unknown)
+        if not isinstance(each.event, UnknownEvent)
     ]
-    outcome = await log.append(write(TENANT, session, None, drafts))
-    assert isinstance(outcome, Appended), outcome
+    outcome = await log.append_batch(encode_batch(TENANT, session, None, drafts))
+    assert isinstance(outcome, BatchAppended), outcome
     await aged(log, TENANT, session, turns)

@@ -15,19 +15,19 @@ from typing import Final
 from benchmarks.parts.prose import Prose
 from tests.parts.house import BY, House, NoOlderCommands
 from tests.parts.house import TENANT as LED_FOR
-from turnlog.events.codec import Draft, write
-from turnlog.events.kinds import Unknown
-from turnlog.events.log.outcomes import Appended
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.layout import Terms as Layout
-from turnlog.events.nats.opening import JetStream, opened
-from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.events.codec import EventDraft, encode_batch
+from turnlog.events.kinds import UnknownEvent
+from turnlog.events.log.outcomes import BatchAppended
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.layout import StreamOptions as Layout
+from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
 from turnlog.projections.session.commands import OpenSession
-from turnlog.services.runtime.clock import new_id, now
+from turnlog.services.runtime.clock import create_id, read_clock
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
-from turnlog.services.runtime.sessions import Sessions
-from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.sessions import CommandHandler
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
 from turnlog.services.runtime.texts import TextReader
 
 TENANT: Final = LED_FOR
@@ -67,8 +67,8 @@ BLUEPRINT: Final = Blueprint.model_validate(
 async def led(turns: int = TURNS) -> House:
     """Lead a session `s` for so many turns."""
     house, prose = House(), Prose()
-    ref = await house.blueprints.pin(TENANT, BLUEPRINT)
-    await house.sessions.act(TENANT, "s", OpenSession(ref, "one", reach(BLUEPRINT)), BY)
+    ref = await house.blueprints.store_blueprint(TENANT, BLUEPRINT)
+    await house.sessions.handle(TENANT, "s", OpenSession(ref, "one", compute_history_reach(BLUEPRINT)), BY)
     house.model.scripts += [[prose.say(CHARACTERS // 2)] for _ in range(turns)]
     worker = house.worker()
     for _ in range(turns):
@@ -77,40 +77,40 @@ async def led(turns: int = TURNS) -> House:
 
 
 @asynccontextmanager
-async def held(folder: Path, house: House) -> AsyncGenerator[tuple[str, JetStream]]:
+async def held(folder: Path, house: House) -> AsyncGenerator[tuple[str, JetStreamClient]]:
     """Give the address of a server that holds what the session that was led is made from."""
     async with (
         await NatsServer.start(NatsConfig(folder)) as server,
-        opened(server.url, Layout(replicas=1)) as on,
+        open_client(server.url, Layout(replicas=1)) as on,
     ):
-        for text in house.blobs.held.values():
-            await on.blobs.put(TENANT, text)
+        for text in house.blobs.blobs.values():
+            await on.blobs.put_blob(TENANT, text)
         yield server.url, on
 
 
-async def fill(log: Log, house: House, sessions: range) -> None:
+async def fill(log: EventLog, house: House, sessions: range) -> None:
     """Write sessions like the one that was led, each under its number."""
     drafts = _drafts(house)
     for number in sessions:
         await _write(log, f"s{number}", drafts)
 
 
-def _drafts(house: House) -> Sequence[Draft]:
+def _drafts(house: House) -> Sequence[EventDraft]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return [
-        Draft(each.event, f"{each.sequence}", at, "/turnlog/bench", "bench")
+        EventDraft(each.event, f"{each.sequence}", at, "/turnlog/bench", "bench")
         for each in house.events()
-        if not isinstance(each.event, Unknown)
+        if not isinstance(each.event, UnknownEvent)
     ]
 
 
-async def _write(log: Log, session: str, drafts: Sequence[Draft]) -> None:
-    outcome = await log.append(write(TENANT, session, None, drafts))
-    assert isinstance(outcome, Appended), outcome
+async def _write(log: EventLog, session: str, drafts: Sequence[EventDraft]) -> None:
+    outcome = await log.append_batch(encode_batch(TENANT, session, None, drafts))
+    assert isinstance(outcome, BatchAppended), outcome
 
 
-def sessions_of(on: JetStream) -> Sessions:
+def sessions_of(on: JetStreamClient) -> CommandHandler:
     """Make the sessions of a process that only reads."""
-    snapshots = CheckedSnapshots(on.log, on.snapshots)
+    snapshots = CheckedSnapshotStore(on.log, on.snapshots)
     texts = TextReader(on.log, on.blobs)
-    return Sessions(on.log, snapshots, texts, NoOlderCommands(), now, new_id, "/turnlog/bench")
+    return CommandHandler(on.log, snapshots, texts, NoOlderCommands(), read_clock, create_id, "/turnlog/bench")

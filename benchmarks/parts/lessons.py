@@ -14,13 +14,13 @@ from benchmarks.parts.prose import Prose
 from tests.parts.windows import blobs_of, fetched
 from tests.tutor.lessons import MODEL, Lesson, opened, shipped, shipped_files
 from turnlog.events.content import Digest
-from turnlog.projections.history import Turn, history
+from turnlog.projections.history import HistoryTurn, build_history
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Assembled, Call, Texts
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.readback import read_parts, tools_of
-from turnlog.projections.window.request import Request
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import AssembledPrompt, PromptCall, PromptTexts
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.readback import read_parts, read_tools
+from turnlog.projections.window.request import ChatRequest
 
 TASK: Final = "share-before-reading"
 TURNS: Final = 12
@@ -33,26 +33,26 @@ class Moment:
     """A lesson whose next call is to be made."""
 
     lesson: Lesson
-    call: Call
-    texts: Texts
+    call: PromptCall
+    texts: PromptTexts
     blobs: Mapping[Digest, str]
-    turns: Mapping[int, Turn]
+    turns: Mapping[int, HistoryTurn]
 
     @property
     def state(self) -> SessionState:
         """The session as it stands."""
-        return self.lesson.session.opened
+        return self.lesson.session.opened_state
 
-    def assembled(self) -> Assembled:
+    def assembled(self) -> AssembledPrompt:
         """Say what the call needs, and assemble it."""
-        needs(self.lesson.material, self.state, self.call)
+        find_prompt_needs(self.lesson.material, self.state, self.call)
         return assemble(self.lesson.material, self.state, self.call, self.texts)
 
-    def told(self, assembled: Assembled) -> Request:
+    def told(self, assembled: AssembledPrompt) -> ChatRequest:
         """Read the call back by its manifest."""
         asked, manifest = assembled.request, assembled.manifest
         messages = read_parts(manifest, self.lesson.session.events, self.turns, self.blobs)
-        return Request(asked.model, messages, tools_of(manifest, self.blobs), asked.parameters)
+        return ChatRequest(asked.model, messages, read_tools(manifest, self.blobs), asked.parameters)
 
 
 def moment() -> Moment:
@@ -62,14 +62,14 @@ def moment() -> Moment:
     for _ in range(TURNS):
         lesson = lesson.asked(prose.say(CHARACTERS // 2)).answered(prose.say(CHARACTERS // 2))
     lesson = lesson.asked(prose.say(CHARACTERS // 2))
-    state, blobs = lesson.session.opened, blobs_of(files)
-    call = Call(material.call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
-    texts = fetched(needs(material, state, call), lesson.session.events, files)
-    turns = {turn.turn: turn for turn in history(lesson.session.events)}
+    state, blobs = lesson.session.opened_state, blobs_of(files)
+    call = PromptCall(material.find_call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
+    texts = fetched(find_prompt_needs(material, state, call), lesson.session.events, files)
+    turns = {turn.turn: turn for turn in build_history(lesson.session.events)}
     return Moment(lesson, call, texts, blobs, turns)
 
 
-def _patient(material: Material) -> Material:
+def _patient(material: SessionMaterial) -> SessionMaterial:
     """Let a dialogue go on for longer than the shipped task does."""
     phases = material.cartridge["phases"]
     assert isinstance(phases, dict)

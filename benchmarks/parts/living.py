@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.parts.prose import Prose
-from turnlog.events.codec import Batch, Draft, Message, read, rfc3339, write
-from turnlog.events.ids import session_subjects
-from turnlog.events.log.outcomes import Appended
-from turnlog.events.nats.opening import JetStream
+from turnlog.events.codec import EventBatch, EventDraft, BatchMessage, decode_event, format_rfc3339, encode_batch
+from turnlog.events.ids import build_session_filter
+from turnlog.events.log.outcomes import BatchAppended
+from turnlog.events.nats.opening import JetStreamClient
 from turnlog.events.prompt import PromptFile
 from turnlog.projections.blueprint.layer import FileLayer
-from turnlog.projections.blueprint.schema import reach
+from turnlog.projections.blueprint.schema import compute_history_reach
 from turnlog.projections.session.commands import (
     ClaimTurn,
     Command,
@@ -30,17 +30,17 @@ from turnlog.projections.session.commands import (
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.testing import SPENT, attempt_of, open_turn
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Call, provider_of
-from turnlog.projections.window.material import Material
+from turnlog.projections.testing import SAMPLE_SPENT, get_attempt, get_open_turn
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import PromptCall, parse_provider
+from turnlog.projections.window.material import SessionMaterial
 from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.bulk import seldom_collected
-from turnlog.services.runtime.clock import new_id, now
-from turnlog.services.runtime.library import Library
-from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.services.runtime.bulk import reduce_collection
+from turnlog.services.runtime.clock import create_id, read_clock
+from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
 from turnlog.services.runtime.texts import TextReader
-from turnlog.services.runtime.waypoints import Waypoints, passed
+from turnlog.services.runtime.waypoints import IntervalSnapshots, has_crossed_interval
 
 TENANT: Final = "default"
 BLUEPRINT: Final = "assistant"
@@ -54,30 +54,30 @@ class Life:
     """A session that is being led, and what of it is not on the log yet."""
 
     session: str
-    material: Material
+    material: SessionMaterial
     files: dict[str, PromptFile]
     texts: TextReader
     prose: Prose
     characters: int
     """Of a text and of a reply."""
     state: SessionState | None = None
-    messages: list[Message] = field(default_factory=list[Message])
+    messages: list[BatchMessage] = field(default_factory=list[BatchMessage])
     waypoints: list[SessionState] = field(default_factory=list[SessionState])
 
     def does(self, command: Command) -> SessionState:
         """Decide a command, and record what comes of it."""
         before = self.state
         head = before.head if before else None
-        events = decide(before, command, now())
-        drafts = [Draft(each, new_id(), now(), "/turnlog/bench", "bench") for each in events]
-        messages = write(TENANT, self.session, head, drafts).messages
+        events = decide(before, command, read_clock())
+        drafts = [EventDraft(each, create_id(), read_clock(), "/turnlog/bench", "bench") for each in events]
+        messages = encode_batch(TENANT, self.session, head, drafts).messages
         place = head.stream_sequence if head else 0
-        recorded = [read(each.payload, place + n) for n, each in enumerate(messages, 1)]
-        self.texts.note(recorded)
+        recorded = [decode_event(each.payload, place + n) for n, each in enumerate(messages, 1)]
+        self.texts.cache_events(recorded)
         after = self.state = fold(recorded, before)
         assert after
         self.messages += messages
-        if passed(before, after):
+        if has_crossed_interval(before, after):
             self.waypoints.append(after)
         return after
 
@@ -85,21 +85,21 @@ class Life:
         """Ask something and have it answered."""
         policies = self.material.blueprint.policies
         asked = self.does(SubmitTurn(self.prose.say(self.characters), policies))
-        state = self.does(ClaimTurn(open_turn(asked).turn, "bench", policies))
-        attempt, provider = attempt_of(state), provider_of(MODEL)
+        state = self.does(ClaimTurn(get_open_turn(asked).turn, "bench", policies))
+        attempt, provider = get_attempt(state), parse_provider(MODEL)
         if provider not in state.prompts:
             state = self.does(SnapshotPrompts(attempt, provider, self.files))
-        call = Call("reply", MODEL, provider, rfc3339(now()))
-        texts = await self.texts.fetch(TENANT, needs(self.material, state, call))
+        call = PromptCall("reply", MODEL, provider, format_rfc3339(read_clock()))
+        texts = await self.texts.fetch_texts(TENANT, find_prompt_needs(self.material, state, call))
         made = assemble(self.material, state, call, texts)
         self.does(FixContext(attempt, MODEL, dict(made.request.parameters), made.manifest))
-        self.does(CompleteTurn(attempt, self.prose.say(self.characters), "stop", SPENT))
+        self.does(CompleteTurn(attempt, self.prose.say(self.characters), "stop", SAMPLE_SPENT))
 
 
-async def lived(on: JetStream, session: str, turns: int, characters: int) -> SessionState:
+async def lived(on: JetStreamClient, session: str, turns: int, characters: int) -> SessionState:
     """Lead a session by the shipped assistant on a log that holds nothing else; gives its end."""
     life = await _begun(on, session, characters)
-    with seldom_collected():
+    with reduce_collection():
         for turn in range(1, turns + 1):
             await life.turn()
             if turn % AT_ONCE == 0 or turn == turns:
@@ -108,33 +108,33 @@ async def lived(on: JetStream, session: str, turns: int, characters: int) -> Ses
     return life.state
 
 
-async def _begun(on: JetStream, session: str, characters: int) -> Life:
-    library, store = Library(), BlueprintStore(on.blobs)
-    blueprint = library.get(BLUEPRINT)
+async def _begun(on: JetStreamClient, session: str, characters: int) -> Life:
+    library, store = BlueprintFolders(), BlueprintStore(on.blobs)
+    blueprint = library.load_blueprint(BLUEPRINT)
     layers = {n: each for n, each in blueprint.layers.items() if isinstance(each, FileLayer)}
-    found = library.prompt_files(blueprint, layers, provider_of(MODEL), {})
+    found = library.read_prompt_files(blueprint, layers, parse_provider(MODEL), {})
     files = {
-        name: PromptFile(digest=await on.blobs.put(TENANT, text.encode()), path=path)
+        name: PromptFile(digest=await on.blobs.put_blob(TENANT, text.encode()), path=path)
         for name, (path, text) in found.items()
     }
     texts = TextReader(on.log, on.blobs)
-    life = Life(session, Material(blueprint), files, texts, Prose(), characters)
-    ref = await store.pin(TENANT, blueprint)
+    life = Life(session, SessionMaterial(blueprint), files, texts, Prose(), characters)
+    ref = await store.store_blueprint(TENANT, blueprint)
     attributes = {"language": "English", "name": "Turnlog"}
-    life.does(OpenSession(ref, blueprint.default_profile, reach(blueprint), {**attributes}))
+    life.does(OpenSession(ref, blueprint.default_profile, compute_history_reach(blueprint), {**attributes}))
     return life
 
 
-async def _put(on: JetStream, life: Life) -> None:
+async def _put(on: JetStreamClient, life: Life) -> None:
     """Put onto the log what is not there yet."""
-    end = await on.log.last(TENANT, life.session)
-    head, subjects = end.head if end else None, session_subjects(TENANT, life.session)
-    batch = Batch(TENANT, life.session, head, tuple(life.messages), subjects)
-    outcome = await on.log.append(batch)
-    assert isinstance(outcome, Appended), outcome
+    end = await on.log.read_last_event(TENANT, life.session)
+    head, subjects = end.head if end else None, build_session_filter(TENANT, life.session)
+    batch = EventBatch(TENANT, life.session, head, tuple(life.messages), subjects)
+    outcome = await on.log.append_batch(batch)
+    assert isinstance(outcome, BatchAppended), outcome
     assert life.state
     assert outcome.events[-1].head == life.state.head, "somebody else writes to this log"
     for state in life.waypoints:
-        await Waypoints(CheckedSnapshots(on.log, on.snapshots)).keep(state)
+        await IntervalSnapshots(CheckedSnapshotStore(on.log, on.snapshots)).save_state(state)
     life.messages.clear()
     life.waypoints.clear()

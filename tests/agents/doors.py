@@ -29,14 +29,14 @@ from turnlog.projections.session.commands import (
     SwitchProfile,
 )
 from turnlog.projections.session.memory_commands import PurgeMemory, UndoSummary
-from turnlog.projections.window.material import Material
+from turnlog.projections.window.material import SessionMaterial
 from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.worker.model.exchange import (
-    Finished,
+    FinishedAnswer,
     ModelRequest,
     TextDelta,
-    ToolCall,
-    Usage,
+    ModelToolCall,
+    ModelUsage,
 )
 
 ORDER = ("ideate", "focus", "operate", "complete")
@@ -48,7 +48,7 @@ CAN_SEE = {
 }
 MARK = re.compile(r"said-in-(\w+)")
 CARRIED = re.compile(r"carried-to-(\w+)")
-USAGE = Usage(10, 5)
+USAGE = ModelUsage(10, 5)
 
 
 def apart(tokens: int = 100_000) -> Blueprint:
@@ -112,19 +112,19 @@ class Marking:
     mark: str = ""
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         self.requests.append(request)
         told = str(request.messages[0]["content"])
         if told.startswith("You plan."):
             yield TextDelta(self._plan(told))
         elif told.startswith("You act."):
-            wanted = ToolCall("t", "shop_look", json.dumps({"what": self.mark}))
-            yield Finished("tool_calls", (wanted,), USAGE, "puppet/one", None)
+            wanted = ModelToolCall("t", "shop_look", json.dumps({"what": self.mark}))
+            yield FinishedAnswer("tool_calls", (wanted,), USAGE, "puppet/one", None)
             return
         else:
             yield TextDelta(f"{told[4:10]} {self.mark}")
-        yield Finished("stop", (), USAGE, "puppet/one", None)
+        yield FinishedAnswer("stop", (), USAGE, "puppet/one", None)
 
     def _plan(self, told: str) -> str:
         given = [{"goal": f"have {self.mark}", "from": "r1"}] if "r1:" in told else []
@@ -152,7 +152,7 @@ class Walker:
 
     def entering(self, phase: str, carry: str | None = None) -> EnterPhase:
         """Ask for a phase."""
-        graph = Material(self.shop.kind).phases
+        graph = SessionMaterial(self.shop.kind).phases
         assert graph is not None
         return EnterPhase(phase, graph, carry)
 
@@ -167,7 +167,7 @@ class Walker:
 
     async def act(self, command: Command) -> None:
         """Do something to the session."""
-        await self.shop.house.sessions.act(TENANT, "s", command, BY)
+        await self.shop.house.sessions.handle(TENANT, "s", command, BY)
 
     async def do(self, deed: tuple[Any, ...]) -> None:
         """Do what was drawn; what the session refuses is not done."""

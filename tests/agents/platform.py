@@ -28,12 +28,12 @@ from tests.parts.reproduction import of_session
 from tests.services.gateway.stand import InMemory, Stand, answering, ended, standing, worker_on
 from tests.services.gateway.watching import Answer as Watched
 from tests.services.gateway.watching import asking
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import KnownEvent, name_of
-from turnlog.projections.blueprint.schema import Blueprint, stored_form
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import KnownEvent, format_event_name
+from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE
 from turnlog.services.runtime.prices import ShippedPrices
-from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.answering import TurnRunner
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
 MODEL = "openai/heron"
@@ -73,7 +73,7 @@ class Platform:
     stand: Stand
     held: InMemory
     provider: OpenAIServer
-    worker: Answering
+    worker: TurnRunner
     """Its `servers` may be exchanged for real ones."""
     shop: Shop
     folder: Path
@@ -89,7 +89,7 @@ class Platform:
 
     async def unproven(self) -> list[str]:
         """Say what of this test's calls cannot be had again."""
-        blobs = {digest: blob for (_, digest), blob in self.held.blobs.held.items()}
+        blobs = {digest: blob for (_, digest), blob in self.held.blobs.blobs.items()}
         found = [list(await self.recorded(session)) for session in self.opened]
         return [wrong for events in found for wrong in of_session(events, blobs)]
 
@@ -103,7 +103,7 @@ class Platform:
         kind = kind or agent()
         file = self.folder / kind.blueprint / BLUEPRINT_FILE
         file.parent.mkdir(exist_ok=True)
-        file.write_bytes(stored_form(kind))
+        file.write_bytes(encode_blueprint(kind))
         session = await self.stand.open(kind.blueprint, **form)
         self.opened.append(session)
         return session
@@ -137,11 +137,11 @@ class Platform:
         asked = [body.get("tools", ()) for body in self.bodies]
         return [[tool["function"]["name"] for tool in tools] for tools in asked]
 
-    async def recorded(self, session: str) -> Sequence[Recorded]:
+    async def recorded(self, session: str) -> Sequence[RecordedEvent]:
         """Give all events of a session so far."""
         log, tenant = self.held.log, self.stand.tenant
-        last = await log.last(tenant, session, leader=True)
-        return await log.between(tenant, session, None, last) if last else ()
+        last = await log.read_last_event(tenant, session, leader=True)
+        return await log.read_range(tenant, session, None, last) if last else ()
 
     async def events(self, session: str, kind: type[Kind]) -> list[Kind]:
         """Give all events of a kind that a session has so far."""
@@ -149,7 +149,7 @@ class Platform:
 
     async def names(self, session: str) -> list[str]:
         """Name the events of a session in order."""
-        return [name_of(each.envelope.type) for each in await self.recorded(session)]
+        return [format_event_name(each.envelope.type) for each in await self.recorded(session)]
 
     async def get(self, path: str, **query: Any) -> Any:  # noqa: ANN401 - JSON of any shape
         """Get something that is there."""
@@ -184,7 +184,7 @@ async def platform_at(folder: Path) -> AsyncGenerator[Platform]:
         standing(held, "agents", folder, working=False, blueprints=(kinds,)) as stand,
     ):
         worker = worker_on(
-            *(held, stand.store, LitellmModel(), ShippedPrices().table),
+            *(held, stand.store, LitellmModel(), ShippedPrices().load_table),
             named=MODEL,
             blueprints=(kinds,),
         )

@@ -6,25 +6,25 @@ from tests.agents.test_summaries import said, talked
 from tests.agents.workshop import Workshop
 from tests.parts.house import BY, TENANT
 from turnlog.events.memory import HistorySummarised
-from turnlog.projections.audit.diff import Change, diff
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.sides import side_of
+from turnlog.projections.audit.diff import PromptChange, compare_calls
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.sides import build_call_snapshot
 from turnlog.projections.session.commands import ExcludeTurn
 from turnlog.projections.session.memory_commands import PurgeMemory, UndoSummary
 
 
 def changes(shop: Workshop, left: str, right: str) -> dict[str, list[tuple[str, list[str]]]]:
     """Give what differs between two calls in the history, each with why and by which events."""
-    events = whole(shop.house.events())
-    found = diff(side_of(events, left), side_of(events, right)).changes
+    events = build_complete_log(shop.house.events())
+    found = compare_calls(build_call_snapshot(events, left), build_call_snapshot(events, right)).changes
     return {_named(each): _reasons(each) for each in found if each.layer == "history"}
 
 
-def _named(change: Change) -> str:
+def _named(change: PromptChange) -> str:
     return f"{change.what} {change.first or 'summary'}"
 
 
-def _reasons(change: Change) -> list[tuple[str, list[str]]]:
+def _reasons(change: PromptChange) -> list[tuple[str, list[str]]]:
     return [(each.what, [by.event for by in each.by]) for each in change.because]
 
 
@@ -41,7 +41,7 @@ async def test_a_summary_that_was_undone_and_the_turns_it_stood_for_name_who_und
     shop = await talked(3)
     await said(shop, 4, ["They spoke of words."])
     (made,) = [e for e in shop.house.events() if isinstance(e.event, HistorySummarised)]
-    await shop.house.sessions.act(TENANT, "s", UndoSummary(made.sequence), BY)
+    await shop.house.sessions.handle(TENANT, "s", UndoSummary(made.sequence), BY)
     await said(shop, 5)
     found = changes(shop, "4.2", "5.1")
     assert found["added 1"] == found["removed summary"] == [("undone", ["summary-undone"])]
@@ -50,7 +50,7 @@ async def test_a_summary_that_was_undone_and_the_turns_it_stood_for_name_who_und
 async def test_a_summary_that_fell_names_what_took_it_out() -> None:
     shop = await talked(3)
     await said(shop, 4, ["They spoke of words."])
-    await shop.house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
     await said(shop, 5, ["They spoke on."])
     found = changes(shop, "4.2", "5.2")
     assert ("summarised", ["history-summarised"]) in found["changed summary"]
@@ -59,7 +59,7 @@ async def test_a_summary_that_fell_names_what_took_it_out() -> None:
 async def test_what_was_purged_names_the_purge() -> None:
     shop = await talked(3)
     await said(shop, 4, ["They spoke of words."])
-    await shop.house.sessions.act(TENANT, "s", PurgeMemory(), BY)
+    await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), BY)
     await said(shop, 5)
     found = changes(shop, "4.2", "5.1")
     purged = [("purged", ["memory-purged"])]

@@ -14,7 +14,7 @@ from tests.agents.platform import Platform, says
 from tests.agents.workshop import Workshop
 from tests.parts.house import BY, TENANT
 from turnlog.events.call import ContextAssembled
-from turnlog.events.manifest import FromTurns, Manifest
+from turnlog.events.manifest import HistorySource, Manifest
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
 
@@ -133,10 +133,10 @@ async def test_u12_repeats_are_told_in_short_where_there_is_no_room_for_all_of_t
 async def test_what_became_of_a_turn_since_is_told_in_short_as_well() -> None:
     shop = await talked(PRODUCTS, chat(condense="repeats"))
     withheld = RedactReply(2, "a slip", "operator", "(Withheld.)")
-    await shop.house.sessions.act(TENANT, "s", withheld, BY)
+    await shop.house.sessions.handle(TENANT, "s", withheld, BY)
     await shop.turn(["Yes."], text="Sure?")
     assert shop.said(3)[1] == TOLD.replace("I found 28 products under $30 …", "(Withheld.)")
-    await shop.house.sessions.act(TENANT, "s", ExcludeTurn(2), BY)
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(2), BY)
     await shop.turn(["Yes."], text="Quite sure?")
     assert shop.said(4)[0] == "Show products under $50"
 
@@ -146,9 +146,9 @@ async def test_a_turn_that_is_said_again_as_a_whole_is_left_out() -> None:
     talk = [(asked, told), ("What is new?", "Nothing much."), (asked, told), ("So?", "So.")]
     shop = await talked(talk, chat(condense="duplicates"))
     assert shop.said(3) == ["What is new?", "Nothing much.", asked, told, "So?"]
-    gone = [part for part in last(shop).parts if not part.kept]
+    gone = [part for part in last(shop).parts if not part.is_included]
     assert [(part.source, part.rule) for part in gone] == [
-        (FromTurns(view="told", first=1, last=1), "duplicates")
+        (HistorySource(view="told", first=1, last=1), "duplicates")
     ]
 
 

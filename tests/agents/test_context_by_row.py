@@ -10,7 +10,7 @@ import pytest
 from tests.agents.platform import STEPS, Platform, plans, says, takes
 from tests.agents.workshop import agent
 from turnlog.events.call import ContextAssembled
-from turnlog.events.manifest import FromBlob, Part
+from turnlog.events.manifest import BlobSource, PromptPart
 from turnlog.events.turn import TurnFailed
 from turnlog.projections.blueprint.schema import Blueprint
 
@@ -98,10 +98,10 @@ async def opened(platform: Platform, kind: Blueprint, **form: object) -> str:
     return await platform.open(kind, **form)
 
 
-async def standing(platform: Platform, session: str) -> list[list[Part]]:
+async def standing(platform: Platform, session: str) -> list[list[PromptPart]]:
     """Give the parts that stand in each call."""
     calls = await platform.events(session, ContextAssembled)
-    return [[part for part in call.manifest.parts if part.kept] for call in calls]
+    return [[part for part in call.manifest.parts if part.is_included] for call in calls]
 
 
 async def hello(platform: Platform, session: str, text: str = "Hi.", reply: str = "Hello.") -> None:
@@ -172,7 +172,7 @@ async def test_u2_each_contributor_is_a_part_of_its_own_under_its_own_component(
     }
 
 
-def grouped(parts: list[Part]) -> list[tuple[str, list[Part]]]:
+def grouped(parts: list[PromptPart]) -> list[tuple[str, list[PromptPart]]]:
     """Put parts together by component."""
     ordered = sorted(parts, key=lambda part: part.component)
     return [(name, list(those)) for name, those in groupby(ordered, lambda part: part.component)]
@@ -209,7 +209,7 @@ async def test_u17_a_profile_has_its_own_words_for_the_categories_it_has(
     await platform.turn(session, says("Well."), text="Tell me.")
     assert platform.said(2)[0] == "You only talk.\n\nTalk at length."
     part = (await standing(platform, session))[-1][0]
-    assert isinstance(part.source, FromBlob)
+    assert isinstance(part.source, BlobSource)
     assert part.source.path == "overrides/talk/master_system.md"
 
 
@@ -222,7 +222,7 @@ async def test_u17_a_step_that_failed_is_told_by_the_words_of_its_profile(
     assert platform.said(1)[0] == "Find it."
     assert platform.said(2)[0].endswith("Try another way.")
     part = next(part for part in (await standing(platform, session))[2] if part.layer == "recovery")
-    assert isinstance(part.source, FromBlob)
+    assert isinstance(part.source, BlobSource)
     assert (part.source.path, part.rule) == (
         "overrides/agent/error_recovery.md",
         "when step_failed",

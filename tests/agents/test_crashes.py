@@ -18,14 +18,14 @@ from tests.agents.workshop import TURN, Workshop
 from tests.parts.house import delivery
 from tests.parts.puppet import PuppetModel
 from turnlog.events.call import CallCompleted, ContextAssembled
-from turnlog.events.codec import Batch
+from turnlog.events.codec import EventBatch
 from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.outcomes import Outcome
+from turnlog.events.log.outcomes import AppendOutcome
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
-from turnlog.services.runtime.tasks import stopped
-from turnlog.services.worker.delivery import Settled
-from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
+from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.services.worker.delivery import DeliverySettled
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, TextDelta
 
 APPENDS = 14
 """How many appends the turn takes that is played here."""
@@ -46,12 +46,12 @@ class Mortal:
     def __getattr__(self, name: str) -> object:
         return getattr(self.log, name)
 
-    async def append(self, batch: Batch) -> Outcome:
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         """See `Log.append`."""
         self.appends += 1
         if (self.appends, self.when) == (self.fatal, "before"):
             await self._die()
-        outcome = await self.log.append(batch)
+        outcome = await self.log.append_batch(batch)
         if (self.appends, self.when) == (self.fatal, "after"):
             await self._die()
         return outcome
@@ -64,7 +64,7 @@ class Mortal:
 class Steady(PuppetModel):
     """Answers by what it is asked, so that a call that is made again is answered alike."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         said = str(request.messages[0]["content"])
         offered = str(request.tools)
@@ -91,13 +91,13 @@ async def killed(
     worker = house.worker("w1")
     mortal = Mortal(house.log, at, when)
     worker.sessions.log = mortal  # type: ignore[assignment]
-    working = asyncio.create_task(worker.answer(delivery(submitted)))
+    working = asyncio.create_task(worker.run_turn(delivery(submitted)))
     dying = asyncio.create_task(mortal.dead.wait())
     await asyncio.wait({working, dying}, return_when=asyncio.FIRST_COMPLETED)
     died = mortal.dead.is_set()
     if not died:
-        assert working.result() == Settled()
-    await stopped(working, dying)
+        assert working.result() == DeliverySettled()
+    await cancel_tasks(working, dying)
     if died:
         await shop.taken_over(submitted)
     return died

@@ -14,7 +14,7 @@ from tests.parts.puppet import PuppetModel
 from turnlog.events.call import CallCompleted, ContextAssembled
 from turnlog.events.memory import HistorySummarised, SummaryBegun
 from turnlog.events.turn import TurnCompleted
-from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, TextDelta
 
 APPENDS = 6
 """How many appends the turn takes that is played here."""
@@ -23,7 +23,7 @@ APPENDS = 6
 class Summing(PuppetModel):
     """Sums up when it is told to, and replies otherwise."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         asked = request.messages[-1]["content"] == "Sum up what was said."
         self.scripts = [["They spoke of words." if asked else "Well."]]

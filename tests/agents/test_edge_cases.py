@@ -15,8 +15,8 @@ from tests.agents.workshop import agent
 from tests.parts.house import blueprint
 from tests.parts.openai_behaviours import Answer, Refusal
 from turnlog.events.call import AttemptEnded, CallCompleted
-from turnlog.events.content import digest_of
-from turnlog.events.log.ports import Raw
+from turnlog.events.content import compute_digest
+from turnlog.events.log.ports import RawEvent
 from turnlog.events.tool import ToolReturned
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.blueprint.schema import Blueprint
@@ -83,7 +83,7 @@ async def test_u29_a_session_that_cannot_be_read_stops_alone_with_an_error(
     raw = log.stored[place - 1]
     assert raw is not None
     with capture_logs() as said:
-        forged = Raw(raw.subject, len(log.stored) + 1, b"junk")
+        forged = RawEvent(raw.subject, len(log.stored) + 1, b"junk")
         log.stored.append(forged)
         log.sessions[platform.stand.tenant, bad].append(forged.stream_sequence)
         answer = await platform.http.post(f"/v1/sessions/{bad}/turns", json={"text": "Two?"})
@@ -105,9 +105,9 @@ async def test_u29_what_is_kept_beside_the_log_is_thrown_away_with_an_error_and_
     session, tenant = await platform.open(plain()), platform.stand.tenant
     await platform.turn(session, says("One."))
     sessions = platform.stand.desk.sessions
-    state = await sessions.load_open(tenant, session)
-    forged = replace(state.head, hash=digest_of("junk"))
-    await sessions.snapshots.keep(replace(state, head=forged, submitted=7))
+    state = await sessions.require_state(tenant, session)
+    forged = replace(state.head, hash=compute_digest("junk"))
+    await sessions.snapshots.save_state(replace(state, head=forged, submitted=7))
     platform.provider.will(says("Two."))
     with capture_logs() as said:
         async with platform.stand.another_gateway() as restarted:

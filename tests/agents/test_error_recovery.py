@@ -12,9 +12,9 @@ from tests.agents.workshop import Shop, Workshop, agent, planning, taking
 from turnlog.events.call import ContextAssembled
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.blueprint.schema import Blueprint, stored_form
-from turnlog.services.runtime.tasks import stopped
-from turnlog.services.worker.tools.exchange import ServerFailure
+from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
+from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.services.worker.tools.exchange import ToolServerFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 LOOK = ("shop_look", '{"what": "hammer"}')
@@ -24,7 +24,7 @@ FAILED = 'shop_look {"what": "hammer"}\n  failed: the shelf is locked'
 
 def recovering() -> Blueprint:
     """Give the agent with words of its own for a step that failed."""
-    words = json.loads(stored_form(agent()))
+    words = json.loads(encode_blueprint(agent()))
     words["layers"]["again"] = {"text": "Try another way.", "when": "step_failed"}
     words["calls"]["tactic"]["messages"][0]["system"].append("again")
     return agent(layers=words["layers"], calls=words["calls"])
@@ -74,8 +74,8 @@ async def test_one_tool_that_did_its_work_is_enough() -> None:
     assert len(shop.events(ContextAssembled)) == 3
 
 
-BROKEN_OFF = (TimeoutError(), ServerFailure("tools_failed", "shop: it broke off"))
-UNREACHABLE = ServerFailure("tools_unreachable", "shop: nobody listens at its address")
+BROKEN_OFF = (TimeoutError(), ToolServerFailure("tools_failed", "shop: it broke off"))
+UNREACHABLE = ToolServerFailure("tools_unreachable", "shop: nobody listens at its address")
 
 
 async def failing(error: Exception, tool: tuple[str, str], *, taken: int) -> Workshop:
@@ -141,7 +141,7 @@ async def test_what_may_have_been_done_is_not_done_again() -> None:
     submitted = await shop.house.submit("Pay!")
     working = asyncio.create_task(shop.house.answer(submitted))
     await begun.wait()
-    await stopped(working)
+    await cancel_tasks(working)
     await shop.taken_over(submitted)
     assert [each.outcome for each in shop.events(ToolReturned)] == ["lost"]
     kinds = [each.manifest.kind for each in shop.events(ContextAssembled)]

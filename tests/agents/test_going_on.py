@@ -11,7 +11,7 @@ from tests.agents.platform import STEPS, Platform, says
 from tests.agents.test_phases import entered, ifoc, walked
 from turnlog.events.session import ProfileSwitched
 from turnlog.events.tool import ToolsSnapshotted
-from turnlog.projections.blueprint.schema import Blueprint, stored_form
+from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -77,7 +77,7 @@ def second(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
 async def moved(platform: Platform, session: str, kind: Blueprint) -> httpx.Response:
     """Let the files say something else, and ask for the session to go on by that."""
     file = platform.folder / kind.blueprint / BLUEPRINT_FILE
-    file.write_bytes(stored_form(kind))
+    file.write_bytes(encode_blueprint(kind))
     return await platform.http.post(f"/v1/sessions/{session}/blueprint", json={})
 
 

@@ -16,25 +16,25 @@ from mcp import MCPError
 
 import tests.parts.hostile_mcp_server
 from tests.parts.processes import LOOK_EVERY
-from turnlog.projections.blueprint.tools import LocalServer
+from turnlog.projections.blueprint.tools import LocalServerSpec
 from turnlog.services.worker.tools import links
-from turnlog.services.worker.tools.exchange import Answered
-from turnlog.services.worker.tools.mcp_servers import McpServers
+from turnlog.services.worker.tools.exchange import ToolAnswer
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 COMMAND = (sys.executable, "-I", "-S", str(Path(tests.parts.hostile_mcp_server.__file__)))
-HOSTILE = LocalServer(command=COMMAND)
+HOSTILE = LocalServerSpec(command=COMMAND)
 
 
 @pytest_asyncio.fixture
-async def servers() -> AsyncIterator[McpServers]:
-    found = McpServers()
+async def servers() -> AsyncIterator[McpToolServers]:
+    found = McpToolServers()
     yield found
     await found.close()
 
 
-async def ask(servers: McpServers, tool: str, spec: LocalServer = HOSTILE) -> Answered:
+async def ask(servers: McpToolServers, tool: str, spec: LocalServerSpec = HOSTILE) -> ToolAnswer:
     """Run a tool of the server."""
-    return await servers.ask("hostile", spec, tool, {})
+    return await servers.call_tool("hostile", spec, tool, {})
 
 
 async def ended(pid: int) -> None:
@@ -45,35 +45,35 @@ async def ended(pid: int) -> None:
             await asyncio.sleep(LOOK_EVERY)
 
 
-async def test_nothing_is_looked_at_by_the_schema_of_a_stranger(servers: McpServers) -> None:
+async def test_nothing_is_looked_at_by_the_schema_of_a_stranger(servers: McpToolServers) -> None:
     assert (await ask(servers, "slow")).text == '{"a":"' + "a" * 40 + '!"}'
     assert int((await ask(servers, "texts")).text)
 
 
 async def test_a_server_that_is_given_up_ends_and_so_does_what_it_says(
-    servers: McpServers,
+    servers: McpToolServers,
 ) -> None:
     pid = int((await ask(servers, "who")).text)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
             await ask(servers, "endless")
-    async with asyncio.timeout(links.LEAVE):
+    async with asyncio.timeout(links.CLOSE_SECONDS):
         await ended(pid)
 
 
 async def test_bytes_and_arguments_that_are_no_text_spoil_nothing_but_themselves(
-    servers: McpServers,
+    servers: McpToolServers,
 ) -> None:
     who = await ask(servers, "who")
     async with asyncio.timeout(10):
         assert await ask(servers, "garbled") == who
-        assert await servers.ask("hostile", HOSTILE, "who", {"what": "\ud800"}) == who
+        assert await servers.call_tool("hostile", HOSTILE, "who", {"what": "\ud800"}) == who
 
 
 async def test_what_a_connection_broke_by_is_in_no_log(
-    servers: McpServers, caplog: pytest.LogCaptureFixture
+    servers: McpToolServers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with servers.links.to("hostile", HOSTILE) as client:
+    async with servers.connections.open_client("hostile", HOSTILE) as client:
         with pytest.raises(MCPError):
             await client.call_tool("who", {"what": "secret \ud800"})
     await servers.close()
@@ -83,7 +83,7 @@ async def test_what_a_connection_broke_by_is_in_no_log(
 
 
 async def test_a_refusal_by_the_code_of_a_closed_connection_is_told_as_it_was_said(
-    servers: McpServers,
+    servers: McpToolServers,
 ) -> None:
     who = await ask(servers, "who")
     refused = await ask(servers, "refuse")
@@ -92,13 +92,13 @@ async def test_a_refusal_by_the_code_of_a_closed_connection_is_told_as_it_was_sa
 
 
 async def test_of_many_servers_those_that_were_not_used_for_longest_are_let_go_of(
-    servers: McpServers, monkeypatch: pytest.MonkeyPatch
+    servers: McpToolServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(links, "MOST_KEPT", 2)
-    first, second, third = (LocalServer(command=(*COMMAND, name)) for name in "abc")
+    first, second, third = (LocalServerSpec(command=(*COMMAND, name)) for name in "abc")
     one, two = [int((await ask(servers, "who", each)).text) for each in (first, second)]
     assert int((await ask(servers, "who", first)).text) == one
     assert int((await ask(servers, "who", third)).text)
-    async with asyncio.timeout(links.LEAVE):
+    async with asyncio.timeout(links.CLOSE_SECONDS):
         await ended(two)
     assert int((await ask(servers, "who", first)).text) == one

@@ -126,7 +126,7 @@ async def test_what_later_turns_may_not_be_told_is_told_to_no_plan(
 ) -> None:
     shop = await looked()
     for command in commands:
-        await shop.house.sessions.act(TENANT, "s", command, BY)
+        await shop.house.sessions.handle(TENANT, "s", command, BY)
     await shop.turn(planning(), ["So."], text="And?")
     assert ("3 in stock" in shop.said(3)[0]) == (why is None)
     manifest = shop.events(ContextAssembled)[3].manifest
@@ -144,7 +144,7 @@ async def test_a_turn_that_gave_nothing_hydrates_nothing() -> None:
 async def test_what_a_plan_points_at_is_gone_with_the_turn_it_came_from() -> None:
     shop = await looked()
     excluding = ExcludeTurn(1)
-    shop.shop.meanwhile = lambda: shop.house.sessions.act(TENANT, "s", excluding, BY)
+    shop.shop.meanwhile = lambda: shop.house.sessions.handle(TENANT, "s", excluding, BY)
     pay = taking(("shop_pay", '{"what": "hammer"}'))
     await shop.turn(pointing("Find a hammer.", "r1"), pay, ["Paid."], text="Buy one.")
     assert "shop_look" in shop.said(4)[0]

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from turnlog.services.worker.tools.leash import leashed
+from turnlog.services.worker.tools.leash import wrap_command
 
 HOLDER = """
 import subprocess, sys, time
@@ -44,4 +44,4 @@ async def test_a_server_that_is_deaf_is_not_left_behind_by_a_worker_that_is_kill
 
 def test_a_program_that_is_nowhere_is_named() -> None:
     with pytest.raises(FileNotFoundError, match="no-such-program"):
-        leashed(["no-such-program"])
+        wrap_command(["no-such-program"])

@@ -13,9 +13,9 @@ from tests.agents.platform import STEPS, Platform, says
 from tests.agents.test_profiles import talker
 from turnlog.events.session import ProfileSwitched
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.window.visibility import OUT_OF_SIGHT
-from turnlog.services.cli.screens.history import conversation
-from turnlog.services.cli.screens.sessions import summary
+from turnlog.projections.window.visibility import HIDDEN_PHASE
+from turnlog.services.cli.screens.history import render_conversation
+from turnlog.services.cli.screens.sessions import render_session
 from turnlog.services.gateway.payloads.calls import CallList
 from turnlog.services.gateway.payloads.sessions import SessionView
 from turnlog.services.gateway.payloads.turns import HistoryView
@@ -95,7 +95,7 @@ async def test_u18_each_phase_sees_what_it_may_and_its_move_says_what_it_does_no
     why = await platform.get(f"/v1/sessions/{session}/turns/3/why")
     assert why["standing"]["shared"] == ["focus", "operate"]
     assert why["standing"]["hidden"] == ["ideate"]
-    (gone,) = [each["part"] for each in why["parts"] if each["part"]["rule"] == OUT_OF_SIGHT]
+    (gone,) = [each["part"] for each in why["parts"] if each["part"]["rule"] == HIDDEN_PHASE]
     assert (gone["source"]["first"], gone["source"]["last"]) == (1, 1)
 
 
@@ -147,7 +147,7 @@ async def test_a_terminal_shows_phases_plans_and_tools(platform: Platform) -> No
     session = await walked(platform)
     here = f"/v1/sessions/{session}"
     history = HistoryView.model_validate(await platform.get(f"{here}/history"))
-    lines = drawn(conversation(history))
+    lines = drawn(render_conversation(history))
     assert "phase operate, after focus · sees focus · not ideate" in lines
     assert "told ▌ Summary from ideate phase: we want a boat" in lines
     at = lines.index("plan ▌ 1. Find a hammer.")
@@ -156,5 +156,5 @@ async def test_a_terminal_shows_phases_plans_and_tools(platform: Platform) -> No
     assert lines[at + 2] == "▌ 2. Pay for it."
     facts = SessionView.model_validate(await platform.get(here))
     calls = CallList(session=session, sequence=1, calls=())
-    shown = drawn(summary(facts, history, calls))
+    shown = drawn(render_session(facts, history, calls))
     assert "phase ideate, after operate · not focus, operate" in shown

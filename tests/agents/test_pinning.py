@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.agents.workshop import Shop, agent
-from turnlog.events.content import Digest, digest_of
-from turnlog.projections.tools.offers import Offer
-from turnlog.services.worker.tools.pinning import Pinning
+from turnlog.events.content import Digest, compute_digest
+from turnlog.projections.tools.offers import ToolOffer
+from turnlog.services.worker.tools.pinning import ToolSnapshots
 
 
 @dataclass
@@ -16,23 +16,23 @@ class Counting:
 
     put_so_far: list[bytes] = field(default_factory=list[bytes])
 
-    async def put(self, tenant: str, data: bytes) -> Digest:
+    async def put_blob(self, tenant: str, data: bytes) -> Digest:
         """See `Blobs.put`."""
         del tenant
         self.put_so_far.append(data)
-        return digest_of(data)
+        return compute_digest(data)
 
-    async def get(self, tenant: str, digest: Digest) -> bytes:
+    async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `Blobs.get`."""
         raise NotImplementedError
 
 
 async def test_u14_a_profile_is_written_once_for_each_schema_of_its_tools() -> None:
-    shop, blobs, pinning, spec = Shop(), Counting(), Pinning(), agent().tools
+    shop, blobs, pinning, spec = Shop(), Counting(), ToolSnapshots(), agent().tools
     assert spec
 
     async def pinned(tenant: str, profile: str) -> Digest:
-        return (await pinning.pinned(shop, blobs, tenant, profile, spec)).digest
+        return (await pinning.snapshot_tools(shop, blobs, tenant, profile, spec)).digest
 
     first = await pinned("t", "agent")
     written = len(blobs.put_so_far)
@@ -40,8 +40,8 @@ async def test_u14_a_profile_is_written_once_for_each_schema_of_its_tools() -> N
     assert len(blobs.put_so_far) == written
     await pinned("other", "agent")
     assert len(blobs.put_so_far) == 2 * written
-    shop.more = (Offer("saw", "Saws.", {"type": "object"}),)
+    shop.more = (ToolOffer("saw", "Saws.", {"type": "object"}),)
     changed = await pinned("t", "agent")
     assert changed != first
-    shop.more = (Offer("saw", "Saws wood.", {"type": "object"}),)
+    shop.more = (ToolOffer("saw", "Saws wood.", {"type": "object"}),)
     assert await pinned("t", "agent") not in {first, changed}

@@ -144,4 +144,4 @@ async def test_a_turn_is_answered_by_one_profile_from_its_first_call_to_its_last
     shop = await Workshop(kind=talker()).opened()
     await shop.house.submit("Get me a hammer.")
     with pytest.raises(Refused, match="turn-open"):
-        await shop.house.sessions.act(TENANT, "s", SwitchProfile("talk", shop.kind.profiles), BY)
+        await shop.house.sessions.handle(TENANT, "s", SwitchProfile("talk", shop.kind.profiles), BY)

@@ -13,29 +13,29 @@ import pytest_asyncio
 
 import tests.parts.small_mcp_server
 from tests.parts.processes import LOOK_EVERY
-from turnlog.projections.blueprint.tools import LocalServer
-from turnlog.services.worker.tools.exchange import ServerFailure
-from turnlog.services.worker.tools.mcp_servers import McpServers
+from turnlog.projections.blueprint.tools import LocalServerSpec
+from turnlog.services.worker.tools.exchange import ToolServerFailure
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
-SMALL = LocalServer(
+SMALL = LocalServerSpec(
     command=(sys.executable, "-I", "-S", str(Path(tests.parts.small_mcp_server.__file__)))
 )
 
 
 @pytest_asyncio.fixture
-async def servers() -> AsyncIterator[McpServers]:
-    found = McpServers()
+async def servers() -> AsyncIterator[McpToolServers]:
+    found = McpToolServers()
     yield found
     await found.close()
 
 
-async def ask(servers: McpServers, tool: str, **arguments: str) -> str:
+async def ask(servers: McpToolServers, tool: str, **arguments: str) -> str:
     """Run a tool of the small server."""
-    return (await servers.ask("small", SMALL, tool, arguments)).text
+    return (await servers.call_tool("small", SMALL, tool, arguments)).text
 
 
 async def test_a_server_that_hangs_is_given_up_and_the_next_call_has_another(
-    servers: McpServers,
+    servers: McpToolServers,
 ) -> None:
     first = await ask(servers, "who")
     with pytest.raises(TimeoutError):
@@ -46,9 +46,9 @@ async def test_a_server_that_hangs_is_given_up_and_the_next_call_has_another(
     assert await ask(servers, "who") == second
 
 
-async def test_a_server_that_dies_is_started_again_at_the_next_call(servers: McpServers) -> None:
+async def test_a_server_that_dies_is_started_again_at_the_next_call(servers: McpToolServers) -> None:
     first = await ask(servers, "who")
-    with pytest.raises(ServerFailure):
+    with pytest.raises(ToolServerFailure):
         await ask(servers, "die")
     second = await ask(servers, "who")
     assert second != first
@@ -57,7 +57,7 @@ async def test_a_server_that_dies_is_started_again_at_the_next_call(servers: Mcp
 
 
 async def test_whoever_waits_on_a_server_is_not_cut_off_by_those_who_find_it_hung(
-    servers: McpServers, tmp_path: Path
+    servers: McpToolServers, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
     waiting = asyncio.create_task(ask(servers, "hang", file=str(begun)))
@@ -71,7 +71,7 @@ async def test_whoever_waits_on_a_server_is_not_cut_off_by_those_who_find_it_hun
 
 
 async def test_programs_end_when_the_worker_takes_leave_of_them() -> None:
-    servers = McpServers()
+    servers = McpToolServers()
     pid = int(await ask(servers, "who"))
     await servers.close()
     with pytest.raises(ProcessLookupError):
@@ -79,13 +79,13 @@ async def test_programs_end_when_the_worker_takes_leave_of_them() -> None:
 
 
 async def test_new_sessions_ask_a_server_what_it_has_once_a_minute() -> None:
-    servers, eager = McpServers(), McpServers(fresh=0)
+    servers, eager = McpToolServers(), McpToolServers(cache_seconds=0)
     for each, asked in ((servers, "1"), (eager, "2")):
-        assert await each.offers("small", SMALL) == await each.offers("small", SMALL)
+        assert await each.list_offers("small", SMALL) == await each.list_offers("small", SMALL)
         assert await ask(each, "listed") == asked
         await each.close()
 
 
-async def test_a_program_that_is_nowhere_cannot_be_asked(servers: McpServers) -> None:
-    with pytest.raises(ServerFailure, match="tools_unreachable: gone: there is no program"):
-        await servers.offers("gone", LocalServer(command=("no-such-program",)))
+async def test_a_program_that_is_nowhere_cannot_be_asked(servers: McpToolServers) -> None:
+    with pytest.raises(ToolServerFailure, match="tools_unreachable: gone: there is no program"):
+        await servers.list_offers("gone", LocalServerSpec(command=("no-such-program",)))

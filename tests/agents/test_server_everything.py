@@ -14,7 +14,7 @@ from tests.parts.server_everything import ABSENT, Everything, server_everything
 from turnlog.events.call import ContextAssembled
 from turnlog.events.tool import ToolReturned, ToolsSnapshotted
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.services.worker.tools.mcp_servers import McpServers
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -31,7 +31,7 @@ async def everything() -> AsyncIterator[Everything]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def served(platform: Platform) -> AsyncIterator[Platform]:
-    servers = McpServers()
+    servers = McpToolServers()
     platform.worker.servers = servers
     yield platform
     await servers.close()

@@ -20,9 +20,9 @@ from tests.agents.workshop import Workshop, agent, planning, taking
 from tests.parts.house import TENANT
 from tests.parts.processes import LOOK_EVERY, free_port
 from turnlog.events.tool import ToolReturned
-from turnlog.projections.blueprint.tools import RemoteServer
-from turnlog.services.worker.tools.exchange import ServerFailure
-from turnlog.services.worker.tools.mcp_servers import McpServers
+from turnlog.projections.blueprint.tools import RemoteServerSpec
+from turnlog.services.worker.tools.exchange import ToolServerFailure
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -35,9 +35,9 @@ class Far:
     process: Process
 
     @property
-    def spec(self) -> RemoteServer:
+    def spec(self) -> RemoteServerSpec:
         """As a blueprint names it."""
-        return RemoteServer(url=f"http://127.0.0.1:{self.port}/mcp")
+        return RemoteServerSpec(url=f"http://127.0.0.1:{self.port}/mcp")
 
     async def kill(self) -> None:
         """Kill it."""
@@ -71,13 +71,13 @@ async def far() -> AsyncIterator[Far]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def servers() -> AsyncIterator[McpServers]:
-    found = McpServers()
+async def servers() -> AsyncIterator[McpToolServers]:
+    found = McpToolServers()
     yield found
     await found.close()
 
 
-async def answered(far: Far, servers: McpServers, tool: str, **limits: float) -> ToolReturned:
+async def answered(far: Far, servers: McpToolServers, tool: str, **limits: float) -> ToolReturned:
     """Have a turn that takes one tool; gives what came of it."""
     spec = {"servers": {"far": {"url": far.spec.url}}, **limits}
     shop = Workshop(kind=agent(tools=spec))
@@ -89,13 +89,13 @@ async def answered(far: Far, servers: McpServers, tool: str, **limits: float) ->
     assert isinstance(returned, ToolReturned)
     if returned.outcome == "answered":
         assert returned.result is not None
-        whole = await shop.house.blobs.get(TENANT, returned.result)
+        whole = await shop.house.blobs.get_blob(TENANT, returned.result)
         assert len(whole.decode()) == returned.characters
     return returned
 
 
 async def test_a_result_comes_back_and_a_long_one_is_told_by_its_columns(
-    far: Far, servers: McpServers
+    far: Far, servers: McpToolServers
 ) -> None:
     short = await answered(far, servers, 'rows {"count": 2}')
     assert (short.outcome, short.treatment) == ("answered", "kept")
@@ -109,7 +109,7 @@ def told(returned: ToolReturned) -> str:
 
 
 async def test_a_tool_that_raises_has_failed_and_the_server_is_asked_again(
-    far: Far, servers: McpServers
+    far: Far, servers: McpToolServers
 ) -> None:
     failed = await answered(far, servers, 'fail {"why": "no stock"}')
     assert failed.outcome == "failed"
@@ -118,16 +118,16 @@ async def test_a_tool_that_raises_has_failed_and_the_server_is_asked_again(
 
 
 async def test_a_tool_that_takes_too_long_is_lost_and_the_turn_goes_on(
-    far: Far, servers: McpServers
+    far: Far, servers: McpToolServers
 ) -> None:
-    await servers.offers("far", far.spec)  # or the connection would count as the tool's time
+    await servers.list_offers("far", far.spec)  # or the connection would count as the tool's time
     lost = await answered(far, servers, 'wait {"seconds": 60}', seconds=3)
     assert lost.outcome == "lost"
     assert "lost: no answer in 3 s; it may have been done" in told(lost)
 
 
 async def test_a_tool_whose_server_is_killed_while_it_runs_is_lost(
-    far: Far, servers: McpServers, tmp_path: Path
+    far: Far, servers: McpToolServers, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
     given = json.dumps({"seconds": 60, "file": str(begun)})
@@ -146,7 +146,7 @@ async def test_a_tool_whose_server_is_killed_while_it_runs_is_lost(
     [(INTERNAL_ERROR, "lost"), (PARSE_ERROR, "lost"), (INVALID_PARAMS, "failed")],
 )
 async def test_after_some_errors_nobody_knows_whether_it_was_done(
-    far: Far, servers: McpServers, code: int, outcome: str
+    far: Far, servers: McpToolServers, code: int, outcome: str
 ) -> None:
     # A gateway that answers 502 in the midst of a tool is told by the package as an internal error
     refused = await answered(far, servers, f'refuse {{"code": {code}}}')
@@ -155,7 +155,7 @@ async def test_after_some_errors_nobody_knows_whether_it_was_done(
 
 
 async def test_a_result_of_too_many_bytes_is_not_taken_and_the_tool_was_done_all_the_same(
-    far: Far, servers: McpServers
+    far: Far, servers: McpToolServers
 ) -> None:
     done = await answered(far, servers, 'rows {"count": 500}', most_bytes=1_000)
     assert done.outcome == "answered"
@@ -164,11 +164,11 @@ async def test_a_result_of_too_many_bytes_is_not_taken_and_the_tool_was_done_all
 
 
 async def test_a_server_that_is_gone_cannot_be_asked_and_one_that_is_back_can(
-    far: Far, servers: McpServers
+    far: Far, servers: McpToolServers
 ) -> None:
-    await servers.offers("far", far.spec)
+    await servers.list_offers("far", far.spec)
     await far.kill()
-    with pytest.raises(ServerFailure):
-        await servers.ask("far", far.spec, "rows", {"count": 1})
+    with pytest.raises(ToolServerFailure):
+        await servers.call_tool("far", far.spec, "rows", {"count": 1})
     await far.again()
-    assert (await servers.ask("far", far.spec, "rows", {"count": 1})).text
+    assert (await servers.call_tool("far", far.spec, "rows", {"count": 1})).text

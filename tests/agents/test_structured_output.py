@@ -9,11 +9,11 @@ import pytest
 from tests.agents.platform import Platform, plans, says
 from tests.agents.workshop import agent
 from turnlog.events.call import AttemptEnded, CallCompleted, ContextAssembled
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.plan import StepPlanned
 from turnlog.events.session import SessionOpened
 from turnlog.events.turn import TurnCompleted, TurnFailed
-from turnlog.projections.blueprint.schema import Blueprint, stored_form
+from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 SCHEMA = {
@@ -70,9 +70,9 @@ async def test_u27_a_reply_that_is_nearly_right_is_mended_and_both_are_on_the_re
     session = await platform.open(teller())
     await platform.turn(session, says(written))
     (completed,) = await platform.events(session, CallCompleted)
-    assert (completed.text, completed.repairs) == (Plain(text=written), (repair,))
+    assert (completed.text, completed.repairs) == (PlainText(text=written), (repair,))
     (reply,) = await platform.events(session, TurnCompleted)
-    assert reply.text == Plain(text=mended)
+    assert reply.text == PlainText(text=mended)
     await platform.turn(session, says('{"mood": "as before"}'), text="And now?")
     assert platform.said(1)[2] == mended
 
@@ -83,7 +83,7 @@ async def test_u27_a_reply_that_is_right_stays_as_it_was_said(platform: Platform
     (completed,) = await platform.events(session, CallCompleted)
     assert (completed.text, completed.repairs) == (None, ())
     (reply,) = await platform.events(session, TurnCompleted)
-    assert reply.text == Plain(text=written)
+    assert reply.text == PlainText(text=written)
 
 
 async def test_u27_whoever_watches_gets_the_mended_reply_and_nothing_else(
@@ -95,7 +95,7 @@ async def test_u27_whoever_watches_gets_the_mended_reply_and_nothing_else(
         heard = await watched.whole()
     assert [each.name for each in heard] == ["token", "done"]
     assert heard[0].json["text"] == '{"mood": "fine"}'
-    published = await platform.held.tokens.recorded(platform.stand.tenant, session, 1)
+    published = await platform.held.tokens.read_token_events(platform.stand.tenant, session, 1)
     assert {each.event.kind for each in published} == {"attempt-alive"}
 
 
@@ -134,7 +134,7 @@ async def test_u27_a_rule_of_safety_that_only_the_mended_reply_breaks_withholds_
 async def test_u27_a_plan_may_have_a_form_of_its_authors_in_a_file_that_is_pinned(
     platform: Platform,
 ) -> None:
-    calls = json.loads(stored_form(agent()))["calls"]
+    calls = json.loads(encode_blueprint(agent()))["calls"]
     calls["plan"]["output"] = {"schema": "plan.json"}
     step = {"type": "object", "required": ["goal"], "properties": {"goal": {"type": "string"}}}
     form = {
@@ -154,10 +154,10 @@ async def test_u27_a_plan_may_have_a_form_of_its_authors_in_a_file_that_is_pinne
         *(says("No."), says("Done.")),
     )
     (opened,) = await platform.events(session, SessionOpened)
-    assert b'"why"' in await platform.held.blobs.get("agents", opened.blueprint.digest)
+    assert b'"why"' in await platform.held.blobs.get_blob("agents", opened.blueprint.digest)
     faults = [each.fault for each in await platform.events(session, AttemptEnded) if each.fault]
     assert [each.detail for each in faults] == ['it: `required` is ["why", "steps"]']
     assert [step.goal for step in await platform.events(session, StepPlanned)] == [
-        Plain(text="Look.")
+        PlainText(text="Look.")
     ]
     file.unlink()

@@ -11,7 +11,7 @@ from tests.agents.workshop import Workshop, agent
 from tests.parts.house import BY, TENANT
 from tests.parts.puppet import Line
 from turnlog.events.call import AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.memory import (
     HistorySummarised,
@@ -81,7 +81,7 @@ async def test_what_is_older_is_summed_up_by_a_call_of_its_own_before_the_reply(
     (begun,) = shop.events(SummaryBegun)
     assert begun.turns == (TurnRange(first=1, last=1),)
     (made,) = shop.events(HistorySummarised)
-    assert (made.view, made.summary) == ("recent", Plain(text="They spoke of words."))
+    assert (made.view, made.summary) == ("recent", PlainText(text="They spoke of words."))
     assert (made.call, made.model, made.former) == ("4.1", "puppet/one", None)
     assert made.inputs == shop.events(ContextAssembled)[3].manifest.digest
     assert made.cost.micro_dollars is not None
@@ -107,7 +107,7 @@ async def test_a_summary_undone_gives_the_former_window_byte_for_byte() -> None:
     await said(plain, 4)
     (made,) = [e for e in shop.house.events() if isinstance(e.event, HistorySummarised)]
     assert (await window(shop))[1] == "They spoke of words."
-    await shop.house.sessions.act(TENANT, "s", UndoSummary(made.sequence), BY)
+    await shop.house.sessions.handle(TENANT, "s", UndoSummary(made.sequence), BY)
     assert await window(shop) == await window(plain)
 
 
@@ -115,7 +115,7 @@ async def test_a_view_whose_summary_was_undone_is_left_whole_until_it_has_grown_
     shop = await talked(3)
     await said(shop, 4, ["They spoke of words."])
     (made,) = [e for e in shop.house.events() if isinstance(e.event, HistorySummarised)]
-    await shop.house.sessions.act(TENANT, "s", UndoSummary(made.sequence), BY)
+    await shop.house.sessions.handle(TENANT, "s", UndoSummary(made.sequence), BY)
     await said(shop, 5)
     await said(shop, 6)
     await said(shop, 7)
@@ -133,8 +133,8 @@ async def test_a_summary_takes_the_former_one_in_and_falls_back_to_it() -> None:
     assert shop.said(-2)[0] == "They spoke of words."
     assert shop.said(-1)[1] == "They spoke of words, and again."
     with pytest.raises(Refused, match="took it in"):
-        await shop.house.sessions.act(TENANT, "s", UndoSummary(first.sequence), BY)
-    await shop.house.sessions.act(TENANT, "s", UndoSummary(second.sequence), BY)
+        await shop.house.sessions.handle(TENANT, "s", UndoSummary(first.sequence), BY)
+    await shop.house.sessions.handle(TENANT, "s", UndoSummary(second.sequence), BY)
     assert (await window(shop))[1] == "They spoke of words."
 
 
@@ -143,7 +143,7 @@ async def test_a_summary_falls_with_a_turn_it_tells_of(cause: str) -> None:
     shop = await talked(3)
     await said(shop, 4, ["They spoke of words."])
     taken = ExcludeTurn(1) if cause == "excluded" else RedactReply(1, "names", "operator", "-")
-    await shop.house.sessions.act(TENANT, "s", taken, BY)
+    await shop.house.sessions.handle(TENANT, "s", taken, BY)
     (undone,) = shop.events(SummaryUndone)
     assert (undone.cause, undone.turn) == (cause, 1)
     await said(shop, 5, ["They spoke of less."])
@@ -153,12 +153,12 @@ async def test_a_summary_falls_with_a_turn_it_tells_of(cause: str) -> None:
 
 async def test_a_turn_that_was_left_out_stands_beside_the_summary_once_it_is_restored() -> None:
     shop = await talked(1)
-    await shop.house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
     for number in (2, 3, 4):
         await said(shop, number)
     await said(shop, 5, ["They spoke of words."])
     assert shop.events(HistorySummarised)[0].turns == (TurnRange(first=2, last=2),)
-    await shop.house.sessions.act(TENANT, "s", RestoreTurn(1), BY)
+    await shop.house.sessions.handle(TENANT, "s", RestoreTurn(1), BY)
     assert (await window(shop))[1:3] == ["They spoke of words.", f"turn 1 {LONG}"]
 
 
@@ -190,7 +190,7 @@ async def test_a_summary_does_not_tell_of_a_turn_taken_back_while_it_was_written
     submitted = await shop.house.submit(f"turn 4 {LONG}")
     answering = asyncio.create_task(shop.house.answer(submitted))
     await asked.wait()
-    await shop.house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
     hold.set()
     await answering
     (failed,) = shop.events(SummaryFailed)
@@ -218,8 +218,8 @@ async def test_a_worker_that_takes_over_has_the_same_summary_made() -> None:
 async def test_a_purge_leaves_nothing_in_the_window_and_everything_on_the_record() -> None:
     shop = await talked(3)
     await said(shop, 4, ["They spoke of words."])
-    await shop.house.sessions.act(TENANT, "s", PurgeMemory(), BY)
-    await shop.house.sessions.act(TENANT, "s", PurgeMemory(), BY)
+    await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), BY)
+    await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), BY)
     assert shop.events(MemoryPurged) == [MemoryPurged(upto=4)]
     assert await window(shop) == ["Be brief.", "and now?"]
     out = [part.rule for part in shop.events(ContextAssembled)[-1].manifest.parts if not part.kept]
@@ -230,7 +230,7 @@ async def test_a_purge_waits_for_the_open_turn() -> None:
     shop = await talked(1)
     await shop.house.submit("wait")
     with pytest.raises(Refused) as refused:
-        await shop.house.sessions.act(TENANT, "s", PurgeMemory(), BY)
+        await shop.house.sessions.handle(TENANT, "s", PurgeMemory(), BY)
     assert refused.value.code == "turn-open"
 
 
@@ -261,10 +261,10 @@ async def test_what_was_summed_up_is_had_again_however_far_back_it_lies() -> Non
     assert (await shop.house.state()).earlier
     made = [e.sequence for e in shop.house.events() if isinstance(e.event, HistorySummarised)]
     for sequence in reversed(made[-7:]):
-        await shop.house.sessions.act(TENANT, "s", UndoSummary(sequence), BY)
+        await shop.house.sessions.handle(TENANT, "s", UndoSummary(sequence), BY)
     with pytest.raises(Refused, match="too far back"):
-        await shop.house.sessions.act(TENANT, "s", UndoSummary(made[-8]), BY)
+        await shop.house.sessions.handle(TENANT, "s", UndoSummary(made[-8]), BY)
     for each in (shop, plain):
-        await each.house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+        await each.house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
     assert (await shop.house.state()).summaries == ()
     assert await window(shop) == await window(plain)

@@ -11,12 +11,12 @@ from pydantic import JsonValue
 from tests.agents.platform import STEPS, Platform, plans, says, takes
 from tests.agents.workshop import agent
 from turnlog.events.call import ContextAssembled
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.tool import ToolReturned, ToolsSnapshotted
-from turnlog.projections.tools.offers import Offer
-from turnlog.services.cli.options import Served
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.tooling import request_schemas, show_result
+from turnlog.projections.tools.offers import ToolOffer
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.tooling import send_schema_request, print_tool_result
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -25,7 +25,7 @@ SCHEMA: dict[str, JsonValue] = {
     "properties": {"which": {"type": "string", "description": "Which one is meant."}},
 }
 DRAWERS = tuple(
-    Offer(f"drawer_{n}", "Looks into one of many drawers and says what is in it.", SCHEMA)
+    ToolOffer(f"drawer_{n}", "Looks into one of many drawers and says what is in it.", SCHEMA)
     for n in range(18)
 )
 ROWS = [{"id": n, "name": f"thing {n}", "price": n * 1.5} for n in range(1_000)]
@@ -34,7 +34,7 @@ ROWS = [{"id": n, "name": f"thing {n}", "price": n * 1.5} for n in range(1_000)]
 async def tools_told(platform: Platform, session: str) -> list[tuple[str | None, int]]:
     """Give, of each call that tells of tools, by which rule and in how many tokens."""
     calls = await platform.events(session, ContextAssembled)
-    parts = [part for call in calls for part in call.manifest.parts if part.kept]
+    parts = [part for call in calls for part in call.manifest.parts if part.is_included]
     return [(part.rule, part.tokens) for part in parts if part.layer == "tools"]
 
 
@@ -65,8 +65,8 @@ async def test_u6_tools_are_told_in_full_again_when_somebody_asks_and_for_one_tu
     await hello(platform, session)
     path = f"/v1/sessions/{session}/schemas"
     assert (await platform.http.post(path)).status_code == 200
-    served = Served(str(platform.http.base_url), platform.folder)
-    await request_schemas(served, session, "table")
+    served = ServiceTarget(str(platform.http.base_url), platform.folder)
+    await send_schema_request(served, session, "table")
     await hello(platform, session)
     await hello(platform, session)
     rules = [rule for rule, _ in await tools_told(platform, session)]
@@ -155,7 +155,7 @@ async def test_u8_a_thousand_rows_enter_as_under_300_tokens_and_are_read_whole(
     path = f"/v1/sessions/{session}/calls/{returned.call}/tools/{returned.id}"
     found = await platform.get(path)
     assert json.loads(found["result"]) == ROWS
-    assert digest_of(found["result"]) == found["digest"] == returned.result
+    assert compute_digest(found["result"]) == found["digest"] == returned.result
     assert (found["treatment"], found["characters"]) == ("condensed", len(found["result"]))
     assert found["text"] in platform.said(2)[0]
     why = await platform.get(f"/v1/sessions/{session}/turns/1/why")
@@ -172,7 +172,7 @@ async def test_u8_a_terminal_shows_the_whole_of_a_result(
     session = await platform.open()
     await platform.turn(session, plans(("Look.", [])), takes(("shop_look", {})), says("Many."))
     (returned,) = await platform.events(session, ToolReturned)
-    await show_result(Reader(platform.http), session, returned.call, returned.id, "table")
+    await print_tool_result(ServiceReader(platform.http), session, returned.call, returned.id, "table")
     shown = " ".join(capsys.readouterr().out.split())
     assert "prompts hold a summary of it" in shown
     assert '"name": "thing 999"' in shown
@@ -187,7 +187,7 @@ async def test_u8_a_result_that_is_erased_cannot_be_read_and_one_never_asked_for
     assert returned.result
     path = f"/v1/sessions/{session}/calls/{returned.call}/tools"
     assert (await platform.http.get(f"{path}/nonsense")).json()["code"] == "unknown-tool-use"
-    held = platform.held.blobs.held
+    held = platform.held.blobs.blobs
     whole = held.pop((platform.stand.tenant, returned.result))
     gone = await platform.http.get(f"{path}/{returned.id}")
     held[platform.stand.tenant, returned.result] = whole
@@ -215,8 +215,8 @@ async def test_u14_sessions_of_a_profile_share_one_text_until_a_schema_changes(
 async def test_u20_prompts_are_told_of_and_those_that_are_disabled_are_not(
     platform: Platform,
 ) -> None:
-    greet = Offer("greet", "Greets somebody.", SCHEMA, "prompt")
-    scold = Offer("scold", "Scolds somebody.", SCHEMA, "prompt")
+    greet = ToolOffer("greet", "Greets somebody.", SCHEMA, "prompt")
+    scold = ToolOffer("scold", "Scolds somebody.", SCHEMA, "prompt")
     platform.shop.more = (greet, scold)
     spec: dict[str, Any] = agent().model_dump(mode="json", by_alias=True, exclude_unset=True)
     spec["layers"]["prompts"] = {"prompts": "all", "component": "tools_context"}

@@ -9,14 +9,14 @@ from pydantic import JsonValue
 from tests.agents.workshop import TURN, USAGE, Shop, Workshop, planning, taking
 from tests.parts.house import BY, TENANT
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.tokens import Token
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import TurnCompleted, TurnFailed
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import CancelTurn
-from turnlog.projections.tools.offers import Offer
-from turnlog.services.worker.model.exchange import Finished, ToolCall
+from turnlog.projections.tools.offers import ToolOffer
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelToolCall
 from turnlog.services.worker.model.failures import ModelFailure
 
 EIGHT = tuple((f"Step {n}.", ()) for n in range(8))
@@ -47,7 +47,7 @@ async def test_a_turn_plans_takes_each_step_and_says_what_came_of_it() -> None:
     assert [each.call for each in shop.events(ContextAssembled)] == ["1.1", "1.2", "1.3", "1.4"]
     assert shop.shop.asked == [("look", {"what": "hammer"}), ("pay", {"what": "hammer"})]
     (reply,) = shop.events(TurnCompleted)
-    assert (reply.text, reply.call) == (Plain(text="It is yours."), "1.4")
+    assert (reply.text, reply.call) == (PlainText(text="It is yours."), "1.4")
 
 
 async def test_each_call_sees_what_is_its_own() -> None:
@@ -65,7 +65,7 @@ async def test_each_call_sees_what_is_its_own() -> None:
 async def test_only_the_reply_is_shown_to_whoever_watches() -> None:
     shop = await Workshop().opened()
     await shop.turn(*TURN)
-    held = [each.event for each in await shop.house.tokens.recorded(TENANT, "s", 1)]
+    held = [each.event for each in await shop.house.tokens.read_token_events(TENANT, "s", 1)]
     tokens = [event for event in held if isinstance(event, Token)]
     assert [(token.call, token.text) for token in tokens] == [("1.4", "It is "), ("1.4", "yours.")]
 
@@ -88,7 +88,7 @@ async def test_naming_twenty_tools_takes_less_than_two_fifths_of_telling_of_them
     argument = {"type": "string", "description": "Which one is meant, by its number."}
     schema: dict[str, JsonValue] = {"type": "object", "properties": {"which": {**argument}}}
     about = "Looks into one of the many drawers that there are and says what is in it."
-    drawers = tuple(Offer(f"drawer_{n}", about, schema) for n in range(18))
+    drawers = tuple(ToolOffer(f"drawer_{n}", about, schema) for n in range(18))
     shop = await Workshop(Shop(more=drawers)).opened()
     await shop.turn(planning(), ["One."])
     await shop.turn(planning(), ["Two."])
@@ -171,10 +171,10 @@ async def test_requests_of_one_id_are_told_apart() -> None:
 async def test_an_id_that_looks_like_one_that_was_given_out_is_told_apart_too() -> None:
     shop = await Workshop().opened()
     ids = ("t#3", "t", "t")
-    asked = tuple(ToolCall(id, "shop_look", "{}") for id in ids)
+    asked = tuple(ModelToolCall(id, "shop_look", "{}") for id in ids)
     await shop.turn(
         planning(("Look.", [])),
-        [Finished("tool_calls", asked, USAGE, "puppet/one", None)],
+        [FinishedAnswer("tool_calls", asked, USAGE, "puppet/one", None)],
         ["All three."],
     )
     assert len({each.id for each in shop.events(ToolCalled)}) == len(ids)
@@ -188,7 +188,7 @@ async def test_a_long_result_enters_as_a_summary_and_the_whole_is_kept() -> None
     await shop.turn(planning(("Look.", [])), taking(("shop_look", "{}")), ["Many."])
     (returned,) = shop.events(ToolReturned)
     assert returned.treatment == "condensed"
-    whole = await shop.house.blobs.get(TENANT, returned.result)
+    whole = await shop.house.blobs.get_blob(TENANT, returned.result)
     assert len(whole.decode()) == returned.characters == len(shop.shop.gives)
     results = next(
         part for part in shop.events(ContextAssembled)[-1].manifest.parts if part.layer == "results"
@@ -216,7 +216,7 @@ async def test_claims_are_counted_for_each_call() -> None:
 
 async def test_a_turn_that_is_cancelled_lets_its_tools_come_back_all_the_same() -> None:
     shop = await Workshop().opened()
-    shop.shop.meanwhile = lambda: shop.house.sessions.act(TENANT, "s", CancelTurn(1), BY)
+    shop.shop.meanwhile = lambda: shop.house.sessions.handle(TENANT, "s", CancelTurn(1), BY)
     shop.house.model.scripts = [
         planning(("Pay.", [])),
         taking(("shop_pay", "{}"), ("shop_look", "{}")),

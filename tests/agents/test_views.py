@@ -14,8 +14,8 @@ from tests.parts.house import ACK_WAIT, BY, TENANT, delivery
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
-from turnlog.services.runtime.tasks import stopped
-from turnlog.services.worker.delivery import Settled
+from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.services.worker.delivery import DeliverySettled
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 PRIMED = [("You are a helpful assistant.", "Understood."), ("Who?", "Me."), ("Why?", "So.")]
@@ -70,11 +70,11 @@ async def test_a_reply_found_whole_after_its_worker_died_says_as_much() -> None:
     dying = house.worker("dying")
     mortal = Mortal(house.log, APPENDS, "before")
     dying.sessions.log = mortal  # type: ignore[assignment]
-    working = asyncio.create_task(dying.answer(delivery(submitted)))
+    working = asyncio.create_task(dying.run_turn(delivery(submitted)))
     await mortal.dead.wait()
-    await stopped(working)
+    await cancel_tasks(working)
     await asyncio.sleep(ACK_WAIT)
-    assert await house.answer_again(submitted) == Settled()
+    assert await house.answer_again(submitted) == DeliverySettled()
     assert len(house.model.requests) == len(TURN)
     (reply,) = shop.events(TurnCompleted)
     assert reply.work.text == WORK.removesuffix("\n\nIt is yours.")
@@ -84,14 +84,14 @@ async def test_how_a_withheld_reply_was_worked_out_is_withheld() -> None:
     shop = await Workshop(kind=recalling()).opened()
     await shop.turn(*TURN)
     withheld = RedactReply(1, "a slip", "operator", "(Withheld.)")
-    await shop.house.sessions.act(TENANT, "s", withheld, BY)
+    await shop.house.sessions.handle(TENANT, "s", withheld, BY)
     await shop.turn(planning(), ["Yes."], text="Is it?")
     assert shop.said(4)[1:] == ["Get me a hammer.", "(Withheld.)", "Is it?"]
 
 
 async def test_messages_are_counted_back_before_anything_is_left_out() -> None:
     shop = await talked([(f"{n}?", f"{n}.") for n in range(1, 6)], chat(last_messages=5))
-    await shop.house.sessions.act(TENANT, "s", ExcludeTurn(5), BY)
+    await shop.house.sessions.handle(TENANT, "s", ExcludeTurn(5), BY)
     await shop.turn(["So."], text="And?")
     assert shop.said(5) == ["4?", "4.", "And?"]
     assert [part.rule for part in last(shop).parts] == ["last_messages", None, "excluded", None]
@@ -100,7 +100,7 @@ async def test_messages_are_counted_back_before_anything_is_left_out() -> None:
 async def test_what_is_of_no_interest_is_skipped() -> None:
     shop = await talked(PRIMED, chat(skip=SKIP))
     assert shop.said(2) == ["Who?", "Me.", "Why?"]
-    assert [(part.rule, part.kept) for part in last(shop).parts[:2]] == [
+    assert [(part.rule, part.is_included) for part in last(shop).parts[:2]] == [
         ("skip", False),
         (None, True),
     ]

@@ -12,17 +12,17 @@ from pydantic import JsonValue
 
 from tests.parts.house import BY, TENANT, House, delivery
 from tests.parts.puppet import Line
-from turnlog.events.envelope import Recorded
-from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
 from turnlog.projections.blueprint.tools import ServerSpec
 from turnlog.projections.session.commands import OpenSession
-from turnlog.projections.tools.offers import Offer
-from turnlog.projections.window.material import Material
-from turnlog.services.worker.delivery import Settled
-from turnlog.services.worker.model.exchange import Finished, ToolCall, Usage
-from turnlog.services.worker.tools.exchange import Answered
+from turnlog.projections.tools.offers import ToolOffer
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.worker.delivery import DeliverySettled
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelToolCall, ModelUsage
+from turnlog.services.worker.tools.exchange import ToolAnswer
 
-USAGE = Usage(10, 5)
+USAGE = ModelUsage(10, 5)
 
 
 def agent(**changes: Any) -> Blueprint:  # noqa: ANN401 - pieces of a blueprint
@@ -89,12 +89,12 @@ class Shop:
     gives: str = "3 in stock"
     fails: list[str] = field(default_factory=list[str])
     """Tools that fail, each as often as it is named."""
-    more: tuple[Offer, ...] = ()
+    more: tuple[ToolOffer, ...] = ()
     """What it offers beside the two."""
     meanwhile: Callable[[], Awaitable[object]] = nothing
     """What happens while a tool is run."""
 
-    async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
+    async def list_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
         """See `ToolServers.offers`."""
         del server, spec
         schema: dict[str, JsonValue] = {
@@ -102,19 +102,19 @@ class Shop:
             "properties": {"what": {"type": "string"}},
         }
         look, pay = (("look", "Looks for a thing."), ("pay", "Pays for it."))
-        return (Offer(*look, schema), Offer(*pay, schema), *self.more)
+        return (ToolOffer(*look, schema), ToolOffer(*pay, schema), *self.more)
 
-    async def ask(
+    async def call_tool(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
-    ) -> Answered:
+    ) -> ToolAnswer:
         """See `ToolServers.ask`."""
         del server, spec
         self.asked.append((tool, arguments))
         await self.meanwhile()
         if tool not in self.fails:
-            return Answered(self.gives)
+            return ToolAnswer(self.gives)
         self.fails.remove(tool)
-        return Answered("the shelf is locked", failed=True)
+        return ToolAnswer("the shelf is locked", failed=True)
 
     async def close(self) -> None:
         """See `ToolServers.close`."""
@@ -128,8 +128,8 @@ def planning(*steps: tuple[str, Sequence[str]]) -> list[Line]:
 def taking(*wanted: tuple[str, str], named: str = "t{}") -> list[Line]:
     """Let the model ask for tools, each by its name and its arguments."""
     numbered = enumerate(wanted, 1)
-    calls = tuple(ToolCall(named.format(n), tool, given) for n, (tool, given) in numbered)
-    return [Finished("tool_calls", calls, USAGE, "puppet/one", None)]
+    calls = tuple(ModelToolCall(named.format(n), tool, given) for n, (tool, given) in numbered)
+    return [FinishedAnswer("tool_calls", calls, USAGE, "puppet/one", None)]
 
 
 TURN: tuple[list[Line], ...] = (
@@ -154,24 +154,24 @@ class Workshop:
 
     async def opened(self) -> Workshop:
         """Open the session."""
-        ref = await self.house.blueprints.pin(TENANT, self.kind)
-        graph = Material(self.kind).phases
-        command = OpenSession(ref, self.kind.default_profile, reach(self.kind), phases=graph)
-        await self.house.sessions.act(TENANT, "s", command, BY)
+        ref = await self.house.blueprints.store_blueprint(TENANT, self.kind)
+        graph = SessionMaterial(self.kind).phases
+        command = OpenSession(ref, self.kind.default_profile, compute_history_reach(self.kind), phases=graph)
+        await self.house.sessions.handle(TENANT, "s", command, BY)
         return self
 
-    async def turn(self, *scripts: list[Line], text: str = "Get me a hammer.") -> Recorded:
+    async def turn(self, *scripts: list[Line], text: str = "Get me a hammer.") -> RecordedEvent:
         """Put something to the session and have it answered by these scripts."""
         self.house.model.scripts = [*scripts]
         submitted = await self.house.submit(text)
-        assert await self.house.answer(submitted) == Settled()
+        assert await self.house.answer(submitted) == DeliverySettled()
         return submitted
 
-    async def taken_over(self, submitted: Recorded) -> None:
+    async def taken_over(self, submitted: RecordedEvent) -> None:
         """Let another worker have a turn whose worker has died; nothing is left on TOKENS."""
-        self.house.tokens.forget()
+        self.house.tokens.clear_all()
         again = delivery(submitted, redelivered=True)
-        assert await self.house.worker("w2").answer(again) == Settled()
+        assert await self.house.worker("w2").run_turn(again) == DeliverySettled()
 
     def said(self, number: int) -> list[str]:
         """Give what a request said, message by message, counted from 0."""

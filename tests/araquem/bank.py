@@ -22,9 +22,9 @@ from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import NOTHING, Machine, ended, free_port, machine
 from tests.parts.roles import telling
 from tests.parts.service import Service, serviced
-from turnlog.events.envelope import Recorded
-from turnlog.projections.blueprint.keys import keyed_id
-from turnlog.services.runtime.library import SHIPPED, Library
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.blueprint.keys import compute_session_id
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
@@ -110,7 +110,7 @@ class Bank:
         assert prompt["verified"], prompt["fault"]
         return dict(prompt)
 
-    async def events(self, conversation: str) -> list[Recorded]:
+    async def events(self, conversation: str) -> list[RecordedEvent]:
         """Give all events of a conversation's session."""
         return await self.service.events(self.session(conversation))
 
@@ -128,7 +128,7 @@ def said(*words: str) -> Answer:
 def session_of(conversation: str, client: str) -> str:
     """Work out the id of a conversation's session, as anybody can."""
     key = {"client_id": client, "conversation_id": conversation}
-    return keyed_id(Library((SHIPPED,)).get("araquem"), key)
+    return compute_session_id(BlueprintFolders((SHIPPED_BLUEPRINTS,)).load_blueprint("araquem"), key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ async def town(
     folder: Path, provider: OpenAIServer, told: Mapping[str, str] = NOTHING
 ) -> AsyncGenerator[Town]:
     """Give a town whose araquem is read from a copy under `folder`."""
-    shutil.copytree(SHIPPED / "araquem", folder / "blueprints/araquem")
+    shutil.copytree(SHIPPED_BLUEPRINTS / "araquem", folder / "blueprints/araquem")
     file = folder / "blueprints/araquem/blueprint.yaml"
     # On a busy machine the first call waits for litellm, longer than anybody who asks would
     file.write_text(file.read_text().replace("deadline_seconds: 60", "deadline_seconds: 290"))

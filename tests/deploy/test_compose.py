@@ -22,7 +22,7 @@ from tests.deploy.composition import (
     services,
     written,
 )
-from turnlog.services.cli.environment import PROCESSES, variable
+from turnlog.services.cli.environment import PROCESSES, format_variable
 
 SERVICES = services()
 ROLES = {service.role: service for service in SERVICES.values() if service.role}
@@ -77,7 +77,7 @@ def test_every_setting_in_the_file_is_one_of_its_role_and_has_a_value_it_takes(
 ) -> None:
     settings = PROCESSES[role]
     for name, value in ROLES[role].environment.items():
-        assert name in {variable(field) for field in settings.model_fields}
+        assert name in {format_variable(field) for field in settings.model_fields}
         monkeypatch.setenv(name, value)
     settings()
 

@@ -14,9 +14,9 @@ from sqlalchemy import select
 
 from tests.deploy.composition import ROOT, SECRETS, Service, services
 from tests.deploy.composition_running import BIN, Host, host
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.reach import Bell, reached
-from turnlog.projections.store.selecting import of_session
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.reach import ProjectionSignal, wait_until_folded
+from turnlog.projections.store.selecting import match_session
 from turnlog.projections.store.tables import CALLS, TURNS
 
 TENANT = "default"
@@ -30,7 +30,7 @@ def machine(tmp_path: Path, postgres_url: str) -> Host:
 
 
 @pytest.fixture
-async def store(postgres_url: str) -> AsyncIterator[Store]:
+async def store(postgres_url: str) -> AsyncIterator[ReadModelStore]:
     opened = open_store(postgres_url)
     yield opened
     await opened.close()
@@ -43,7 +43,7 @@ def in_order() -> list[Service]:
 
 
 async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it(
-    machine: Host, store: Store
+    machine: Host, store: ReadModelStore
 ) -> None:
     address = f"http://{machine.here('127.0.0.1:8700')}"
     async with AsyncExitStack() as stack:
@@ -62,19 +62,19 @@ async def test_a_conversation_runs_through_the_composition_and_postgres_shows_it
         assert told["reply"].startswith("Everything that happened, in order:")
 
         session, sequence = opened["session"], told["settled"]
-        assert await reached(store, Bell(), TENANT, session, sequence, within=REPLY_WITHIN)
+        assert await wait_until_folded(store, ProjectionSignal(), TENANT, session, sequence, within=REPLY_WITHIN)
         listed = (await client.get("/v1/sessions")).json()["sessions"]
         assert [(each["session"], each["turns"]) for each in listed] == [(session, 1)]
         assert await rows(store, session) == [("completed", told["settled"], "scripted/demo")]
     assert list(machine.home.iterdir()) == []
 
 
-async def rows(store: Store, session: str) -> list[tuple[object, ...]]:
+async def rows(store: ReadModelStore, session: str) -> list[tuple[object, ...]]:
     """Read a session's turns with the model that answered them."""
-    mine = (of_session(table, TENANT, session) for table in (TURNS, CALLS))
+    mine = (match_session(table, TENANT, session) for table in (TURNS, CALLS))
     told = select(TURNS.c.status, TURNS.c.reply_in, CALLS.c.model)
     query = told.join(CALLS, CALLS.c.call == TURNS.c.call).where(*mine)
-    async with store.reading() as connection:
+    async with store.open_reader() as connection:
         return [tuple(row) for row in await connection.execute(query)]
 
 

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from tests.docs.pages import PRINTED, READ, ROOT, RUN, as_printed, blocks, links, name, pages
 from tests.docs.reader import SEPARATOR, Shell, serving
-from turnlog.services.cli.environment import PROCESSES, variable
+from turnlog.services.cli.environment import PROCESSES, format_variable
 
 RUNNING = ROOT / "docs/running.md"
 
@@ -83,7 +83,7 @@ def reached_from(start: Path) -> set[Path]:
 def test_the_table_of_settings_has_every_setting_with_its_default() -> None:
     rows = re.findall(r"^\| `(TURNLOG_\w+)` \| (\S+) \|", RUNNING.read_text(), re.MULTILINE)
     assert {setting: default.strip("`") for setting, default in rows} == {
-        variable(field): spelt(info.default)
+        format_variable(field): spelt(info.default)
         for kind in PROCESSES.values()
         for field, info in kind.model_fields.items()
     }

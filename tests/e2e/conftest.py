@@ -59,7 +59,7 @@ async def stand(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stand
     held = InMemory()
     async with standing(held, "seen", tmp_path_factory.mktemp("stand")) as running:
         yield running
-    assert unproven(held.log.stored, held.blobs.held) == []
+    assert unproven(held.log.stored, held.blobs.blobs) == []
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

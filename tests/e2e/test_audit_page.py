@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.browser import CHROMIUM, Browser, clicked, texts, typed
 from tests.services.gateway.stand import Stand
-from turnlog.services.runtime.library import SHIPPED
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -23,7 +23,7 @@ def tab(name: str) -> str:
 
 def version_two(folder: Path, name: str) -> Path:
     """Write the next version of the assistant, under a name of its own."""
-    shutil.copytree(SHIPPED / "assistant", folder / name, dirs_exist_ok=True)
+    shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", folder / name, dirs_exist_ok=True)
     file = folder / name / "blueprint.yaml"
     said = file.read_text().replace("blueprint: assistant", f"blueprint: {name}")
     file.write_text(said.replace("version: 1", "version: 2"))
@@ -118,7 +118,7 @@ async def test_the_folder_of_another_version_is_brought_along(
     session = await stand.open("assistant")
     await stand.say(session, "Who are you?", "An assistant.")
     folder = tmp_path / "assistant"
-    shutil.copytree(SHIPPED / "assistant", folder)
+    shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", folder)
     (folder / "persona.md").write_text("You are brief.\n")
     (folder / "picture.png").write_bytes(b"\x89PNG\xff")
     await browser.open(f"{stand.address}/#/sessions/{session}/what-if")
@@ -200,7 +200,7 @@ async def test_a_session_is_moved_to_the_version_that_was_looked_at(
     stand: Stand, browser: Browser, tmp_path: Path
 ) -> None:
     folder = version_two(tmp_path, "moving")
-    stand.desk.library.folders = (tmp_path, *stand.desk.library.folders)
+    stand.desk.blueprint_folders.folders = (tmp_path, *stand.desk.blueprint_folders.folders)
     session = await stand.open("moving")
     file = folder / "blueprint.yaml"
     file.write_text(file.read_text().replace("version: 2", "version: 3"))

@@ -9,7 +9,7 @@ import pytest
 from tests.parts.old_store import copied, put_back
 from tests.parts.processes import exit_code
 from tests.parts.roles import WITHOUT_LITELLM, Roles
-from turnlog.services.cli.failures import Exit
+from turnlog.services.cli.failures import ExitCode
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
@@ -27,11 +27,11 @@ async def test_every_role_ends_with_an_alarm_when_the_log_is_rolled_back_under_i
     await service.calls(session)
     await put_back(separate.server, folder, tmp_path)
     for process in (worker, separate.gateway, separate.projector):
-        assert await exit_code(process) == Exit.VERIFICATION_FAILED
+        assert await exit_code(process) == ExitCode.VERIFICATION_FAILED
     assert "part-lost" in said.read_text()
     assert "turnlog rebuild" in said.read_text()
     # Started anew, a projector still knows by its rows
     assert separate.server.monitor_url
     told = WITHOUT_LITELLM | {"TURNLOG_NATS_MONITOR": separate.server.monitor_url}
     again = await separate.machine.start("run", "projector", told=told)
-    assert await exit_code(again) == Exit.VERIFICATION_FAILED
+    assert await exit_code(again) == ExitCode.VERIFICATION_FAILED

@@ -13,7 +13,7 @@ from tests.parts.everything import everything
 from tests.parts.openai_behaviours import Answer, Refusal
 from tests.parts.openai_server import OpenAIServer
 from tests.parts.processes import Machine
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -29,7 +29,7 @@ class Traced:
 
     collector: Collector
     session: str
-    events: list[Recorded]
+    events: list[RecordedEvent]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
-from turnlog.events.log.ports import Blobs, Log, Snapshots, TokenStream
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import JetStream, opened
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore, MemoryTokenStream
+from turnlog.events.log.ports import BlobStore, EventLog, SnapshotStore, TokenStream
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import JetStreamClient, open_client
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
@@ -21,9 +21,9 @@ from turnlog.services.runtime.nats_server import NatsServer
 class Store:
     """What a contract is tested on."""
 
-    log: Log
-    blobs: Blobs
-    snapshots: Snapshots
+    log: EventLog
+    blobs: BlobStore
+    snapshots: SnapshotStore
     tokens: TokenStream
 
 
@@ -35,15 +35,15 @@ async def own_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 
 @pytest_asyncio.fixture
-async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
-    async with opened(nats_url, Terms()) as jetstream:
+async def jetstream(nats_url: str) -> AsyncIterator[JetStreamClient]:
+    async with open_client(nats_url, StreamOptions()) as jetstream:
         yield jetstream
 
 
 @pytest_asyncio.fixture(params=["memory", "jetstream"])
 async def store(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[Store]:
     if request.param == "memory":
-        yield Store(MemoryLog(), MemoryBlobs(), MemorySnapshots(), MemoryTokens())
+        yield Store(MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream())
         return
-    async with opened(nats_url, Terms()) as on:
+    async with open_client(nats_url, StreamOptions()) as on:
         yield Store(on.log, on.blobs, on.snapshots, on.tokens)

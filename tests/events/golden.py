@@ -9,27 +9,27 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from turnlog.events.codec import Command, write
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Head
+from turnlog.events.codec import CommandRef, encode_batch
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import ChainHead
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.testing import SESSION, TENANT, an_id, draft
-from turnlog.events.testing.samples import samples
+from turnlog.events.testing import SESSION, TENANT, make_id, make_draft
+from turnlog.events.testing.samples import build_samples
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def bytes_of(event: KnownEvent) -> bytes:
     """Write an event with every field of the envelope filled."""
-    command = Command("order-17", digest_of("the command's body"))
+    command = CommandRef("order-17", compute_digest("the command's body"))
     full = replace(
-        draft(event, 7, command=command),
-        causation=an_id(6),
-        correlation=an_id(1),
+        make_draft(event, 7, command=command),
+        causation=make_id(6),
+        correlation=make_id(1),
         traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     )
-    after = Head(6, 41, digest_of("the event before"))
-    return write(TENANT, SESSION, after, [full]).messages[0].payload
+    after = ChainHead(6, 41, compute_digest("the event before"))
+    return encode_batch(TENANT, SESSION, after, [full]).messages[0].payload
 
 
 def path_of(name: str, event: KnownEvent) -> Path:
@@ -39,7 +39,7 @@ def path_of(name: str, event: KnownEvent) -> Path:
 
 
 def main() -> None:
-    for name, event in samples().items():
+    for name, event in build_samples().items():
         path = path_of(name, event)
         if not path.exists():
             path.write_bytes(bytes_of(event))

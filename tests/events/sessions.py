@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
-from turnlog.events.codec import Batch, write
-from turnlog.events.content import Plain
-from turnlog.events.envelope import Head, Recorded
-from turnlog.events.log.outcomes import Appended, Outcome
-from turnlog.events.log.ports import Log, Raw
-from turnlog.events.testing import drafts
+from turnlog.events.codec import EventBatch, encode_batch
+from turnlog.events.content import PlainText
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.log.outcomes import BatchAppended, AppendOutcome
+from turnlog.events.log.ports import EventLog, RawEvent
+from turnlog.events.testing import make_drafts
 from turnlog.events.turn import TurnSubmitted
 
 Item = TypeVar("Item")
@@ -20,35 +20,35 @@ Item = TypeVar("Item")
 
 def said(*texts: str, first: int = 1) -> list[TurnSubmitted]:
     return [
-        TurnSubmitted(turn=turn, text=Plain(text=text)) for turn, text in enumerate(texts, first)
+        TurnSubmitted(turn=turn, text=PlainText(text=text)) for turn, text in enumerate(texts, first)
     ]
 
 
-def batch_of(tenant: str, session: str, after: Head | None, *texts: str) -> Batch:
+def batch_of(tenant: str, session: str, after: ChainHead | None, *texts: str) -> EventBatch:
     first = after.sequence + 1 if after else 1
-    return write(tenant, session, after, drafts(said(*texts, first=first), first))
+    return encode_batch(tenant, session, after, make_drafts(said(*texts, first=first), first))
 
 
 async def add(
-    log: Log, tenant: str, session: str, *texts: str, after: Head | None = None
-) -> tuple[Recorded, ...]:
+    log: EventLog, tenant: str, session: str, *texts: str, after: ChainHead | None = None
+) -> tuple[RecordedEvent, ...]:
     """Append these as one batch, and expect that to work."""
-    return appended(await log.append(batch_of(tenant, session, after, *texts)))
+    return appended(await log.append_batch(batch_of(tenant, session, after, *texts)))
 
 
 async def grow(
-    log: Log, tenant: str, session: str, count: int, after: Head | None = None
-) -> list[Recorded]:
+    log: EventLog, tenant: str, session: str, count: int, after: ChainHead | None = None
+) -> list[RecordedEvent]:
     """Append events one by one."""
-    events: list[Recorded] = []
+    events: list[RecordedEvent] = []
     for _ in range(count):
         events += await add(log, tenant, session, "hello", after=after)
         after = events[-1].head
     return events
 
 
-def appended(outcome: Outcome) -> tuple[Recorded, ...]:
-    assert isinstance(outcome, Appended), outcome
+def appended(outcome: AppendOutcome) -> tuple[RecordedEvent, ...]:
+    assert isinstance(outcome, BatchAppended), outcome
     return outcome.events
 
 
@@ -61,11 +61,11 @@ async def take(items: AsyncIterator[Item], count: int, within: float = 30) -> li
     return taken
 
 
-async def followed(log: Log, tenant: str | None, after: int = 0) -> list[Raw]:
+async def followed(log: EventLog, tenant: str | None, after: int = 0) -> list[RawEvent]:
     """Read the past to its end."""
-    async with aclosing(log.follow(tenant, after, live=False)) as bulks:
+    async with aclosing(log.stream_raw_events(tenant, after, live=False)) as bulks:
         return [raw async for bulk in bulks for raw in bulk]
 
 
-def sequences(events: Sequence[Recorded]) -> list[int]:
+def sequences(events: Sequence[RecordedEvent]) -> list[int]:
     return [event.sequence for event in events]

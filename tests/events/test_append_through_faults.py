@@ -11,91 +11,91 @@ from contextlib import asynccontextmanager
 from tests.events.hanging import hanging
 from tests.events.sessions import add, appended, batch_of, followed, sequences
 from tests.parts.fault_proxy import between
-from turnlog.events.envelope import Head
-from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Unreachable
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.connection import connected
+from turnlog.events.envelope import ChainHead
+from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended, BatchConflict, LogUnreachable
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.connection import open_connection
 from turnlog.events.nats.jetstream_log import JetStreamLog
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import JetStream, opened
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import JetStreamClient, open_client
 from turnlog.services.runtime.nats_server import NatsServer
 
 
 @asynccontextmanager
 async def impatient_log(url: str, patience: float = 30.0) -> AsyncGenerator[JetStreamLog]:
     """A log that soon takes silence for silence, and tries for a long time."""
-    async with connected(url, patience=0.5) as connection:
+    async with open_connection(url, patience=0.5) as connection:
         yield JetStreamLog(connection, patience=patience)
 
 
-async def until_there(log: Log, tenant: str, session: str, sequence: int) -> None:
+async def until_there(log: EventLog, tenant: str, session: str, sequence: int) -> None:
     """Wait until an event is on the log, as somebody else sees it."""
-    async for event in log.watch(tenant, session):
+    async for event in log.watch_session(tenant, session):
         if event.sequence == sequence:
             return
 
 
 async def test_a_batch_whose_answer_was_lost_is_found_and_not_sent_twice(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     for number, texts in enumerate((["one"], ["one", "two", "three"])):
         session = f"s-{number}"
         batch = batch_of(fresh_tenant, session, None, *texts)
         async with between(nats_url) as proxy, impatient_log(proxy.url) as log:
             proxy.deafen()
-            appending = asyncio.create_task(log.append(batch))
+            appending = asyncio.create_task(log.append_batch(batch))
             await until_there(jetstream.log, fresh_tenant, session, len(texts))
             proxy.heal()
             outcome = await appending
-        assert isinstance(outcome, AlreadyThere)
+        assert isinstance(outcome, BatchAlreadyStored)
         assert [event.stored for event in outcome.events] == [m.payload for m in batch.messages]
         assert len(await followed(jetstream.log, fresh_tenant)) == 1 + 3 * number
 
 
 async def test_the_leader_is_asked_before_the_last_try_is_called_unclear(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     async with between(nats_url) as proxy, impatient_log(proxy.url, patience=0) as log:
-        assert await log.last(fresh_tenant, "s") is None
+        assert await log.read_last_event(fresh_tenant, "s") is None
         proxy.lose_next_answer()
-        outcome = await log.append(batch_of(fresh_tenant, "s", None, "one"))
-    assert isinstance(outcome, AlreadyThere)
-    assert await jetstream.log.last(fresh_tenant, "s") == outcome.events[0]
+        outcome = await log.append_batch(batch_of(fresh_tenant, "s", None, "one"))
+    assert isinstance(outcome, BatchAlreadyStored)
+    assert await jetstream.log.read_last_event(fresh_tenant, "s") == outcome.events[0]
 
 
 async def test_a_lost_answer_is_found_though_others_went_on(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     batch = batch_of(fresh_tenant, "s", None, "one")
     async with between(nats_url) as proxy, impatient_log(proxy.url) as log:
         proxy.deafen()
-        appending = asyncio.create_task(log.append(batch))
+        appending = asyncio.create_task(log.append_batch(batch))
         await until_there(jetstream.log, fresh_tenant, "s", 1)
-        first = await jetstream.log.last(fresh_tenant, "s")
+        first = await jetstream.log.read_last_event(fresh_tenant, "s")
         assert first
         await add(jetstream.log, fresh_tenant, "s", "two", "three", after=first.head)
         proxy.heal()
-        assert await appending == AlreadyThere((first,))
+        assert await appending == BatchAlreadyStored((first,))
 
 
 async def test_a_place_lost_to_another_in_the_meantime_is_a_conflict(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     async with between(nats_url) as proxy, impatient_log(proxy.url) as log:
         proxy.cut()
         proxy.deafen()
-        appending = asyncio.create_task(log.append(batch_of(fresh_tenant, "s", None, "mine")))
+        appending = asyncio.create_task(log.append_batch(batch_of(fresh_tenant, "s", None, "mine")))
         await add(jetstream.log, fresh_tenant, "s", "theirs")
         proxy.heal()
-        assert await appending == Conflicted(1)
+        assert await appending == BatchConflict(1)
 
 
 async def test_an_append_that_nobody_hears_is_surely_not_stored(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
     async with impatient_log(own_server.url, patience=0.5) as log:  # there is no stream yet
-        outcome = await log.append(batch_of(fresh_tenant, "s", None, "one"))
-    assert isinstance(outcome, Unreachable)
+        outcome = await log.append_batch(batch_of(fresh_tenant, "s", None, "one"))
+    assert isinstance(outcome, LogUnreachable)
     assert not outcome.ambiguous
 
 
@@ -104,15 +104,15 @@ async def test_an_append_to_a_server_that_hangs_may_yet_be_stored_and_is_once(
 ) -> None:
     batch = batch_of(fresh_tenant, "s", None, "one")
     async with (
-        opened(own_server.url, Terms()) as there,
+        open_client(own_server.url, StreamOptions()) as there,
         impatient_log(own_server.url, patience=0.5) as log,
     ):
         async with hanging(own_server.pid):
-            outcome = await log.append(batch)
-        assert isinstance(outcome, Unreachable)
+            outcome = await log.append_batch(batch)
+        assert isinstance(outcome, LogUnreachable)
         assert outcome.ambiguous
         await until_there(there.log, fresh_tenant, "s", 1)
-        assert isinstance(await log.append(batch), AlreadyThere)
+        assert isinstance(await log.append_batch(batch), BatchAlreadyStored)
         assert len(await followed(log, fresh_tenant)) == 1
 
 
@@ -121,28 +121,28 @@ async def test_a_writer_goes_on_through_kills_of_the_server_and_nothing_is_lost_
 ) -> None:
     sent: list[bytes] = []
 
-    async def write_on(log: Log) -> None:
-        head: Head | None = None
+    async def write_on(log: EventLog) -> None:
+        head: ChainHead | None = None
         for number in range(150):
             batch = batch_of(fresh_tenant, "s", head, *["text"] * (1 + number % 3))
-            outcome = await log.append(batch)
-            assert isinstance(outcome, Appended | AlreadyThere), outcome
+            outcome = await log.append_batch(batch)
+            assert isinstance(outcome, BatchAppended | BatchAlreadyStored), outcome
             assert [event.stored for event in outcome.events] == [
                 message.payload for message in batch.messages
             ]
             sent.extend(message.payload for message in batch.messages)
             head = outcome.events[-1].head
 
-    async with opened(own_server.url, Terms()), impatient_log(own_server.url) as log:
+    async with open_client(own_server.url, StreamOptions()), impatient_log(own_server.url) as log:
         writing = asyncio.create_task(write_on(log))
         for count in (30, 160):
             await until_there(log, fresh_tenant, "s", count)
             os.kill(own_server.pid, signal.SIGKILL)
             await own_server.restart()
         await writing
-        last = await log.last(fresh_tenant, "s", leader=True)
+        last = await log.read_last_event(fresh_tenant, "s", leader=True)
         assert last
-        events = await log.between(fresh_tenant, "s", None, last)
+        events = await log.read_range(fresh_tenant, "s", None, last)
     assert sequences(events) == list(range(1, 301))
     assert [event.stored for event in events] == sent
 
@@ -150,16 +150,16 @@ async def test_a_writer_goes_on_through_kills_of_the_server_and_nothing_is_lost_
 async def test_a_store_that_is_full_says_so_at_once_and_for_certain(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
-    async with opened(own_server.url, Terms()) as there:
+    async with open_client(own_server.url, StreamOptions()) as there:
         info = await there.connection.nc.jetstream().stream_info("SESSIONS")
         small = info.config.evolve(max_bytes=20_000)
         await there.connection.nc.jetstream().update_stream(small)
         (first,) = await add(there.log, fresh_tenant, "s", "one")
         large = batch_of(fresh_tenant, "s", first.head, "x" * 30_000)
-        outcome = await there.log.append(large)
-        assert isinstance(outcome, Unreachable)
+        outcome = await there.log.append_batch(large)
+        assert isinstance(outcome, LogUnreachable)
         assert not outcome.ambiguous
         batch = batch_of(fresh_tenant, "s", first.head, "x" * 15_000, "x" * 15_000)
-        assert isinstance(await there.log.append(batch), Unreachable)
+        assert isinstance(await there.log.append_batch(batch), LogUnreachable)
         await there.connection.nc.jetstream().update_stream(info.config)
-        appended(await there.log.append(batch))
+        appended(await there.log.append_batch(batch))

@@ -4,76 +4,76 @@ import pytest
 
 from tests.events.conftest import Store
 from turnlog.events.codec import MAX_EVENT_BYTES
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused, TooLarge
-from turnlog.events.ids import BLOBS, blob_subject
-from turnlog.events.nats.opening import JetStream
+from turnlog.events.ids import BLOBS_STREAM, build_blob_subject
+from turnlog.events.nats.opening import JetStreamClient
 
 
 async def test_a_blob_is_found_under_its_digest(store: Store, fresh_tenant: str) -> None:
-    digest = await store.blobs.put(fresh_tenant, "naïve\0text".encode())
-    assert digest == digest_of("naïve\0text")
-    assert await store.blobs.get(fresh_tenant, digest) == "naïve\0text".encode()
+    digest = await store.blobs.put_blob(fresh_tenant, "naïve\0text".encode())
+    assert digest == compute_digest("naïve\0text")
+    assert await store.blobs.get_blob(fresh_tenant, digest) == "naïve\0text".encode()
 
 
 async def test_an_empty_text_is_a_blob_too(store: Store, fresh_tenant: str) -> None:
-    assert await store.blobs.get(fresh_tenant, await store.blobs.put(fresh_tenant, b"")) == b""
+    assert await store.blobs.get_blob(fresh_tenant, await store.blobs.put_blob(fresh_tenant, b"")) == b""
 
 
-async def test_a_blob_put_twice_is_stored_once(jetstream: JetStream, fresh_tenant: str) -> None:
-    digest = await jetstream.blobs.put(fresh_tenant, b"text")
-    assert await jetstream.blobs.put(fresh_tenant, b"text") == digest
+async def test_a_blob_put_twice_is_stored_once(jetstream: JetStreamClient, fresh_tenant: str) -> None:
+    digest = await jetstream.blobs.put_blob(fresh_tenant, b"text")
+    assert await jetstream.blobs.put_blob(fresh_tenant, b"text") == digest
     stored = await jetstream.connection.nc.jetstream().stream_info(
-        BLOBS, subjects_filter=blob_subject(fresh_tenant, digest)
+        BLOBS_STREAM, subjects_filter=build_blob_subject(fresh_tenant, digest)
     )
-    assert stored.state.subjects == {blob_subject(fresh_tenant, digest): 1}
+    assert stored.state.subjects == {build_blob_subject(fresh_tenant, digest): 1}
 
 
 async def test_a_blob_that_nobody_put_is_missed_and_named(store: Store, fresh_tenant: str) -> None:
     with pytest.raises(Corrupt) as missed:
-        await store.blobs.get(fresh_tenant, digest_of("nothing"))
-    assert digest_of("nothing") in missed.value.where
+        await store.blobs.get_blob(fresh_tenant, compute_digest("nothing"))
+    assert compute_digest("nothing") in missed.value.where
 
 
 async def test_a_blob_belongs_to_its_tenant_alone(store: Store, fresh_tenant: str) -> None:
-    digest = await store.blobs.put(fresh_tenant, b"secret")
+    digest = await store.blobs.put_blob(fresh_tenant, b"secret")
     with pytest.raises(Corrupt):
-        await store.blobs.get(f"{fresh_tenant}-2", digest)
+        await store.blobs.get_blob(f"{fresh_tenant}-2", digest)
 
 
 async def test_bytes_that_do_not_match_their_digest_are_not_believed(
-    jetstream: JetStream, fresh_tenant: str
+    jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
-    digest = digest_of("what it was")
+    digest = compute_digest("what it was")
     js = jetstream.connection.nc.jetstream()
-    await js.publish(blob_subject(fresh_tenant, digest), b"what it is now")
+    await js.publish(build_blob_subject(fresh_tenant, digest), b"what it is now")
     with pytest.raises(Corrupt):
-        await jetstream.blobs.get(fresh_tenant, digest)
+        await jetstream.blobs.get_blob(fresh_tenant, digest)
 
 
 @pytest.mark.parametrize("bad", ["", "sha256:", "sha256:" + "g" * 64, "sha256:" + "a" * 63 + ".>"])
 async def test_what_is_no_digest_is_refused(
-    jetstream: JetStream, fresh_tenant: str, bad: str
+    jetstream: JetStreamClient, fresh_tenant: str, bad: str
 ) -> None:
     with pytest.raises(Refused):
-        await jetstream.blobs.get(fresh_tenant, bad)
+        await jetstream.blobs.get_blob(fresh_tenant, bad)
 
 
 async def test_a_blob_over_the_limit_is_refused_and_one_at_it_is_kept(
-    jetstream: JetStream, fresh_tenant: str
+    jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     largest = b"x" * MAX_EVENT_BYTES
-    digest = await jetstream.blobs.put(fresh_tenant, largest)
-    assert await jetstream.blobs.get(fresh_tenant, digest) == largest
+    digest = await jetstream.blobs.put_blob(fresh_tenant, largest)
+    assert await jetstream.blobs.get_blob(fresh_tenant, digest) == largest
     with pytest.raises(TooLarge) as refusal:
-        await jetstream.blobs.put(fresh_tenant, largest + b"x")
+        await jetstream.blobs.put_blob(fresh_tenant, largest + b"x")
     assert (refusal.value.size, refusal.value.limit) == (MAX_EVENT_BYTES + 1, MAX_EVENT_BYTES)
 
 
 async def test_the_latest_snapshot_of_a_session_is_kept(store: Store, fresh_tenant: str) -> None:
-    assert await store.snapshots.get(fresh_tenant, "s") is None
+    assert await store.snapshots.get_snapshot(fresh_tenant, "s") is None
     for state in (b"first", b"second"):
-        await store.snapshots.put(fresh_tenant, "s", state)
-    assert await store.snapshots.get(fresh_tenant, "s") == b"second"
-    assert await store.snapshots.get(fresh_tenant, "other") is None
-    assert await store.snapshots.get(f"{fresh_tenant}-2", "s") is None
+        await store.snapshots.put_snapshot(fresh_tenant, "s", state)
+    assert await store.snapshots.get_snapshot(fresh_tenant, "s") == b"second"
+    assert await store.snapshots.get_snapshot(fresh_tenant, "other") is None
+    assert await store.snapshots.get_snapshot(f"{fresh_tenant}-2", "s") is None

@@ -11,11 +11,11 @@ import pytest_asyncio
 
 from tests.events.cluster import Cluster, cluster_in
 from tests.events.sessions import add, batch_of, sequences
-from turnlog.events.envelope import Head
-from turnlog.events.ids import SESSIONS, session_subjects
-from turnlog.events.log.outcomes import AlreadyThere, Appended
-from turnlog.events.nats import JetStream, Terms, opened
-from turnlog.events.nats.publishing import Contested, publish
+from turnlog.events.envelope import ChainHead
+from turnlog.events.ids import SESSIONS_STREAM, build_session_filter
+from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended
+from turnlog.events.nats import JetStreamClient, StreamOptions, open_client
+from turnlog.events.nats.publishing import PublishContested, publish_batch
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,53 +27,53 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Cl
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def replicated(cluster: Cluster) -> AsyncGenerator[JetStream]:
-    async with opened(cluster.url, Terms(replicas=3)) as jetstream:
+async def replicated(cluster: Cluster) -> AsyncGenerator[JetStreamClient]:
+    async with open_client(cluster.url, StreamOptions(replicas=3)) as jetstream:
         yield replace(jetstream, log=replace(jetstream.log, patience=60))
 
 
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"]])
 async def test_a_batch_sent_twice_to_a_cluster_is_found_there(
-    replicated: JetStream, fresh_tenant: str, texts: list[str]
+    replicated: JetStreamClient, fresh_tenant: str, texts: list[str]
 ) -> None:
     batch = batch_of(fresh_tenant, "s", None, *texts)
-    outcome = await replicated.log.append(batch)
-    assert isinstance(outcome, Appended)
-    assert isinstance(await publish(replicated.connection, batch), Contested)
-    assert await replicated.log.append(batch) == AlreadyThere(outcome.events)
+    outcome = await replicated.log.append_batch(batch)
+    assert isinstance(outcome, BatchAppended)
+    assert isinstance(await publish_batch(replicated.connection, batch), PublishContested)
+    assert await replicated.log.append_batch(batch) == BatchAlreadyStored(outcome.events)
 
 
 async def test_readers_right_behind_a_writer_never_see_a_hole(
-    replicated: JetStream, fresh_tenant: str
+    replicated: JetStreamClient, fresh_tenant: str
 ) -> None:
-    head: Head | None = None
+    head: ChainHead | None = None
     for sequence in range(1, 101):
         (event,) = await add(replicated.log, fresh_tenant, "s", "text", after=head)
         head = event.head
-        assert await replicated.log.last(fresh_tenant, "s", leader=True) == event
-        assert list(await replicated.log.at(fresh_tenant, [event.stream_sequence])) == [event]
+        assert await replicated.log.read_last_event(fresh_tenant, "s", leader=True) == event
+        assert list(await replicated.log.read_events_at(fresh_tenant, [event.stream_sequence])) == [event]
         if sequence % 20 == 0:
-            whole = await replicated.log.between(fresh_tenant, "s", None, event)
+            whole = await replicated.log.read_range(fresh_tenant, "s", None, event)
             assert sequences(whole) == list(range(1, sequence + 1))
 
 
 async def test_a_writer_and_a_watcher_outlive_the_leader(
-    cluster: Cluster, replicated: JetStream, fresh_tenant: str
+    cluster: Cluster, replicated: JetStreamClient, fresh_tenant: str
 ) -> None:
     sent: list[bytes] = []
 
-    async def write(head: Head | None, upto: int) -> Head | None:
+    async def write(head: ChainHead | None, upto: int) -> ChainHead | None:
         while len(sent) < upto:
             batch = batch_of(fresh_tenant, "s", head, *["text"] * (1 + len(sent) % 2))
-            outcome = await replicated.log.append(batch)
-            assert isinstance(outcome, Appended | AlreadyThere), outcome
+            outcome = await replicated.log.append_batch(batch)
+            assert isinstance(outcome, BatchAppended | BatchAlreadyStored), outcome
             head = outcome.events[-1].head
             sent.extend(message.payload for message in batch.messages)
         return head
 
     async def watch(upto: int) -> list[bytes]:
         seen: list[bytes] = []
-        async for event in replicated.log.watch(fresh_tenant, "s"):
+        async for event in replicated.log.watch_session(fresh_tenant, "s"):
             seen.append(event.stored)
             if len(seen) >= upto:
                 break
@@ -82,14 +82,14 @@ async def test_a_writer_and_a_watcher_outlive_the_leader(
     watching = asyncio.create_task(watch(150))
     writing = asyncio.create_task(write(await write(None, 50), 150))
     info = await replicated.connection.nc.jetstream().stream_info(
-        SESSIONS, subjects_filter=session_subjects(fresh_tenant, "s")
+        SESSIONS_STREAM, subjects_filter=build_session_filter(fresh_tenant, "s")
     )
     assert info.cluster
     assert info.cluster.leader
     await cluster.kill(info.cluster.leader)
     await writing
     assert (await watching)[:150] == sent[:150]
-    last = await replicated.log.last(fresh_tenant, "s", leader=True)
+    last = await replicated.log.read_last_event(fresh_tenant, "s", leader=True)
     assert last
-    events = await replicated.log.between(fresh_tenant, "s", None, last)
+    events = await replicated.log.read_range(fresh_tenant, "s", None, last)
     assert [event.stored for event in events] == sent

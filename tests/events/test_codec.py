@@ -12,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.events.golden import bytes_of
-from turnlog.events.codec import MAX_BATCH, MAX_EVENT_BYTES, Draft, read, write
-from turnlog.events.content import Erased, Plain, Sealed, digest_of
-from turnlog.events.envelope import Head, Recorded
+from turnlog.events.codec import MAX_BATCH_EVENTS, MAX_EVENT_BYTES, EventDraft, decode_event, encode_batch
+from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, TooLarge
-from turnlog.events.kinds import KnownEvent, Unknown, name_of
-from turnlog.events.testing import SESSION, TENANT, draft, drafts, recorded
-from turnlog.events.testing.samples import samples
+from turnlog.events.kinds import KnownEvent, UnknownEvent, format_event_name
+from turnlog.events.testing import SESSION, TENANT, make_draft, make_drafts, record_events
+from turnlog.events.testing.samples import build_samples
 from turnlog.events.turn import TurnCompleted, TurnExcluded, TurnReleased, TurnSubmitted
-from turnlog.events.upcast import Data, upcast
+from turnlog.events.upcast import EventData, apply_upcasters
 
 WAITED_FOR = ("turn-submitted", "turn-released")
-GOLDEN = [bytes_of(event) for event in samples().values()]
+GOLDEN = [bytes_of(event) for event in build_samples().values()]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 json_values = st.recursive(
@@ -41,19 +41,19 @@ def altered(wire: bytes, **fields: object) -> bytes:
     return json.dumps(json.loads(wire) | fields).encode()
 
 
-def understood(stored: bytes) -> Recorded | None:
+def understood(stored: bytes) -> RecordedEvent | None:
     """Read bytes; none where they are told to be junk, which is the only error there may be."""
     try:
-        return read(stored, 1)
+        return decode_event(stored, 1)
     except Corrupt:
         return None
 
 
 @given(texts, st.dictionaries(texts, json_values, max_size=3))
 def test_what_people_say_comes_back_as_they_said_it(text: str, inputs: dict[str, Any]) -> None:
-    event = TurnSubmitted(turn=1, text=Plain(text=text), inputs=inputs)
-    (message,) = write(TENANT, SESSION, None, [draft(event)]).messages
-    assert read(message.payload, 1).event == event
+    event = TurnSubmitted(turn=1, text=PlainText(text=text), inputs=inputs)
+    (message,) = encode_batch(TENANT, SESSION, None, [make_draft(event)]).messages
+    assert decode_event(message.payload, 1).event == event
 
 
 @given(st.binary(max_size=300))
@@ -100,55 +100,55 @@ def test_any_value_in_any_field_is_an_event_or_junk(
 )
 def test_junk_is_told_with_its_place(junk: bytes) -> None:
     with pytest.raises(Corrupt) as told:
-        read(junk, 4711)
+        decode_event(junk, 4711)
     assert "4711" in told.value.where
 
 
 def test_an_event_of_a_later_release_is_unknown_and_keeps_its_data() -> None:
     wire = altered(GOLDEN[0], type="turnlog.turn-sung.v2", data={"melody": ["c", "e"]})
-    event = read(wire, 1)
-    assert event.event == Unknown("turnlog.turn-sung.v2", {"melody": ["c", "e"]})
-    assert name_of(event.envelope.type) == "turn-sung"
+    event = decode_event(wire, 1)
+    assert event.event == UnknownEvent("turnlog.turn-sung.v2", {"melody": ["c", "e"]})
+    assert format_event_name(event.envelope.type) == "turn-sung"
     assert event.stored == wire
 
 
 def test_a_later_version_of_a_known_event_is_unknown_and_not_misread() -> None:
-    later = altered(bytes_of(samples()["turn-completed"]), type="turnlog.turn-completed.v2")
-    assert isinstance(read(later, 1).event, Unknown)
+    later = altered(bytes_of(build_samples()["turn-completed"]), type="turnlog.turn-completed.v2")
+    assert isinstance(decode_event(later, 1).event, UnknownEvent)
 
 
-@pytest.mark.parametrize("name", sorted(samples()))
+@pytest.mark.parametrize("name", sorted(build_samples()))
 def test_fields_of_a_later_release_are_ignored(name: str) -> None:
-    event = samples()[name]
+    event = build_samples()[name]
     fields = json.loads(bytes_of(event))
     fields["data"] |= {"since": "next year"}
     wire = json.dumps(fields | {"newextension": 1}).encode()
-    assert read(wire, 1).event == event
+    assert decode_event(wire, 1).event == event
 
 
 def test_an_upcaster_brings_old_data_to_the_version_in_use() -> None:
-    def to_v2(data: Data) -> tuple[str, Data]:
+    def to_v2(data: EventData) -> tuple[str, EventData]:
         return "turnlog.turn-hummed.v2", data | {"loud": False}
 
-    def to_v3(data: Data) -> tuple[str, Data]:
+    def to_v3(data: EventData) -> tuple[str, EventData]:
         return "turnlog.turn-hummed.v3", {"volume": 1 if data["loud"] else 0}
 
     steps = {"turnlog.turn-hummed.v1": to_v2, "turnlog.turn-hummed.v2": to_v3}
-    assert upcast("turnlog.turn-hummed.v1", {}, steps) == ("turnlog.turn-hummed.v3", {"volume": 0})
-    assert upcast("turnlog.turn-sung.v1", {}, steps) == ("turnlog.turn-sung.v1", {})
+    assert apply_upcasters("turnlog.turn-hummed.v1", {}, steps) == ("turnlog.turn-hummed.v3", {"volume": 0})
+    assert apply_upcasters("turnlog.turn-sung.v1", {}, steps) == ("turnlog.turn-sung.v1", {})
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        Plain(text=""),
-        Plain(text="said"),
-        Sealed(sealed="b3Blbg==", key="k-1", digest="hmac-sha256:" + "0" * 64, characters=4),
-        Erased(erased=True, digest="hmac-sha256:" + "0" * 64, characters=4),
+        PlainText(text=""),
+        PlainText(text="said"),
+        SealedText(sealed="b3Blbg==", key="k-1", digest="hmac-sha256:" + "0" * 64, characters=4),
+        ErasedText(erased=True, digest="hmac-sha256:" + "0" * 64, characters=4),
     ],
 )
-def test_content_keeps_its_form_and_its_length(content: Plain | Sealed | Erased) -> None:
-    (event,) = recorded(TurnCompleted(turn=1, call="1.1", text=content, finish="stop"))
+def test_content_keeps_its_form_and_its_length(content: PlainText | SealedText | ErasedText) -> None:
+    (event,) = record_events(TurnCompleted(turn=1, call="1.1", text=content, finish="stop"))
     assert isinstance(event.event, TurnCompleted)
     assert event.event.text == content
     assert type(event.event.text) is type(content)
@@ -162,27 +162,27 @@ def test_content_of_no_known_form_is_junk_and_not_an_empty_text() -> None:
 
 
 def test_length_and_digest_of_a_text_are_those_of_its_code_points_and_its_utf8() -> None:
-    text = Plain(text="naïve 🙂")
+    text = PlainText(text="naïve 🙂")
     assert text.characters == 7
-    assert text.digest == digest_of("naïve 🙂".encode())
+    assert text.digest == compute_digest("naïve 🙂".encode())
 
 
 def test_a_batch_is_chained_from_the_head_it_continues() -> None:
-    head = Head(4, 99, digest_of("the fourth"))
+    head = ChainHead(4, 99, compute_digest("the fourth"))
     events: list[KnownEvent] = [TurnExcluded(turn=1), TurnExcluded(turn=2), TurnReleased(turn=3)]
-    batch = write(TENANT, SESSION, head, drafts(events, 5))
-    first, second, third = (read(m.payload, 100 + n) for n, m in enumerate(batch.messages))
+    batch = encode_batch(TENANT, SESSION, head, make_drafts(events, 5))
+    first, second, third = (decode_event(m.payload, 100 + n) for n, m in enumerate(batch.messages))
     assert [event.sequence for event in (first, second, third)] == [5, 6, 7]
     assert first.envelope.prevhash == head.hash
     assert first.envelope.prevstreamseq == 99
-    assert second.envelope.prevhash == digest_of(first.stored)
-    assert third.envelope.prevhash == digest_of(second.stored)
+    assert second.envelope.prevhash == compute_digest(first.stored)
+    assert third.envelope.prevhash == compute_digest(second.stored)
     assert second.envelope.prevstreamseq is None
-    assert third.head == Head(7, 102, digest_of(third.stored))
+    assert third.head == ChainHead(7, 102, compute_digest(third.stored))
 
 
 def test_the_first_event_of_a_session_continues_nothing() -> None:
-    (first,) = recorded(TurnReleased(turn=1))
+    (first,) = record_events(TurnReleased(turn=1))
     assert first.sequence == 1
     assert first.envelope.prevhash is None
     assert b"prev" not in first.stored
@@ -190,8 +190,8 @@ def test_the_first_event_of_a_session_continues_nothing() -> None:
 
 def test_the_two_events_workers_wait_for_have_subjects_of_their_own() -> None:
     subjects = {
-        name: write(TENANT, SESSION, None, [draft(event)]).messages[0].subject
-        for name, event in samples().items()
+        name: encode_batch(TENANT, SESSION, None, [make_draft(event)]).messages[0].subject
+        for name, event in build_samples().items()
     }
     prefix = f"session.{TENANT}.{SESSION}."
     assert subjects["turn-submitted"] == f"{prefix}turn.submitted"
@@ -203,30 +203,30 @@ def test_the_two_events_workers_wait_for_have_subjects_of_their_own() -> None:
 
 @pytest.mark.parametrize("over", [-1, 0, 1])
 def test_an_event_may_be_as_large_as_the_limit_and_no_larger(over: int) -> None:
-    empty = len(write(TENANT, SESSION, None, [submission("")]).messages[0].payload)
+    empty = len(encode_batch(TENANT, SESSION, None, [submission("")]).messages[0].payload)
     fitting = submission("x" * (MAX_EVENT_BYTES - empty + over))
     if over <= 0:
-        (message,) = write(TENANT, SESSION, None, [fitting]).messages
+        (message,) = encode_batch(TENANT, SESSION, None, [fitting]).messages
         assert len(message.payload) == MAX_EVENT_BYTES + over
         return
     with pytest.raises(TooLarge) as refusal:
-        write(TENANT, SESSION, None, [fitting])
+        encode_batch(TENANT, SESSION, None, [fitting])
     assert (refusal.value.size, refusal.value.limit) == (MAX_EVENT_BYTES + 1, MAX_EVENT_BYTES)
     assert refusal.value.fix
 
 
-def submission(text: str) -> Draft:
-    return draft(TurnSubmitted(turn=1, text=Plain(text=text)))
+def submission(text: str) -> EventDraft:
+    return make_draft(TurnSubmitted(turn=1, text=PlainText(text=text)))
 
 
-@pytest.mark.parametrize("count", [0, MAX_BATCH + 1])
+@pytest.mark.parametrize("count", [0, MAX_BATCH_EVENTS + 1])
 def test_a_batch_of_none_or_too_many_is_refused(count: int) -> None:
     with pytest.raises(TooLarge):
-        write(TENANT, SESSION, None, [submission("x")] * count)
+        encode_batch(TENANT, SESSION, None, [submission("x")] * count)
 
 
 def test_a_time_is_kept_in_utc_to_the_microsecond() -> None:
     east = timezone(timedelta(hours=2))
     at = replace(submission("x"), at=datetime(2026, 11, 21, 11, 30, 0, 7, tzinfo=east))
-    (message,) = write(TENANT, SESSION, None, [at]).messages
-    assert read(message.payload, 1).envelope.time == "2026-11-21T09:30:00.000007Z"
+    (message,) = encode_batch(TENANT, SESSION, None, [at]).messages
+    assert decode_event(message.payload, 1).envelope.time == "2026-11-21T09:30:00.000007Z"

@@ -11,66 +11,66 @@ from nats.aio.client import Client
 from tests.events.hanging import hanging
 from tests.parts.fault_proxy import between
 from turnlog.events.errors import Unavailable
-from turnlog.events.nats.connection import Absent, Connection, Silent, connected
+from turnlog.events.nats.connection import RequestNotSent, NatsConnection, RequestUnanswered, open_connection
 from turnlog.services.runtime.nats_server import NatsServer
 
 
 async def test_a_server_that_is_not_there_is_told_within_patience() -> None:
     with pytest.raises(Unavailable):
-        async with connected("nats://127.0.0.1:1", patience=0.3):
+        async with open_connection("nats://127.0.0.1:1", patience=0.3):
             pass
 
 
 async def test_a_wrong_password_is_told_and_never_said(nats_url: str) -> None:
     port = urlsplit(nats_url).port
     with pytest.raises(Unavailable) as told:
-        async with connected(f"nats://turnlog:hunter2@127.0.0.1:{port}", patience=0.5):
+        async with open_connection(f"nats://turnlog:hunter2@127.0.0.1:{port}", patience=0.5):
             pass
     assert "Authorization" in str(told.value)
     assert "hunter2" not in str(told.value)
 
 
 async def test_two_silences_are_told_apart(own_server: NatsServer) -> None:
-    async with connected(own_server.url, patience=0.3) as connection:
-        with pytest.raises(Absent):
-            await connection.request("nobody.listens")
+    async with open_connection(own_server.url, patience=0.3) as connection:
+        with pytest.raises(RequestNotSent):
+            await connection.send_request("nobody.listens")
         async with hanging(own_server.pid):
-            with pytest.raises(Silent):
-                await connection.request("nobody.knows")
+            with pytest.raises(RequestUnanswered):
+                await connection.send_request("nobody.knows")
 
 
 async def test_a_connection_that_was_cut_comes_back_and_its_hook_runs(nats_url: str) -> None:
-    runs: asyncio.Queue[Connection] = asyncio.Queue()
+    runs: asyncio.Queue[NatsConnection] = asyncio.Queue()
 
-    async def hook(connection: Connection) -> None:
+    async def hook(connection: NatsConnection) -> None:
         await runs.put(connection)
         raise Unavailable("nats", "a hook that fails must not end reconnecting")
 
-    async with between(nats_url) as proxy, connected(proxy.url, on_reconnect=hook) as connection:
+    async with between(nats_url) as proxy, open_connection(proxy.url, on_reconnect=hook) as connection:
         for _ in range(3):
             proxy.cut()
             assert await runs.get() is connection
-            with pytest.raises(Absent):
-                await connection.request("nobody.listens")
+            with pytest.raises(RequestNotSent):
+                await connection.send_request("nobody.listens")
 
 
 async def test_being_closed_by_the_server_is_told_and_leaving_is_not(nats_url: str) -> None:
     closed: list[str] = []
-    async with connected(nats_url, on_closed=lambda: closed.append("left")):
+    async with open_connection(nats_url, on_closed=lambda: closed.append("left")):
         pass
     assert closed == []
     told = asyncio.Event()
-    async with connected(nats_url, on_closed=told.set) as connection:
+    async with open_connection(nats_url, on_closed=told.set) as connection:
         oversize = b"x" * connection.nc.max_payload
         await connection.nc.publish("a", oversize, headers={"over": "the limit"})
         await told.wait()
 
 
 async def test_answers_come_to_an_inbox_of_ones_own(nats_url: str) -> None:
-    async with connected(nats_url, inbox_prefix="_INBOX_gateway") as connection:
+    async with open_connection(nats_url, inbox_prefix="_INBOX_gateway") as connection:
         assert connection.nc.new_inbox().startswith("_INBOX_gateway.")
-        with pytest.raises(Absent):
-            await connection.request("nobody.listens")
+        with pytest.raises(RequestNotSent):
+            await connection.send_request("nobody.listens")
 
 
 async def test_a_request_that_is_cancelled_as_its_answer_comes_is_cancelled() -> None:
@@ -82,6 +82,6 @@ async def test_a_request_that_is_cancelled_as_its_answer_comes_is_cancelled() ->
         await asyncio.wait_for(answer, 5)  # as nats-py does
 
     client = cast("Client", SimpleNamespace(request=request))
-    asking = asyncio.create_task(Connection(client, 5).request("a"))
+    asking = asyncio.create_task(NatsConnection(client, 5).send_request("a"))
     await asyncio.wait((asking,))
     assert asking.cancelled()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nats.protocol.parser import Parser
 
-from turnlog.events.nats.frames import Frame, Frames
+from turnlog.events.nats.frames import RawFrame, RawParser
 
 TAKEN = 7
 OTHER = 3
@@ -66,7 +66,7 @@ def wired(sending: list[Sent | str]) -> bytes:
     )
 
 
-def parsed(stream: bytes, cuts: list[int], frames: Frames | Parser) -> None:
+def parsed(stream: bytes, cuts: list[int], frames: RawParser | Parser) -> None:
     async def parse() -> None:
         for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
             await frames.parse(stream[start:end])
@@ -80,14 +80,14 @@ def test_however_the_wire_is_cut_each_message_goes_whole_and_in_order_to_whom_it
 ) -> None:
     stream = wired(sending)
     places = st.lists(st.integers(0, len(stream)), max_size=20)
-    client, taken = Client(), list[Frame]()
-    frames = Frames(Parser(client), {b"%d" % TAKEN: taken.append})
+    client, taken = Client(), list[RawFrame]()
+    frames = RawParser(Parser(client), {b"%d" % TAKEN: taken.append})
     parsed(stream, sorted(data.draw(places)), frames)
 
     ours = [s for s in sending if isinstance(s, Sent) and s.sid == TAKEN]
-    assert taken == [Frame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
+    assert taken == [RawFrame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
     assert client.heard == [s for s in sending if s not in ours]
-    assert not frames.begun
+    assert not frames.partial_message
 
 
 @given(sendings, st.data())
@@ -98,27 +98,27 @@ def test_what_nats_py_had_begun_when_the_first_was_taken_it_ends(
     at = data.draw(st.integers(0, len(begun.wire)))
     stream = begun.wire[at:] + wired(sending)
     places = st.lists(st.integers(0, len(stream)), max_size=5)
-    client, taken = Client(), list[Frame]()
-    frames = Frames(Parser(client))
+    client, taken = Client(), list[RawFrame]()
+    frames = RawParser(Parser(client))
     parsed(begun.wire[:at], [], frames)
-    frames.takers[b"%d" % TAKEN] = taken.append
+    frames.handlers[b"%d" % TAKEN] = taken.append
     parsed(stream, sorted(data.draw(places)), frames)
 
     ours = [s for s in sending if isinstance(s, Sent) and s.sid == TAKEN]
-    assert taken == [Frame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
+    assert taken == [RawFrame(s.subject, s.reply, s.headers or b"", s.payload) for s in ours]
     assert client.heard == [begun, *(s for s in sending if s not in ours)]
 
 
 def test_what_was_begun_on_a_connection_that_broke_is_forgotten() -> None:
-    taken = list[Frame]()
-    frames = Frames(Parser(Client()), {b"7": taken.append})
+    taken = list[RawFrame]()
+    frames = RawParser(Parser(Client()), {b"7": taken.append})
     parsed(b"MSG a 7 10\r\nabc", [], frames)
     frames.reset()
     parsed(b"MSG b 7 r 3\r\nabc\r\n", [], frames)
-    assert taken == [Frame(b"b", b"r", b"", b"abc")]
+    assert taken == [RawFrame(b"b", b"r", b"", b"abc")]
 
 
 def test_without_anything_to_take_all_is_nats_pys() -> None:
     client = Client()
-    parsed(b"PING\r\nMSG a 3 1\r\nx\r\n", [3, 9], Frames(Parser(client)))
+    parsed(b"PING\r\nMSG a 3 1\r\nx\r\n", [3, 9], RawParser(Parser(client)))
     assert client.heard == ["ping", Sent(3, b"a", b"", None, b"x")]

@@ -9,58 +9,58 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.events.golden import GOLDEN, bytes_of, path_of
-from turnlog.events.codec import read
+from turnlog.events.codec import decode_event
 from turnlog.events.envelope import Envelope
-from turnlog.events.kinds import KINDS, Unknown, name_of
-from turnlog.events.testing import AT, SESSION, TENANT, an_id
-from turnlog.events.testing.samples import samples
-from turnlog.events.upcast import upcast
+from turnlog.events.kinds import EVENT_TYPES, UnknownEvent, format_event_name
+from turnlog.events.testing import FIRST_EVENT_TIME, SESSION, TENANT, make_id
+from turnlog.events.testing.samples import build_samples
+from turnlog.events.upcast import apply_upcasters
 
-NAMES = sorted(samples())
+NAMES = sorted(build_samples())
 
 
 def test_there_are_golden_bytes_of_every_kind() -> None:
-    assert {event.type for event in samples().values()} == set(KINDS)
-    missing = [name for name in NAMES if not path_of(name, samples()[name]).exists()]
+    assert {event.type for event in build_samples().values()} == set(EVENT_TYPES)
+    missing = [name for name in NAMES if not path_of(name, build_samples()[name]).exists()]
     assert missing == [], "write them with `python -m tests.events.golden`"
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.name)
 def test_whatever_was_released_is_still_understood(path: Path) -> None:
-    event = read(path.read_bytes(), 42)
-    assert not isinstance(event.event, Unknown)
+    event = decode_event(path.read_bytes(), 42)
+    assert not isinstance(event.event, UnknownEvent)
     assert event.stored == path.read_bytes()
-    current, _ = upcast(event.envelope.type, event.envelope.data)
-    assert type(event.event) is KINDS[current]
+    current, _ = apply_upcasters(event.envelope.type, event.envelope.data)
+    assert type(event.event) is EVENT_TYPES[current]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_golden_bytes_mean_what_they_meant(name: str) -> None:
-    event = samples()[name]
-    recorded = read(path_of(name, event).read_bytes(), 42)
+    event = build_samples()[name]
+    recorded = decode_event(path_of(name, event).read_bytes(), 42)
     assert recorded.event == event
-    assert name_of(recorded.envelope.type) in name
+    assert format_event_name(recorded.envelope.type) in name
     assert (recorded.tenant, recorded.session, recorded.sequence) == (TENANT, SESSION, 7)
-    assert recorded.envelope.id == an_id(7)
-    assert recorded.envelope.time.startswith(f"{AT:%Y-%m-%dT%H:%M}")
+    assert recorded.envelope.id == make_id(7)
+    assert recorded.envelope.time.startswith(f"{FIRST_EVENT_TIME:%Y-%m-%dT%H:%M}")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_this_release_writes_the_bytes_that_were_released(name: str) -> None:
-    event = samples()[name]
+    event = build_samples()[name]
     assert bytes_of(event) == path_of(name, event).read_bytes()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bytes_on_the_wire_agree_with_the_schemas(name: str) -> None:
-    event = samples()[name]
+    event = build_samples()[name]
     wire = json.loads(bytes_of(event))
     Draft202012Validator(Envelope.model_json_schema()).validate(wire)
     Draft202012Validator(type(event).model_json_schema()).validate(wire["data"])
 
 
 def test_the_envelope_is_a_cloud_event() -> None:
-    wire = json.loads(bytes_of(samples()["turn-submitted"]))
+    wire = json.loads(bytes_of(build_samples()["turn-submitted"]))
     assert {"specversion", "id", "source", "type", "subject", "time"} < set(wire)
     assert wire["specversion"] == "1.0"
     assert all(name.isalnum() and name.islower() and len(name) <= 20 for name in wire)

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 import turnlog.events
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import KINDS
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import EVENT_TYPES
 
 ALLOWED = {
     "turnlog",
@@ -58,8 +58,8 @@ def test_the_package_itself_loads_nothing_until_it_is_asked() -> None:
 
 def test_every_name_of_the_package_is_there_and_every_event_is_among_them() -> None:
     named = {name: getattr(turnlog.events, name) for name in turnlog.events.__all__}
-    assert set(KINDS.values()) <= set(named.values())
-    assert named["Recorded"] is Recorded
+    assert set(EVENT_TYPES.values()) <= set(named.values())
+    assert named["Recorded"] is RecordedEvent
     assert not hasattr(turnlog.events, "Rumoured")
 
 

@@ -12,27 +12,27 @@ import pytest_asyncio
 
 from tests.events.golden_library import bytes_of, path_of
 from tests.events.sessions import appended, take
-from turnlog.events.codec import Batch, Draft, read, write_library
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Head
+from turnlog.events.codec import EventBatch, EventDraft, decode_event, encode_library_batch
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import ChainHead
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.kinds import Unknown, name_of
+from turnlog.events.kinds import UnknownEvent, format_event_name
 from turnlog.events.library import (
-    LIBRARY_KINDS,
-    SEGMENTS,
+    LIBRARY_EVENT_TYPES,
+    SEGMENT_FAMILY,
     NewSegment,
     SegmentsAdded,
     SegmentText,
-    understood,
+    decode_library_event,
 )
-from turnlog.events.log.library import LibraryLog, MemoryLibrary
-from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import JetStream, opened
-from turnlog.events.testing import AT, an_id
-from turnlog.events.testing.library_samples import library_samples
+from turnlog.events.log.library import LibraryLog, MemoryLibraryLog
+from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import JetStreamClient, open_client
+from turnlog.events.testing import FIRST_EVENT_TIME, make_id
+from turnlog.events.testing.library_samples import build_library_samples
 
-NAMES = sorted(library_samples())
+NAMES = sorted(build_library_samples())
 
 
 def added(*texts: str, first: int = 1) -> SegmentsAdded:
@@ -41,51 +41,51 @@ def added(*texts: str, first: int = 1) -> SegmentsAdded:
             NewSegment(
                 id=number,
                 scope="core",
-                text=SegmentText(digest=digest_of(text), characters=len(text)),
+                text=SegmentText(digest=compute_digest(text), characters=len(text)),
             )
             for number, text in enumerate(texts, first)
         )
     )
 
 
-def batch_of(tenant: str, after: Head | None, *texts: str) -> Batch:
+def batch_of(tenant: str, after: ChainHead | None, *texts: str) -> EventBatch:
     first = after.sequence + 1 if after else 1
     drafts = [
-        Draft(added(text, first=number), an_id(number), AT, "/test", "ann")
+        EventDraft(added(text, first=number), make_id(number), FIRST_EVENT_TIME, "/test", "ann")
         for number, text in enumerate(texts, first)
     ]
-    return write_library(tenant, SEGMENTS, after, drafts)
+    return encode_library_batch(tenant, SEGMENT_FAMILY, after, drafts)
 
 
 @pytest_asyncio.fixture(params=["memory", "jetstream"])
 async def library(request: pytest.FixtureRequest, nats_url: str) -> AsyncIterator[LibraryLog]:
     if request.param == "memory":
-        yield MemoryLibrary()
+        yield MemoryLibraryLog()
         return
-    async with opened(nats_url, Terms()) as on:
+    async with open_client(nats_url, StreamOptions()) as on:
         yield on.library
 
 
 def test_there_are_golden_bytes_of_every_kind() -> None:
-    assert {event.type for event in library_samples().values()} == set(LIBRARY_KINDS)
+    assert {event.type for event in build_library_samples().values()} == set(LIBRARY_EVENT_TYPES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_golden_bytes_are_read_and_written_as_they_were(name: str) -> None:
-    event = library_samples()[name]
+    event = build_library_samples()[name]
     stored = path_of(name, event).read_bytes()
-    assert understood(read(stored, 42)) == event
-    assert name_of(event.type) == name
+    assert decode_library_event(decode_event(stored, 42)) == event
+    assert format_event_name(event.type) == name
     assert bytes_of(event) == stored
 
 
 def test_what_a_later_release_writes_is_unknown_and_what_none_writes_is_corrupt() -> None:
     wire = json.loads(bytes_of(added("x")))
     later = wire | {"type": "turnlog.quota-edited.v1"}
-    assert isinstance(understood(read(json.dumps(later).encode(), 1)), Unknown)
+    assert isinstance(decode_library_event(decode_event(json.dumps(later).encode(), 1)), UnknownEvent)
     broken = wire | {"data": {"segments": [{"id": "one"}]}}
     with pytest.raises(Corrupt, match=r"LIBRARY, stream sequence 9"):
-        understood(read(json.dumps(broken).encode(), 9))
+        decode_library_event(decode_event(json.dumps(broken).encode(), 9))
 
 
 def test_no_tenant_spells_its_way_into_anothers_library() -> None:
@@ -96,39 +96,39 @@ def test_no_tenant_spells_its_way_into_anothers_library() -> None:
 
 
 async def test_a_library_is_one_chained_history(library: LibraryLog, fresh_tenant: str) -> None:
-    (first,) = appended(await library.append(batch_of(fresh_tenant, None, "one")))
-    events = appended(await library.append(batch_of(fresh_tenant, first.head, "two", "three")))
-    last = await library.last(fresh_tenant, SEGMENTS, leader=True)
+    (first,) = appended(await library.append_batch(batch_of(fresh_tenant, None, "one")))
+    events = appended(await library.append_batch(batch_of(fresh_tenant, first.head, "two", "three")))
+    last = await library.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True)
     assert last is not None
     assert last == events[-1]
-    assert list(await library.between(fresh_tenant, SEGMENTS, None, last)) == [first, *events]
+    assert list(await library.read_range(fresh_tenant, SEGMENT_FAMILY, None, last)) == [first, *events]
     assert events[0].envelope.prevhash == first.head.hash
-    assert (last.session, last.sequence) == (SEGMENTS, 3)
+    assert (last.session, last.sequence) == (SEGMENT_FAMILY, 3)
 
 
 async def test_the_same_bytes_again_are_already_there_and_others_conflict(
     library: LibraryLog, fresh_tenant: str
 ) -> None:
     batch = batch_of(fresh_tenant, None, "one", "two")
-    events = appended(await library.append(batch))
-    assert await library.append(batch) == AlreadyThere(events)
-    assert await library.append(batch_of(fresh_tenant, None, "other")) == Conflicted(2)
+    events = appended(await library.append_batch(batch))
+    assert await library.append_batch(batch) == BatchAlreadyStored(events)
+    assert await library.append_batch(batch_of(fresh_tenant, None, "other")) == BatchConflict(2)
 
 
 async def test_of_twenty_editors_at_one_place_exactly_one_wins(
     library: LibraryLog, fresh_tenant: str
 ) -> None:
     batches = [batch_of(fresh_tenant, None, f"editor {n}") for n in range(20)]
-    outcomes = await asyncio.gather(*(library.append(batch) for batch in batches))
-    assert len([o for o in outcomes if isinstance(o, Appended)]) == 1
-    assert outcomes.count(Conflicted(1)) == 19
+    outcomes = await asyncio.gather(*(library.append_batch(batch) for batch in batches))
+    assert len([o for o in outcomes if isinstance(o, BatchAppended)]) == 1
+    assert outcomes.count(BatchConflict(1)) == 19
 
 
 async def test_a_session_and_a_library_of_one_tenant_do_not_meet(
-    jetstream: JetStream, fresh_tenant: str
+    jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
-    (event,) = appended(await jetstream.library.append(batch_of(fresh_tenant, None, "one")))
-    assert await jetstream.log.last(fresh_tenant, SEGMENTS, leader=True) is None
-    async with aclosing(jetstream.library.follow(event.stream_sequence - 1, live=True)) as bulks:
+    (event,) = appended(await jetstream.library.append_batch(batch_of(fresh_tenant, None, "one")))
+    assert await jetstream.log.read_last_event(fresh_tenant, SEGMENT_FAMILY, leader=True) is None
+    async with aclosing(jetstream.library.stream_raw_events(event.stream_sequence - 1, live=True)) as bulks:
         ((raw, *_),) = await take(bulks, 1)
     assert raw.stored == event.stored

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.events.golden import GOLDEN
-from turnlog.events.codec import read
+from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt
-from turnlog.events.links import BEGINS, link_in, link_of
+from turnlog.events.links import ENVELOPE_START, get_chain_header, parse_chain_header
 
 SAID = (
     b'{"specversion":"1.0","id":"a","source":"b","type":"c","subject":"%s","time":"d","tenant":"t"'
@@ -23,11 +23,11 @@ def test_the_link_of_whatever_was_released_is_read_at_a_glance_and_is_that_of_th
     path: Path,
 ) -> None:
     stored = path.read_bytes()
-    assert BEGINS.match(stored)
-    assert link_of(stored) == link_in(read(stored, 1).envelope)
+    assert ENVELOPE_START.match(stored)
+    assert parse_chain_header(stored) == get_chain_header(decode_event(stored, 1).envelope)
     spaced = stored.replace(b'{"specversion":', b'{ "specversion":', 1)
-    assert not BEGINS.match(spaced)
-    assert link_of(spaced) == link_in(read(spaced, 1).envelope)
+    assert not ENVELOPE_START.match(spaced)
+    assert parse_chain_header(spaced) == get_chain_header(decode_event(spaced, 1).envelope)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,6 @@ def test_the_link_of_whatever_was_released_is_read_at_a_glance_and_is_that_of_th
     ids=lambda stored: repr(stored[:120]),
 )
 def test_bytes_that_are_no_event_have_no_link_and_harm_nobody(stored: bytes) -> None:
-    assert link_of(stored) is None
+    assert parse_chain_header(stored) is None
     with pytest.raises(Corrupt):
-        read(stored, 1)
+        decode_event(stored, 1)

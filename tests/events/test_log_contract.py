@@ -11,11 +11,11 @@ import pytest
 from tests.events.conftest import Store
 from tests.events.sessions import add, appended, batch_of, followed, grow, sequences, take
 from tests.events.sessions import said as said_by
-from turnlog.events.codec import read, write
-from turnlog.events.envelope import Head, Recorded
+from turnlog.events.codec import decode_event, encode_batch
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted
-from turnlog.events.testing import drafts
+from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended, BatchConflict
+from turnlog.events.testing import make_drafts
 from turnlog.events.turn import TurnExcluded
 
 
@@ -23,15 +23,15 @@ async def test_what_was_appended_is_read_back_byte_for_byte(
     store: Store, fresh_tenant: str
 ) -> None:
     batch = batch_of(fresh_tenant, "s", None, "hello")
-    (event,) = appended(await store.log.append(batch))
+    (event,) = appended(await store.log.append_batch(batch))
     assert event.stored == batch.messages[0].payload
-    assert await store.log.last(fresh_tenant, "s") == event
-    assert await store.log.last(fresh_tenant, "s", leader=True) == event
+    assert await store.log.read_last_event(fresh_tenant, "s") == event
+    assert await store.log.read_last_event(fresh_tenant, "s", leader=True) == event
 
 
 async def test_a_session_nobody_opened_has_no_last_event(store: Store, fresh_tenant: str) -> None:
-    assert await store.log.last(fresh_tenant, "s") is None
-    assert await store.log.last(fresh_tenant, "s", leader=True) is None
+    assert await store.log.read_last_event(fresh_tenant, "s") is None
+    assert await store.log.read_last_event(fresh_tenant, "s", leader=True) is None
 
 
 async def test_a_batch_lies_side_by_side_and_is_numbered_in_order(
@@ -42,20 +42,20 @@ async def test_a_batch_lies_side_by_side_and_is_numbered_in_order(
     assert sequences(events) == [2, 3, 4]
     places = [event.stream_sequence for event in events]
     assert places == list(range(places[0], places[0] + 3))
-    assert await store.log.last(fresh_tenant, "s") == events[-1]
+    assert await store.log.read_last_event(fresh_tenant, "s") == events[-1]
 
 
 async def test_the_same_bytes_again_are_already_there(store: Store, fresh_tenant: str) -> None:
     batch = batch_of(fresh_tenant, "s", None, "one", "two")
-    events = appended(await store.log.append(batch))
-    assert await store.log.append(batch) == AlreadyThere(events)
+    events = appended(await store.log.append_batch(batch))
+    assert await store.log.append_batch(batch) == BatchAlreadyStored(events)
 
 
 async def test_they_are_already_there_after_others_went_on(store: Store, fresh_tenant: str) -> None:
     batch = batch_of(fresh_tenant, "s", None, "one")
-    (first,) = appended(await store.log.append(batch))
+    (first,) = appended(await store.log.append_batch(batch))
     await grow(store.log, fresh_tenant, "s", 3, first.head)
-    assert await store.log.append(batch) == AlreadyThere((first,))
+    assert await store.log.append_batch(batch) == BatchAlreadyStored((first,))
 
 
 async def test_a_place_that_is_taken_is_a_conflict_that_names_the_sequence(
@@ -64,26 +64,26 @@ async def test_a_place_that_is_taken_is_a_conflict_that_names_the_sequence(
     (first,) = await add(store.log, fresh_tenant, "s", "one")
     await add(store.log, fresh_tenant, "s", "two", "three", after=first.head)
     other = batch_of(fresh_tenant, "s", first.head, "other")
-    assert await store.log.append(other) == Conflicted(3)
+    assert await store.log.append_batch(other) == BatchConflict(3)
     opening_again = batch_of(fresh_tenant, "s", None, "other")
-    assert await store.log.append(opening_again) == Conflicted(3)
+    assert await store.log.append_batch(opening_again) == BatchConflict(3)
 
 
 async def test_of_a_batch_in_conflict_nothing_is_stored(store: Store, fresh_tenant: str) -> None:
     (first,) = await add(store.log, fresh_tenant, "s", "one")
     (second,) = await add(store.log, fresh_tenant, "s", "two", after=first.head)
-    assert await store.log.append(
+    assert await store.log.append_batch(
         batch_of(fresh_tenant, "s", first.head, "a", "b", "c")
-    ) == Conflicted(2)
-    assert await store.log.last(fresh_tenant, "s", leader=True) == second
+    ) == BatchConflict(2)
+    assert await store.log.read_last_event(fresh_tenant, "s", leader=True) == second
     assert len(await followed(store.log, fresh_tenant)) == 2
 
 
 async def test_appending_behind_what_was_never_there_is_a_conflict(
     store: Store, fresh_tenant: str
 ) -> None:
-    nowhere = Head(7, 10**9, "sha256:" + "0" * 64)
-    assert await store.log.append(batch_of(fresh_tenant, "s", nowhere, "one")) == Conflicted(0)
+    nowhere = ChainHead(7, 10**9, "sha256:" + "0" * 64)
+    assert await store.log.append_batch(batch_of(fresh_tenant, "s", nowhere, "one")) == BatchConflict(0)
 
 
 async def test_sessions_of_one_name_do_not_meet_across_tenants(
@@ -91,10 +91,10 @@ async def test_sessions_of_one_name_do_not_meet_across_tenants(
 ) -> None:
     (mine,) = await add(store.log, fresh_tenant, "s", "mine")
     (theirs,) = await add(store.log, f"{fresh_tenant}-2", "s", "theirs")
-    assert await store.log.last(fresh_tenant, "s") == mine
-    assert await store.log.last(f"{fresh_tenant}-2", "s") == theirs
+    assert await store.log.read_last_event(fresh_tenant, "s") == mine
+    assert await store.log.read_last_event(f"{fresh_tenant}-2", "s") == theirs
     with pytest.raises(Corrupt):
-        await store.log.at(fresh_tenant, [theirs.stream_sequence])
+        await store.log.read_events_at(fresh_tenant, [theirs.stream_sequence])
 
 
 async def test_of_fifty_writers_at_one_place_exactly_one_wins(
@@ -102,9 +102,9 @@ async def test_of_fifty_writers_at_one_place_exactly_one_wins(
 ) -> None:
     (first,) = await add(store.log, fresh_tenant, "s", "one")
     batches = [batch_of(fresh_tenant, "s", first.head, f"writer {n}") for n in range(50)]
-    outcomes = await asyncio.gather(*(store.log.append(batch) for batch in batches))
-    assert len([o for o in outcomes if isinstance(o, Appended)]) == 1
-    assert outcomes.count(Conflicted(2)) == 49
+    outcomes = await asyncio.gather(*(store.log.append_batch(batch) for batch in batches))
+    assert len([o for o in outcomes if isinstance(o, BatchAppended)]) == 1
+    assert outcomes.count(BatchConflict(2)) == 49
     assert len(await followed(store.log, fresh_tenant)) == 2
 
 
@@ -115,17 +115,17 @@ async def test_fifty_writers_who_try_again_leave_one_gapless_session(
 
     async def write_at_last(name: str) -> None:
         while True:
-            head = await store.log.last(fresh_tenant, "s", leader=True)
+            head = await store.log.read_last_event(fresh_tenant, "s", leader=True)
             assert head
-            outcome = await store.log.append(batch_of(fresh_tenant, "s", head.head, name))
-            if isinstance(outcome, Appended):
+            outcome = await store.log.append_batch(batch_of(fresh_tenant, "s", head.head, name))
+            if isinstance(outcome, BatchAppended):
                 return
-            assert isinstance(outcome, Conflicted)
+            assert isinstance(outcome, BatchConflict)
 
     await asyncio.gather(*(write_at_last(f"writer {n}") for n in range(50)))
-    head = await store.log.last(fresh_tenant, "s", leader=True)
+    head = await store.log.read_last_event(fresh_tenant, "s", leader=True)
     assert head
-    events = await store.log.between(fresh_tenant, "s", None, head)
+    events = await store.log.read_range(fresh_tenant, "s", None, head)
     assert sequences(events) == list(range(1, 52))
 
 
@@ -137,7 +137,7 @@ async def test_a_tail_of_any_length_comes_whole_and_in_order(
     for _ in range(length):
         await add(store.log, fresh_tenant, f"other-{len(events)}", "between")
         events += await grow(store.log, fresh_tenant, "s", 1, events[-1].head)
-    tail = await store.log.between(fresh_tenant, "s", events[2].head, events[-1])
+    tail = await store.log.read_range(fresh_tenant, "s", events[2].head, events[-1])
     assert list(tail) == events[3:]
 
 
@@ -145,7 +145,7 @@ async def test_a_tail_across_batches_is_followed_back(store: Store, fresh_tenant
     events = list(await add(store.log, fresh_tenant, "s", "1", "2", "3"))
     events += await add(store.log, fresh_tenant, "s", "4", after=events[-1].head)
     events += await add(store.log, fresh_tenant, "s", "5", "6", after=events[-1].head)
-    assert list(await store.log.between(fresh_tenant, "s", None, events[-1])) == events
+    assert list(await store.log.read_range(fresh_tenant, "s", None, events[-1])) == events
 
 
 async def test_events_are_read_onward_by_number_from_any_place(
@@ -155,27 +155,27 @@ async def test_events_are_read_onward_by_number_from_any_place(
     events = [*await add(log, fresh_tenant, "s", "one", "two", "three")]
     await grow(log, fresh_tenant, "other", 5)
     events += await add(log, fresh_tenant, "s", "four", after=events[-1].head)
-    assert await log.onward(fresh_tenant, "s", None, 2) == events[:2]
-    assert await log.onward(fresh_tenant, "s", events[1].head, 2) == events[2:]
-    assert await log.onward(fresh_tenant, "s", events[1].head, 9) == events[2:]
-    assert await log.onward(fresh_tenant, "s", events[-1].head, 1) == []
+    assert await log.read_next_events(fresh_tenant, "s", None, 2) == events[:2]
+    assert await log.read_next_events(fresh_tenant, "s", events[1].head, 2) == events[2:]
+    assert await log.read_next_events(fresh_tenant, "s", events[1].head, 9) == events[2:]
+    assert await log.read_next_events(fresh_tenant, "s", events[-1].head, 1) == []
     other = replace(events[0].head, hash=events[2].head.hash)
     with pytest.raises(Corrupt):
-        await log.onward(fresh_tenant, "s", other, 2)
+        await log.read_next_events(fresh_tenant, "s", other, 2)
 
 
 @pytest.mark.parametrize("alone", [True, False])
 async def test_any_event_is_found_by_its_sequence(
     store: Store, fresh_tenant: str, *, alone: bool
 ) -> None:
-    log, events, head = store.log, list[Recorded](), None
+    log, events, head = store.log, list[RecordedEvent](), None
     for number in range(40):
         # Others write in between: ever more, so that no place follows from a sequence
         others = 0 if alone else number // 4
         await grow(log, fresh_tenant, f"other-{number}", others)
         events += await add(log, fresh_tenant, "s", "one", "two", after=head)
         head = events[-1].head
-    found = [await log.find(fresh_tenant, "s", n + 1, events[-1]) for n in range(len(events))]
+    found = [await log.find_event(fresh_tenant, "s", n + 1, events[-1]) for n in range(len(events))]
     assert found == events
 
 
@@ -183,25 +183,25 @@ async def test_all_events_under_a_leaf_are_read_wherever_they_lie(
     store: Store, fresh_tenant: str
 ) -> None:
     log, head = store.log, None
-    marks, others = list[Recorded](), list[Recorded]()
+    marks, others = list[RecordedEvent](), list[RecordedEvent]()
     for number in range(1, 5):
-        said = drafts([*said_by("one", first=number), TurnExcluded(turn=number)], 2 * number)
-        batch = write(fresh_tenant, "s", head, said)
-        *_, mark = added = appended(await log.append(batch))
+        said = make_drafts([*said_by("one", first=number), TurnExcluded(turn=number)], 2 * number)
+        batch = encode_batch(fresh_tenant, "s", head, said)
+        *_, mark = added = appended(await log.append_batch(batch))
         marks, others, head = [*marks, mark], [*others, added[0]], mark.head
         await grow(log, fresh_tenant, f"other-{number}", number)
     leaf = TurnExcluded.leaf
-    assert list(await log.all_under(fresh_tenant, "s", leaf, marks[-1].head)) == marks
-    assert list(await log.all_under(fresh_tenant, "s", leaf, others[2].head)) == marks[:2]
-    assert list(await log.all_under(fresh_tenant, "s", "phase", marks[-1].head)) == []
-    assert list(await log.all_under(fresh_tenant, "other-1", leaf, marks[-1].head)) == []
+    assert list(await log.read_events_by_leaf(fresh_tenant, "s", leaf, marks[-1].head)) == marks
+    assert list(await log.read_events_by_leaf(fresh_tenant, "s", leaf, others[2].head)) == marks[:2]
+    assert list(await log.read_events_by_leaf(fresh_tenant, "s", "phase", marks[-1].head)) == []
+    assert list(await log.read_events_by_leaf(fresh_tenant, "other-1", leaf, marks[-1].head)) == []
 
 
 async def test_there_is_nothing_between_an_event_and_itself(
     store: Store, fresh_tenant: str
 ) -> None:
     (event,) = await add(store.log, fresh_tenant, "s", "one")
-    assert list(await store.log.between(fresh_tenant, "s", event.head, event)) == []
+    assert list(await store.log.read_range(fresh_tenant, "s", event.head, event)) == []
 
 
 async def test_events_are_read_by_their_places_in_the_order_asked(
@@ -209,8 +209,8 @@ async def test_events_are_read_by_their_places_in_the_order_asked(
 ) -> None:
     events = await grow(store.log, fresh_tenant, "s", 3)
     places = [events[2].stream_sequence, events[0].stream_sequence, events[2].stream_sequence]
-    assert list(await store.log.at(fresh_tenant, places)) == [events[2], events[0], events[2]]
-    assert list(await store.log.at(fresh_tenant, [])) == []
+    assert list(await store.log.read_events_at(fresh_tenant, places)) == [events[2], events[0], events[2]]
+    assert list(await store.log.read_events_at(fresh_tenant, [])) == []
 
 
 @pytest.mark.parametrize("place", [0, 10**9])
@@ -218,7 +218,7 @@ async def test_a_place_that_holds_nothing_is_corrupt(
     store: Store, fresh_tenant: str, place: int
 ) -> None:
     with pytest.raises(Corrupt):
-        await store.log.at(fresh_tenant, [place])
+        await store.log.read_events_at(fresh_tenant, [place])
 
 
 async def test_following_gives_the_past_of_one_tenant_and_ends(
@@ -228,7 +228,7 @@ async def test_following_gives_the_past_of_one_tenant_and_ends(
     await add(store.log, f"{fresh_tenant}-2", "b", "theirs")
     mine += await grow(store.log, fresh_tenant, "c", 1)
     raws = await followed(store.log, fresh_tenant)
-    assert [read(raw.stored, raw.stream_sequence) for raw in raws] == mine
+    assert [decode_event(raw.stored, raw.stream_sequence) for raw in raws] == mine
     assert raws[0].subject == f"session.{fresh_tenant}.a.turn.submitted"
     behind = await followed(store.log, fresh_tenant, mine[0].stream_sequence)
     assert [raw.stored for raw in behind] == [event.stored for event in mine[1:]]
@@ -250,7 +250,7 @@ async def test_following_without_a_tenant_gives_everybody(store: Store, fresh_te
 
 async def test_following_live_goes_on_with_what_comes(store: Store, fresh_tenant: str) -> None:
     events = await grow(store.log, fresh_tenant, "s", 3)
-    async with aclosing(store.log.follow(fresh_tenant, 0, live=True)) as bulks:
+    async with aclosing(store.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
         places = [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
         while len(places) < 3:
             places += [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
@@ -266,7 +266,7 @@ async def test_watching_joins_past_and_live_without_gap_or_repeat(
 ) -> None:
     events = await grow(store.log, fresh_tenant, "s", 25)
     growing = asyncio.create_task(grow(store.log, fresh_tenant, "s", 60, events[-1].head))
-    async with aclosing(store.log.watch(fresh_tenant, "s", after)) as watched:
+    async with aclosing(store.log.watch_session(fresh_tenant, "s", after)) as watched:
         seen = await take(watched, 85 - after)
     assert seen == (events + await growing)[after:]
 
@@ -274,7 +274,7 @@ async def test_watching_joins_past_and_live_without_gap_or_repeat(
 async def test_watching_a_session_before_it_opens_shows_its_opening(
     store: Store, fresh_tenant: str
 ) -> None:
-    async with aclosing(store.log.watch(fresh_tenant, "s")) as watched:
+    async with aclosing(store.log.watch_session(fresh_tenant, "s")) as watched:
         first = asyncio.create_task(anext(watched))
         (event,) = await add(store.log, fresh_tenant, "s", "one")
         assert await first == event
@@ -282,7 +282,7 @@ async def test_watching_a_session_before_it_opens_shows_its_opening(
 
 async def test_a_watcher_who_was_slow_misses_nothing(store: Store, fresh_tenant: str) -> None:
     (first,) = await add(store.log, fresh_tenant, "s", "one")
-    async with aclosing(store.log.watch(fresh_tenant, "s")) as watched:
+    async with aclosing(store.log.watch_session(fresh_tenant, "s")) as watched:
         assert await take(watched, 1) == [first]
         text = "x" * 200_000
         head = first.head
@@ -293,23 +293,23 @@ async def test_a_watcher_who_was_slow_misses_nothing(store: Store, fresh_tenant:
 
 
 async def test_a_log_says_which_it_is(store: Store, fresh_tenant: str) -> None:
-    identity = await store.log.identity(fresh_tenant)
-    assert identity == await store.log.identity(f"{fresh_tenant}-2")
+    identity = await store.log.get_identity(fresh_tenant)
+    assert identity == await store.log.get_identity(f"{fresh_tenant}-2")
     assert identity.stream == "SESSIONS"
     assert identity.created.endswith("Z")
 
 
 async def test_a_log_says_where_it_ends(store: Store, fresh_tenant: str) -> None:
     (event,) = await add(store.log, fresh_tenant, "s", "one")
-    assert await store.log.end(fresh_tenant) == event.stream_sequence
+    assert await store.log.get_last_stream_sequence(fresh_tenant) == event.stream_sequence
     events = await add(store.log, fresh_tenant, "s", "two", "three", after=event.head)
-    assert await store.log.end(f"{fresh_tenant}-2") == events[-1].stream_sequence
+    assert await store.log.get_last_stream_sequence(f"{fresh_tenant}-2") == events[-1].stream_sequence
 
 
 @pytest.mark.parametrize("bad", ["", "a.b", "*", ">", "a b", "ä"])
 async def test_a_bad_id_is_refused_and_named(store: Store, fresh_tenant: str, bad: str) -> None:
     with pytest.raises(Refused) as refusal:
-        await store.log.last(fresh_tenant, bad)
+        await store.log.read_last_event(fresh_tenant, bad)
     assert refusal.value.field == "session"
     with pytest.raises(Refused):
-        await store.log.identity(bad)
+        await store.log.get_identity(bad)

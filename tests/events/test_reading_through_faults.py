@@ -14,77 +14,77 @@ import pytest
 from tests.events.sessions import add, followed, grow, sequences, take
 from tests.parts.fault_proxy import between
 from tests.parts.old_store import copied, grown, put_back
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.ids import SESSIONS
+from turnlog.events.ids import SESSIONS_STREAM
 from turnlog.events.log.memory import MemoryLog
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import JetStream, opened
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import JetStreamClient, open_client
 from turnlog.services.runtime.nats_server import NatsServer
 
 
-async def lose(jetstream: JetStream, event: Recorded) -> None:
-    await jetstream.connection.nc.jetstream().delete_msg(SESSIONS, event.stream_sequence)
+async def lose(jetstream: JetStreamClient, event: RecordedEvent) -> None:
+    await jetstream.connection.nc.jetstream().delete_msg(SESSIONS_STREAM, event.stream_sequence)
 
 
 @pytest.mark.parametrize("length", [4, 30])
 async def test_an_event_that_is_gone_is_found_missing(
-    jetstream: JetStream, fresh_tenant: str, length: int
+    jetstream: JetStreamClient, fresh_tenant: str, length: int
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", length)
     await lose(jetstream, events[2])
     with pytest.raises(Corrupt) as missing:
-        await jetstream.log.between(fresh_tenant, "s", None, events[-1])
+        await jetstream.log.read_range(fresh_tenant, "s", None, events[-1])
     assert str(events[2].stream_sequence) in str(missing.value)
     for some in (events[2:3], events):
         with pytest.raises(Corrupt, match=str(events[2].stream_sequence)):
-            await jetstream.log.at(fresh_tenant, [event.stream_sequence for event in some])
-    tail = await jetstream.log.between(fresh_tenant, "s", events[2].head, events[-1])
+            await jetstream.log.read_events_at(fresh_tenant, [event.stream_sequence for event in some])
+    tail = await jetstream.log.read_range(fresh_tenant, "s", events[2].head, events[-1])
     assert list(tail) == events[3:]
 
 
 async def test_a_log_in_memory_misses_it_as_well(fresh_tenant: str) -> None:
     log = MemoryLog()
     events = await grow(log, fresh_tenant, "s", 4)
-    log.lose(2)
+    log.drop_event(2)
     with pytest.raises(Corrupt):
-        await log.between(fresh_tenant, "s", None, events[-1])
+        await log.read_range(fresh_tenant, "s", None, events[-1])
     with pytest.raises(Corrupt):
-        await log.at(fresh_tenant, [2])
+        await log.read_events_at(fresh_tenant, [2])
     assert [raw.stream_sequence for raw in await followed(log, fresh_tenant)] == [1, 3, 4]
 
 
 @pytest.mark.parametrize("length", [4, 30])
 async def test_an_event_that_continues_other_bytes_than_those_stored_breaks_the_chain(
-    jetstream: JetStream, fresh_tenant: str, length: int
+    jetstream: JetStreamClient, fresh_tenant: str, length: int
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", length)
-    altered = replace(events[-1].head, hash=digest_of("what it said before"))
+    altered = replace(events[-1].head, hash=compute_digest("what it said before"))
     (last,) = await add(jetstream.log, fresh_tenant, "s", "on", after=altered)
     with pytest.raises(Corrupt) as broken:
-        await jetstream.log.between(fresh_tenant, "s", None, last)
+        await jetstream.log.read_range(fresh_tenant, "s", None, last)
     assert f"event {length + 1} of session s" in broken.value.where
 
 
 async def test_a_head_one_holds_that_is_not_on_the_log_is_noticed(
-    jetstream: JetStream, fresh_tenant: str
+    jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", 3)
     other = await grow(jetstream.log, fresh_tenant, "other", 1)
     with pytest.raises(Corrupt):
-        await jetstream.log.between(fresh_tenant, "s", other[0].head, events[-1])
+        await jetstream.log.read_range(fresh_tenant, "s", other[0].head, events[-1])
 
 
 async def test_junk_stops_its_own_session_and_bulk_readers_decide(
-    jetstream: JetStream, fresh_tenant: str
+    jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     (event,) = await add(jetstream.log, fresh_tenant, "s", "one")
     js = jetstream.connection.nc.jetstream()
     await js.publish(f"session.{fresh_tenant}.s.turn", b"junk")
     with pytest.raises(Corrupt):
-        await jetstream.log.last(fresh_tenant, "s")
-    async with aclosing(jetstream.log.watch(fresh_tenant, "s")) as watched:
+        await jetstream.log.read_last_event(fresh_tenant, "s")
+    async with aclosing(jetstream.log.watch_session(fresh_tenant, "s")) as watched:
         with pytest.raises(Corrupt):
             await anext(watched)
     (fine,) = await add(jetstream.log, fresh_tenant, "other", "two")
@@ -95,12 +95,12 @@ async def test_junk_stops_its_own_session_and_bulk_readers_decide(
 async def test_readers_live_on_through_kills_of_the_server(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
-    async with opened(own_server.url, Terms()) as there, opened(own_server.url, Terms()) as reader:
+    async with open_client(own_server.url, StreamOptions()) as there, open_client(own_server.url, StreamOptions()) as reader:
         log = there.log
         events = await grow(log, fresh_tenant, "s", 20)
         async with (
-            aclosing(reader.log.watch(fresh_tenant, "s")) as watched,
-            aclosing(reader.log.follow(fresh_tenant, 0, live=True)) as bulks,
+            aclosing(reader.log.watch_session(fresh_tenant, "s")) as watched,
+            aclosing(reader.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks,
         ):
             seen = await take(watched, 20)
             followed_places = [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
@@ -116,14 +116,14 @@ async def test_readers_live_on_through_kills_of_the_server(
 
 
 async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", 5)
     async with (
         between(nats_url) as proxy,
-        opened(proxy.url, Terms()) as reader,
-        aclosing(reader.log.watch(fresh_tenant, "s")) as watched,
-        aclosing(reader.log.follow(fresh_tenant, 0, live=True)) as bulks,
+        open_client(proxy.url, StreamOptions()) as reader,
+        aclosing(reader.log.watch_session(fresh_tenant, "s")) as watched,
+        aclosing(reader.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks,
     ):
         seen = await take(watched, 5)
         places = [raw.stream_sequence for raw in (await take(bulks, 1))[0]]
@@ -141,9 +141,9 @@ async def test_readers_whose_connection_is_cut_miss_and_repeat_nothing(
 async def test_a_reader_whose_connection_was_closed_ends_when_it_is_told_to(
     nats_url: str, fresh_tenant: str
 ) -> None:
-    async with opened(nats_url, Terms()) as there:
+    async with open_client(nats_url, StreamOptions()) as there:
         await grow(there.log, fresh_tenant, "s", 1)
-        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+        async with aclosing(there.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
             await anext(bulks)
             reading = asyncio.ensure_future(anext(bulks))
             await asyncio.sleep(0)
@@ -156,29 +156,29 @@ async def test_a_reader_whose_connection_was_closed_ends_when_it_is_told_to(
 async def test_a_log_that_was_lost_and_made_anew_is_never_followed_on(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
-    async with opened(own_server.url, Terms()) as there:
+    async with open_client(own_server.url, StreamOptions()) as there:
         await grow(there.log, fresh_tenant, "s", 3)
-        before = await there.log.identity(fresh_tenant)
-        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+        before = await there.log.get_identity(fresh_tenant)
+        async with aclosing(there.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
             await anext(bulks)
-            await there.connection.nc.jetstream().delete_stream(SESSIONS)
-            async with opened(own_server.url, Terms()):
-                assert await there.log.identity(fresh_tenant) != before
+            await there.connection.nc.jetstream().delete_stream(SESSIONS_STREAM)
+            async with open_client(own_server.url, StreamOptions()):
+                assert await there.log.get_identity(fresh_tenant) != before
             await grow(there.log, fresh_tenant, "s", 9)
             with pytest.raises(Corrupt) as noticed:
                 async with asyncio.timeout(60):
                     await anext(bulks)
-    assert SESSIONS in noticed.value.where
+    assert SESSIONS_STREAM in noticed.value.where
 
 
 async def test_a_log_that_was_rolled_back_is_never_followed_on(
     own_server: NatsServer, fresh_tenant: str, tmp_path: Path
 ) -> None:
     folder, copy = tmp_path / "nats", tmp_path / "copy"
-    async with opened(own_server.url, Terms()) as there:
+    async with open_client(own_server.url, StreamOptions()) as there:
         events = await grow(there.log, fresh_tenant, "s", 2)
         await copied(own_server, folder, copy)
-        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+        async with aclosing(there.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
             await grow(there.log, fresh_tenant, "s", 2, events[-1].head)
             while (await take(bulks, 1))[0][-1].stream_sequence < 4:
                 pass
@@ -191,11 +191,11 @@ async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
     own_server: NatsServer, fresh_tenant: str, tmp_path: Path
 ) -> None:
     folder, copy = tmp_path / "nats", tmp_path / "copy"
-    async with opened(own_server.url, Terms()) as there:
+    async with open_client(own_server.url, StreamOptions()) as there:
         events = await grow(there.log, fresh_tenant, "s", 2)
         await copied(own_server, folder, copy)
         await grown(copy, lambda log: grow(log, fresh_tenant, "new", 5))
-        async with aclosing(there.log.follow(fresh_tenant, 0, live=True)) as bulks:
+        async with aclosing(there.log.stream_raw_events(fresh_tenant, 0, live=True)) as bulks:
             await grow(there.log, fresh_tenant, "s", 2, events[-1].head)
             while (await take(bulks, 1))[0][-1].stream_sequence < 4:
                 pass
@@ -205,53 +205,53 @@ async def test_a_log_that_was_rolled_back_and_grew_again_is_never_followed_on(
 
 
 async def test_a_past_that_cannot_be_read_on_is_told(own_server: NatsServer) -> None:
-    async with opened(own_server.url, Terms()) as there:
-        await there.connection.nc.jetstream().delete_stream(SESSIONS)
+    async with open_client(own_server.url, StreamOptions()) as there:
+        await there.connection.nc.jetstream().delete_stream(SESSIONS_STREAM)
         with pytest.raises(Unavailable):
             await followed(there.log, None)
         with pytest.raises(Unavailable):
-            await there.log.last("t", "s")
+            await there.log.read_last_event("t", "s")
 
 
 async def test_events_nobody_told_the_watcher_of_are_found(
     own_server: NatsServer, fresh_tenant: str
 ) -> None:
-    async with opened(own_server.url, Terms()) as there:
+    async with open_client(own_server.url, StreamOptions()) as there:
         (first,) = await add(there.log, fresh_tenant, "s", "one")
-        async with aclosing(there.log.watch(fresh_tenant, "s")) as watched:
+        async with aclosing(there.log.watch_session(fresh_tenant, "s")) as watched:
             assert await anext(watched) == first
             js = there.connection.nc.jetstream()
-            info = await js.stream_info(SESSIONS)
+            info = await js.stream_info(SESSIONS_STREAM)
             await js.update_stream(info.config.evolve(republish=None))
             (second,) = await add(there.log, fresh_tenant, "s", "two", after=first.head)
             assert await take(watched, 1) == [second]
 
 
 async def test_a_watcher_who_comes_back_late_in_a_long_session_reads_little(
-    jetstream: JetStream, fresh_tenant: str
+    jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", 600)
     received = jetstream.connection.nc.stats["in_msgs"]
-    async with aclosing(jetstream.log.watch(fresh_tenant, "s", 500)) as watched:
+    async with aclosing(jetstream.log.watch_session(fresh_tenant, "s", 500)) as watched:
         assert await take(watched, 100) == events[500:]
     assert jetstream.connection.nc.stats["in_msgs"] - received < 200
 
 
 async def test_an_event_that_is_missing_is_never_sought_for_ever(
-    jetstream: JetStream, fresh_tenant: str
+    jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", 40)
     for event in events[10:30]:
         await lose(jetstream, event)
     with pytest.raises(Corrupt):
-        await jetstream.log.find(fresh_tenant, "s", 15, events[-1])
+        await jetstream.log.find_event(fresh_tenant, "s", 15, events[-1])
 
 
 async def test_a_reader_of_the_past_is_not_slowed_by_what_is_written_meanwhile(
-    jetstream: JetStream, fresh_tenant: str
+    jetstream: JetStreamClient, fresh_tenant: str
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", 30)
-    async with aclosing(jetstream.log.follow(fresh_tenant, 0, live=False)) as bulks:
+    async with aclosing(jetstream.log.stream_raw_events(fresh_tenant, 0, live=False)) as bulks:
         places = [raw.stream_sequence for raw in await anext(bulks)]
         await grow(jetstream.log, fresh_tenant, "s", 30, events[-1].head)
         places += [raw.stream_sequence async for bulk in bulks for raw in bulk]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.events.sessions import add, batch_of, take
-from turnlog.events.nats import JetStream, subscribe
+from turnlog.events.nats import JetStreamClient, subscribe_events
 from turnlog.events.tokens import Token
 
 README = Path(__file__).parents[2] / "events/README.md"
@@ -27,7 +27,7 @@ def examples() -> dict[str, Any]:
 
 async def test_the_listener_prints_words_and_events_as_they_come(
     examples: dict[str, Any],
-    jetstream: JetStream,
+    jetstream: JetStreamClient,
     nats_url: str,
     fresh_tenant: str,
     capsys: pytest.CaptureFixture[str],
@@ -38,7 +38,7 @@ async def test_the_listener_prints_words_and_events_as_they_come(
     printed = ""
     try:
         word = Token(call="1.1", attempt=1, offset=0, text="a word")
-        await jetstream.tokens.publish("default", session, 1, word)
+        await jetstream.tokens.publish_token("default", session, 1, word)
         async with asyncio.timeout(30):
             while "a word" not in printed:
                 await asyncio.sleep(0.01)
@@ -50,12 +50,12 @@ async def test_the_listener_prints_words_and_events_as_they_come(
 
 
 async def test_the_writer_says_what_came_of_it(
-    examples: dict[str, Any], jetstream: JetStream, nats_url: str, fresh_tenant: str
+    examples: dict[str, Any], jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     await add(jetstream.log, "default", fresh_tenant, "hello")
     assert await examples["exclude"](nats_url, fresh_tenant, 1) == "stored as 2"
-    async with subscribe(nats_url, session=fresh_tenant, types=("turn-excluded",)) as stream:
+    async with subscribe_events(nats_url, session=fresh_tenant, types=("turn-excluded",)) as stream:
         (event,) = await take(stream, 1)
-    assert event == await jetstream.log.last("default", fresh_tenant)
-    outcome = await jetstream.log.append(batch_of("default", fresh_tenant, None, "again"))
+    assert event == await jetstream.log.read_last_event("default", fresh_tenant)
+    outcome = await jetstream.log.append_batch(batch_of("default", fresh_tenant, None, "again"))
     assert "actual=2" in repr(outcome)

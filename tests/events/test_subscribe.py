@@ -7,34 +7,34 @@ import asyncio
 import pytest
 
 from tests.events.sessions import add, grow, take
-from turnlog.events.call import Usage
-from turnlog.events.codec import write
-from turnlog.events.content import Plain, digest_of
-from turnlog.events.envelope import Head, Recorded
+from turnlog.events.call import TokenUsage
+from turnlog.events.codec import encode_batch
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.nats import JetStream, Spoken, Unreadable, subscribe
-from turnlog.events.nats.consuming import Item
-from turnlog.events.testing import drafts
+from turnlog.events.nats import JetStreamClient, TurnTokenEvent, UndecodableItem, subscribe_events
+from turnlog.events.nats.consuming import ConsumerItem
+from turnlog.events.testing import make_drafts
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
 from turnlog.events.turn import TurnCompleted, TurnExcluded, TurnReleased, TurnSubmitted
 
 
-async def happen(on: JetStream, tenant: str, after: Head | None, *events: KnownEvent) -> Head:
+async def happen(on: JetStreamClient, tenant: str, after: ChainHead | None, *events: KnownEvent) -> ChainHead:
     first = after.sequence + 1 if after else 1
-    await on.log.append(write(tenant, "s", after, drafts(events, first)))
-    last = await on.log.last(tenant, "s", leader=True)
+    await on.log.append_batch(encode_batch(tenant, "s", after, make_drafts(events, first)))
+    last = await on.log.read_last_event(tenant, "s", leader=True)
     assert last
     assert last.sequence == first + len(events) - 1
     return last.head
 
 
 def submitted(turn: int) -> TurnSubmitted:
-    return TurnSubmitted(turn=turn, text=Plain(text="say something"))
+    return TurnSubmitted(turn=turn, text=PlainText(text="say something"))
 
 
 def completed(turn: int, reply: str) -> TurnCompleted:
-    return TurnCompleted(turn=turn, call=f"{turn}.1", text=Plain(text=reply), finish="stop")
+    return TurnCompleted(turn=turn, call=f"{turn}.1", text=PlainText(text=reply), finish="stop")
 
 
 def words(reply: str, attempt: int = 1) -> list[Token]:
@@ -49,29 +49,29 @@ def closed(reply: str, attempt: int = 1) -> AttemptClosed:
         call="1.1",
         attempt=attempt,
         length=len(reply),
-        digest=digest_of(reply),
+        digest=compute_digest(reply),
         finish="stop",
-        usage=Usage(known="unknown"),
+        usage=TokenUsage(known="unknown"),
         total=1,
     )
 
 
-async def say(on: JetStream, tenant: str, turn: int, *said: TokenEvent) -> None:
+async def say(on: JetStreamClient, tenant: str, turn: int, *said: TokenEvent) -> None:
     for event in said[:-1]:
-        await on.tokens.publish(tenant, "s", turn, event)
-    assert await on.tokens.close(tenant, "s", turn, said[-1])
+        await on.tokens.publish_token(tenant, "s", turn, event)
+    assert await on.tokens.publish_and_confirm(tenant, "s", turn, said[-1])
 
 
-def spelt(items: list[Item]) -> list[str]:
+def spelt(items: list[ConsumerItem]) -> list[str]:
     """One short word an item."""
     names: list[str] = []
     for item in items:
         match item:
-            case Recorded():
+            case RecordedEvent():
                 names.append(item.envelope.type.split(".")[1])
-            case Spoken(event=Token(text=text)):
+            case TurnTokenEvent(event=Token(text=text)):
                 names.append(text)
-            case Spoken(event=event):
+            case TurnTokenEvent(event=event):
                 names.append(event.kind)
             case _:
                 names.append("?")
@@ -79,22 +79,22 @@ def spelt(items: list[Item]) -> list[str]:
 
 
 async def test_a_session_is_streamed_from_its_beginning_into_the_present(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", 5)
-    async with subscribe(nats_url, tenant=fresh_tenant, session="s") as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s") as stream:
         assert await take(stream, 5) == events
         (new,) = await add(jetstream.log, fresh_tenant, "s", "new", after=events[-1].head)
         assert await take(stream, 1) == [new]
 
 
 async def test_a_tenant_is_streamed_with_all_its_sessions_and_no_others(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     events = list(await add(jetstream.log, fresh_tenant, "a", "one"))
     await add(jetstream.log, f"{fresh_tenant}-2", "a", "theirs")
     events += await add(jetstream.log, fresh_tenant, "b", "two")
-    async with subscribe(nats_url, tenant=fresh_tenant) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant) as stream:
         assert await take(stream, 2) == events
         (new,) = await add(jetstream.log, fresh_tenant, "c", "three")
         assert await take(stream, 1) == [new]
@@ -102,27 +102,27 @@ async def test_a_tenant_is_streamed_with_all_its_sessions_and_no_others(
 
 @pytest.mark.parametrize("session", ["s", None])
 async def test_an_item_is_handled_when_the_next_is_asked_for(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str, session: str | None
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str, session: str | None
 ) -> None:
     events = await grow(jetstream.log, fresh_tenant, "s", 3)
-    async with subscribe(nats_url, tenant=fresh_tenant, session=session) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session=session) as stream:
         beginning = stream.cursor
         await take(stream, 2)
         cursor = stream.cursor
-    async with subscribe(nats_url, tenant=fresh_tenant, session=session, after=cursor) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session=session, after=cursor) as stream:
         assert await take(stream, 2) == events[1:]
-    async with subscribe(nats_url, tenant=fresh_tenant, session=session, after=beginning) as again:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session=session, after=beginning) as again:
         assert await take(again, 3) == events
 
 
 async def test_a_consumer_that_comes_back_again_and_again_misses_and_repeats_nothing(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     growing = asyncio.create_task(grow(jetstream.log, fresh_tenant, "s", 61))
     cursor: str | None = None
-    seen: list[Item] = []
+    seen: list[ConsumerItem] = []
     while len(seen) < 60:
-        async with subscribe(nats_url, tenant=fresh_tenant, session="s", after=cursor) as stream:
+        async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", after=cursor) as stream:
             *handled, _dropped = await take(stream, 11)
             seen += handled
             cursor = stream.cursor
@@ -130,12 +130,12 @@ async def test_a_consumer_that_comes_back_again_and_again_misses_and_repeats_not
 
 
 async def test_only_the_types_asked_for_come_and_the_cursor_passes_over_the_others(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await happen(
         jetstream, fresh_tenant, None, submitted(1), completed(1, "yes"), submitted(2)
     )
-    async with subscribe(
+    async with subscribe_events(
         nats_url, tenant=fresh_tenant, session="s", types=("turn-completed",)
     ) as stream:
         assert spelt(await take(stream, 1)) == ["turn-completed"]
@@ -145,10 +145,10 @@ async def test_only_the_types_asked_for_come_and_the_cursor_passes_over_the_othe
 
 
 async def test_a_reply_is_heard_as_it_is_said_and_then_recorded(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await happen(jetstream, fresh_tenant, None, submitted(1))
-    async with subscribe(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
         assert spelt(await take(stream, 1)) == ["turn-submitted"]
         alive = AttemptAlive(call="1.1", attempt=1)
         await say(jetstream, fresh_tenant, 1, alive, *words("heard once"), closed("heard once"))
@@ -161,10 +161,10 @@ async def test_a_reply_is_heard_as_it_is_said_and_then_recorded(
 
 
 async def test_an_attempt_given_up_is_announced_and_heard_no_more(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     await happen(jetstream, fresh_tenant, None, submitted(1))
-    async with subscribe(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
         given_up = words("never ends")
         reset = AttemptReset(call="1.1", attempt=2)
         late = [*given_up[2:], *given_up]
@@ -177,20 +177,20 @@ async def test_an_attempt_given_up_is_announced_and_heard_no_more(
 
 
 async def test_words_of_turns_that_are_over_are_not_said_again(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await happen(jetstream, fresh_tenant, None, submitted(1))
     await say(jetstream, fresh_tenant, 1, *words("done"))
     head = await happen(jetstream, fresh_tenant, head, completed(1, "done"), TurnReleased(turn=2))
     await say(jetstream, fresh_tenant, 2, *words("now"))
-    async with subscribe(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
         assert spelt(await take(stream, 4)) == [
             "turn-submitted", "turn-completed", "turn-released", "now"
         ]  # fmt: skip
 
 
 async def test_what_is_heard_over_many_cursors_is_what_was_recorded(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     reply = "a reply of some length, heard in pieces by one who keeps leaving " * 4
 
@@ -205,9 +205,9 @@ async def test_what_is_heard_over_many_cursors_is_what_was_recorded(
 
     answering = asyncio.create_task(answer())
     cursor: str | None = None
-    handled: list[Item] = []
+    handled: list[ConsumerItem] = []
     while "turn-completed" not in spelt(handled):
-        async with subscribe(
+        async with subscribe_events(
             nats_url, tenant=fresh_tenant, session="s", tokens=True, after=cursor
         ) as stream:
             listening.set()
@@ -215,19 +215,19 @@ async def test_what_is_heard_over_many_cursors_is_what_was_recorded(
             handled += done
             cursor = stream.cursor
     await answering
-    said = [item.event for item in handled if isinstance(item, Spoken)]
+    said = [item.event for item in handled if isinstance(item, TurnTokenEvent)]
     assert "".join(word.text for word in said if isinstance(word, Token)) == reply
 
 
 async def test_words_that_came_while_nobody_listened_are_heard_before_the_recorded_reply(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await happen(jetstream, fresh_tenant, None, submitted(1))
-    async with subscribe(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
         await say(jetstream, fresh_tenant, 1, *words("one two"))
         assert spelt(await take(stream, 3)) == ["turn-submitted", "one", " tw"]
         cursor = stream.cursor
-    async with subscribe(
+    async with subscribe_events(
         nats_url, tenant=fresh_tenant, session="s", tokens=True, after=cursor
     ) as stream:
         await say(jetstream, fresh_tenant, 1, closed("one two"))
@@ -236,10 +236,10 @@ async def test_words_that_came_while_nobody_listened_are_heard_before_the_record
 
 
 async def test_words_lost_on_the_way_leave_no_hole_and_the_reply_is_recorded(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     head = await happen(jetstream, fresh_tenant, None, submitted(1))
-    async with subscribe(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, session="s", tokens=True) as stream:
         first, _lost, last = words("one two")
         await say(jetstream, fresh_tenant, 1, first, last, closed("one two"))
         await happen(jetstream, fresh_tenant, head, completed(1, "one two"))
@@ -247,17 +247,17 @@ async def test_words_lost_on_the_way_leave_no_hole_and_the_reply_is_recorded(
 
 
 async def test_junk_in_a_tenant_is_handed_on_and_stops_nothing(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     js = jetstream.connection.nc.jetstream()
     await js.publish(f"session.{fresh_tenant}.bad.turn", b"junk")
     (fine,) = await add(jetstream.log, fresh_tenant, "s", "one")
-    async with subscribe(nats_url, tenant=fresh_tenant) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant) as stream:
         junk, event = await take(stream, 2)
-        assert isinstance(junk, Unreadable)
+        assert isinstance(junk, UndecodableItem)
         assert junk.raw.stored == b"junk"
         assert event == fine
-    async with subscribe(nats_url, tenant=fresh_tenant, types=("turn-submitted",)) as stream:
+    async with subscribe_events(nats_url, tenant=fresh_tenant, types=("turn-submitted",)) as stream:
         assert await take(stream, 1) == [fine]
 
 
@@ -269,19 +269,19 @@ async def test_a_cursor_that_is_none_is_refused(
     nats_url: str, fresh_tenant: str, garbage: str, session: str | None
 ) -> None:
     with pytest.raises(Refused) as refusal:
-        async with subscribe(nats_url, tenant=fresh_tenant, session=session, after=garbage):
+        async with subscribe_events(nats_url, tenant=fresh_tenant, session=session, after=garbage):
             pass
     assert refusal.value.field == "after"
     assert refusal.value.fix
 
 
 async def test_a_cursor_from_elsewhere_or_from_the_future_is_refused(
-    jetstream: JetStream, nats_url: str, fresh_tenant: str
+    jetstream: JetStreamClient, nats_url: str, fresh_tenant: str
 ) -> None:
     await add(jetstream.log, fresh_tenant, "s", "one")
     cursors: dict[str | None, str] = {}
     for session in ("s", None):
-        async with subscribe(nats_url, tenant=fresh_tenant, session=session) as stream:
+        async with subscribe_events(nats_url, tenant=fresh_tenant, session=session) as stream:
             cursors[session] = stream.cursor
     scope = cursors["s"].split(".")[0]
     everywhere = cursors[None].split(".")[0]
@@ -293,19 +293,19 @@ async def test_a_cursor_from_elsewhere_or_from_the_future_is_refused(
         (None, f"{everywhere}.{10**12}"),
     ):
         with pytest.raises(Refused):
-            async with subscribe(nats_url, tenant=fresh_tenant, session=session, after=foreign):
+            async with subscribe_events(nats_url, tenant=fresh_tenant, session=session, after=foreign):
                 pass
 
 
 async def test_a_type_nobody_knows_is_refused_with_those_there_are(nats_url: str) -> None:
     with pytest.raises(Refused, match="turn-complete") as refusal:
-        async with subscribe(nats_url, types=("turn-complete",)):
+        async with subscribe_events(nats_url, types=("turn-complete",)):
             pass
     assert "turn-completed" in refusal.value.fix
 
 
 async def test_tokens_without_a_session_are_refused(nats_url: str) -> None:
     with pytest.raises(Refused) as refusal:
-        async with subscribe(nats_url, tokens=True):
+        async with subscribe_events(nats_url, tokens=True):
             pass
     assert refusal.value.field == "session"

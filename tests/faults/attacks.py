@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from tests.faults.site import ACK_WAIT, Role, Site
 from tests.parts.forked import Process
 from tests.parts.processes import LOOK_EVERY
-from turnlog.events.ids import SESSIONS, TOKENS
-from turnlog.events.nats.workers import WORKERS
+from turnlog.events.ids import SESSIONS_STREAM, TOKENS_STREAM
+from turnlog.events.nats.workers import WORKERS_CONSUMER
 
 Attack = Callable[[Site], Awaitable[None]]
 WHILE = 1.0
@@ -48,7 +48,7 @@ async def nats_hangs(at: Site) -> None:
 async def store_full(at: Site) -> None:
     """Leave the log no room, until a client was told so, and then give it room again."""
     stream = at.service.nats.connection.nc.jetstream()
-    info = await stream.stream_info(SESSIONS)
+    info = await stream.stream_info(SESSIONS_STREAM)
     await stream.update_stream(info.config.evolve(max_bytes=info.state.bytes + 1))
     while await _has_room(at):  # noqa: ASYNC110 - no event tells of it
         await asyncio.sleep(LOOK_EVERY)
@@ -61,12 +61,12 @@ async def _has_room(at: Site) -> bool:
 
 
 async def durable_deleted(at: Site) -> None:
-    await at.service.nats.connection.nc.jetstream().delete_consumer(SESSIONS, WORKERS)
+    await at.service.nats.connection.nc.jetstream().delete_consumer(SESSIONS_STREAM, WORKERS_CONSUMER)
 
 
 async def tokens_forgotten(at: Site) -> None:
     """Empty the stream of tokens, as its age or its size may."""
-    await at.service.nats.connection.nc.jetstream().purge_stream(TOKENS)
+    await at.service.nats.connection.nc.jetstream().purge_stream(TOKENS_STREAM)
 
 
 def killed(role: Role) -> Attack:

@@ -14,12 +14,12 @@ from typing import Literal
 
 from tests.faults import costs, settling, tools
 from tests.faults.history import Heard, History, Look, Try
-from turnlog.events.content import Digest, Plain
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Digest, PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.turn import TurnCompleted, TurnQueued, TurnSubmitted
-from turnlog.projections.audit.prompts import Means
-from turnlog.projections.audit.verify import verify
-from turnlog.services.runtime.installed import installed
+from turnlog.projections.audit.prompts import VerificationContext
+from turnlog.projections.audit.verify import verify_session
+from turnlog.services.runtime.installed import collect_installed
 
 Fault = Literal[
     "lost", "invented", "doubled", "untrue answer", "reordered", "gap", "unproven", "two answers",
@@ -42,7 +42,7 @@ class Evidence:
     """All there is to judge by."""
 
     history: History
-    log: Mapping[str, Sequence[Recorded]]
+    log: Mapping[str, Sequence[RecordedEvent]]
     """Every session's events as they are stored."""
     at: datetime
     """When the log was read."""
@@ -71,8 +71,8 @@ def check(evidence: Evidence) -> tuple[Finding, ...]:
 Said = Iterator[tuple[Fault, str]]
 
 
-def _commands(tries: Sequence[Try], events: Sequence[Recorded]) -> Said:
-    keyed: dict[str, list[Recorded]] = {}
+def _commands(tries: Sequence[Try], events: Sequence[RecordedEvent]) -> Said:
+    keyed: dict[str, list[RecordedEvent]] = {}
     for recorded in events:
         if recorded.envelope.commandkey is not None:
             keyed.setdefault(recorded.envelope.commandkey, []).append(recorded)
@@ -86,7 +86,7 @@ def _commands(tries: Sequence[Try], events: Sequence[Recorded]) -> Said:
     yield from _order(tries)
 
 
-def _effect(sent: Sequence[Try], effect: Sequence[Recorded]) -> Said:
+def _effect(sent: Sequence[Try], effect: Sequence[RecordedEvent]) -> Said:
     key, told = sent[0].key, [each for each in sent if each.accepted]
     if told and not effect:
         yield "lost", f"{key} was answered {told[0].status} and is not on the log"
@@ -102,11 +102,11 @@ def _effect(sent: Sequence[Try], effect: Sequence[Recorded]) -> Said:
             yield "untrue answer", f"{key} was told turn {each.body.get('turn')}"
 
 
-def _said(recorded: Recorded) -> tuple[int | None, str | None]:
+def _said(recorded: RecordedEvent) -> tuple[int | None, str | None]:
     match recorded.event:
-        case TurnSubmitted(turn=turn, text=Plain(text=text)):
+        case TurnSubmitted(turn=turn, text=PlainText(text=text)):
             return turn, text
-        case TurnQueued(turn=turn, text=Plain(text=text)):
+        case TurnQueued(turn=turn, text=PlainText(text=text)):
             return turn, text
         case _:
             return None, None
@@ -125,12 +125,12 @@ def _order(tries: Sequence[Try]) -> Said:
             yield "reordered", f"{later.key} was asked after what it comes before"
 
 
-def _record(events: Sequence[Recorded], evidence: Evidence) -> Said:
+def _record(events: Sequence[RecordedEvent], evidence: Evidence) -> Said:
     for place, recorded in enumerate(events, 1):
         if recorded.sequence != place:
             yield "gap", f"event {recorded.sequence} stands in place {place}"
             break
-    for finding in verify(events, evidence.blobs, Means(installed())).findings:
+    for finding in verify_session(events, evidence.blobs, VerificationContext(collect_installed())).findings:
         if finding.check in {"chain", "reference", "assembly"}:
             yield "unproven", f"event {finding.sequence}: {finding.detail}"
     for turn, ends in settling.settled(events).items():
@@ -145,7 +145,7 @@ def _record(events: Sequence[Recorded], evidence: Evidence) -> Said:
     yield from _replies(events, evidence.reply_to)
 
 
-def _replies(events: Sequence[Recorded], reply_to: Callable[[str], str] | None) -> Said:
+def _replies(events: Sequence[RecordedEvent], reply_to: Callable[[str], str] | None) -> Said:
     said = dict(_said(each) for each in events)
     for turn, reply in _recorded_replies(events).items():
         text = said.get(turn)
@@ -153,11 +153,11 @@ def _replies(events: Sequence[Recorded], reply_to: Callable[[str], str] | None) 
             yield "wrong reply", f"turn {turn} is answered with another's words"
 
 
-def _recorded_replies(events: Sequence[Recorded]) -> dict[int, str]:
+def _recorded_replies(events: Sequence[RecordedEvent]) -> dict[int, str]:
     return {
         each.event.turn: each.event.text.text
         for each in events
-        if isinstance(each.event, TurnCompleted) and isinstance(each.event.text, Plain)
+        if isinstance(each.event, TurnCompleted) and isinstance(each.event.text, PlainText)
     }
 
 

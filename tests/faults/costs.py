@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from tests.faults.settling import settled
 from turnlog.events.call import AttemptEnded, AttemptStarted
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 
 
-def wrong(events: Sequence[Recorded]) -> Iterator[str]:
+def wrong(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Say of each attempt what is wrong with the record of its cost."""
     over = settled(events)
     ended: set[tuple[int, int]] = set()

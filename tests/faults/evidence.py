@@ -15,8 +15,8 @@ from tests.parts.processes import LOOK_EVERY
 from tests.parts.proof import everything, rows_before_and_after
 from tests.parts.service import TENANT, WITHIN, Service
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
-from turnlog.projections.audit.retelling import blobs_named
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.audit.retelling import collect_blob_digests
 
 
 async def nothing_is_wrong(at: Site, history: History) -> None:
@@ -48,10 +48,10 @@ async def collected(at: Site, history: History) -> Evidence:
     )
 
 
-async def _settled(service: Service) -> dict[str, list[Recorded]]:
+async def _settled(service: Service) -> dict[str, list[RecordedEvent]]:
     async with asyncio.timeout(WITHIN):
         while True:
-            log: dict[str, list[Recorded]] = {}
+            log: dict[str, list[RecordedEvent]] = {}
             for recorded in await everything(service):
                 log.setdefault(recorded.session, []).append(recorded)
             if not any(waiting(events) for events in log.values()):
@@ -59,6 +59,6 @@ async def _settled(service: Service) -> dict[str, list[Recorded]]:
             await asyncio.sleep(LOOK_EVERY)
 
 
-async def _blobs(service: Service, log: Iterable[list[Recorded]]) -> dict[Digest, str]:
-    needed = {digest for events in log for digest in blobs_named(events)}
-    return {digest: (await service.nats.blobs.get(TENANT, digest)).decode() for digest in needed}
+async def _blobs(service: Service, log: Iterable[list[RecordedEvent]]) -> dict[Digest, str]:
+    needed = {digest for events in log for digest in collect_blob_digests(events)}
+    return {digest: (await service.nats.blobs.get_blob(TENANT, digest)).decode() for digest in needed}

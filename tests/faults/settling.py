@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.turn import (
     TurnCancelled,
@@ -17,7 +17,7 @@ from turnlog.events.turn import (
 )
 
 
-def settled(events: Sequence[Recorded]) -> dict[int, list[int]]:
+def settled(events: Sequence[RecordedEvent]) -> dict[int, list[int]]:
     """Give the sequences of the events that settle each turn; more than one is one too many."""
     ends: dict[int, list[int]] = {}
     for recorded in events:
@@ -32,7 +32,7 @@ def settled(events: Sequence[Recorded]) -> dict[int, list[int]]:
     return ends
 
 
-def opened(events: Sequence[Recorded]) -> dict[int, datetime]:
+def opened(events: Sequence[RecordedEvent]) -> dict[int, datetime]:
     """Give when each turn that is not settled was opened; one that waits is not."""
     found: dict[int, datetime] = {}
     for recorded in events:
@@ -45,7 +45,7 @@ def opened(events: Sequence[Recorded]) -> dict[int, datetime]:
     return {turn: at for turn, at in found.items() if turn not in ends}
 
 
-def waiting(events: Sequence[Recorded]) -> set[int]:
+def waiting(events: Sequence[RecordedEvent]) -> set[int]:
     """Give the turns that have not had their turn yet, those that are open included."""
     asked = {
         each.event.turn for each in events if isinstance(each.event, TurnSubmitted | TurnQueued)
@@ -53,6 +53,6 @@ def waiting(events: Sequence[Recorded]) -> set[int]:
     return asked - settled(events).keys()
 
 
-def overdue(events: Sequence[Recorded], at: datetime, deadline: timedelta) -> list[int]:
+def overdue(events: Sequence[RecordedEvent], at: datetime, deadline: timedelta) -> list[int]:
     """Give the turns that are open for longer than they may be."""
     return [turn for turn, since in opened(events).items() if at - since > deadline]

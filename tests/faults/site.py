@@ -166,7 +166,7 @@ class Site:
     async def kill_nats(self) -> None:
         """Kill the nats-server."""
         os.kill(self.server.pid, signal.SIGKILL)
-        await self.server.exited()
+        await self.server.wait_for_exit()
 
     def set_clock(self, role: Role, ahead: float) -> None:
         """Put the clocks of a role ahead, or back."""

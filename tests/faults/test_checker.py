@@ -11,30 +11,30 @@ import pytest
 
 from tests.faults.checker import Evidence, check
 from tests.faults.history import Heard, History, Look, Try
-from turnlog.events.call import AttemptEnded, Cost, Usage
-from turnlog.events.codec import Command
-from turnlog.events.content import Plain
+from turnlog.events.call import AttemptEnded, AttemptCost, TokenUsage
+from turnlog.events.codec import CommandRef
+from turnlog.events.content import PlainText
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.turn import TurnCompleted, TurnFailed
 from turnlog.projections.testing import (
     SESSION,
     START,
-    Given,
-    Keyed,
-    Step,
-    answering,
-    claiming,
+    SessionScenario,
+    KeyedCommand,
+    ScenarioStep,
+    complete_turn,
+    claim_turn,
     given,
-    opening,
-    saying,
+    open_session,
+    submit_turn,
 )
 
 Kind = TypeVar("Kind", bound=KnownEvent)
 TWO_TURNS = given(
-    Keyed(opening(), "open"),
-    *(Keyed(saying("One"), "k-1"), claiming(), answering("So: One")),
-    *(Keyed(saying("Two"), "k-2"), claiming(), answering("So: Two")),
+    KeyedCommand(open_session(), "open"),
+    *(KeyedCommand(submit_turn("One"), "k-1"), claim_turn(), complete_turn("So: One")),
+    *(KeyedCommand(submit_turn("Two"), "k-2"), claim_turn(), complete_turn("So: Two")),
 )
 TRIES = [
     Try(SESSION, "open", "open", None, 0, 1, 201, {"sequence": 1}),
@@ -46,7 +46,7 @@ ROW: tuple[object, ...] = (SESSION, 2)
 
 
 HEARD = Heard(SESSION, 2, "So: Two", "done")
-MORE: tuple[Step, ...] = (claiming(), answering("So: One"))
+MORE: tuple[ScenarioStep, ...] = (claim_turn(), complete_turn("So: One"))
 
 
 def reply_to(text: str) -> str:
@@ -54,7 +54,7 @@ def reply_to(text: str) -> str:
 
 
 def evidence(
-    session: Given = TWO_TURNS,
+    session: SessionScenario = TWO_TURNS,
     tries: Sequence[Try] = TRIES,
     heard: Heard = HEARD,
     shown: int = 7,
@@ -71,12 +71,12 @@ def told(number: int, **changes: object) -> list[Try]:
     return [replace(t, **changes) if at == number else t for at, t in enumerate(TRIES)]  # type: ignore[arg-type]
 
 
-def without(sequence: int) -> Given:
+def without(sequence: int) -> SessionScenario:
     events = tuple(each for each in TWO_TURNS.events if each.sequence != sequence)
     return replace(TWO_TURNS, events=events)
 
 
-def rewritten(kind: type[Kind], **changes: object) -> Given:
+def rewritten(kind: type[Kind], **changes: object) -> SessionScenario:
     """Write the session as a faulty writer would: some events are other ones, the chain holds."""
     written = given()
     for recorded in TWO_TURNS.events:
@@ -84,13 +84,13 @@ def rewritten(kind: type[Kind], **changes: object) -> Given:
         assert isinstance(event, KnownEvent)
         changed = event.model_copy(update=changes) if isinstance(event, kind) else event
         key, digest = envelope.commandkey, envelope.commandhash
-        written = written.recorded(
-            changed, command=Command(key, digest) if key and digest else None
+        written = written.append_events(
+            changed, command=CommandRef(key, digest) if key and digest else None
         )
     return written
 
 
-def altered() -> Given:
+def altered() -> SessionScenario:
     first, *others = TWO_TURNS.events
     return replace(TWO_TURNS, events=(replace(first, stored=b"{}"), *others))
 
@@ -99,8 +99,8 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
     assert check(evidence()) == ()
 
 
-FREE = Cost(micro_dollars=0, price="exact", table="t")
-UNKNOWN = Usage(known="unknown")
+FREE = AttemptCost(micro_dollars=0, price="exact", table="t")
+UNKNOWN = TokenUsage(known="unknown")
 LATE = TurnFailed(turn=2, code="late", detail="late", retryable=True)
 LOOK: dict[str, Any] = {"turn": 2, "call": "2.1", "id": "t1", "tool": "shop_look"}
 CALLED = ToolCalled(**LOOK, arguments="{}")
@@ -112,28 +112,28 @@ AGAIN = STEP.model_copy(update={"call": "2.2"})
 RETURNED_AGAIN = RETURNED.model_copy(update={"call": "2.2"})
 EARLY = {"asked_at": 0.5, "told_at": 1.5}
 PLANTED = {
-    "a tool that never came back": ("tools", evidence(TWO_TURNS.later(CALLED))),
+    "a tool that never came back": ("tools", evidence(TWO_TURNS.apply_steps(CALLED))),
     "a tool that came back twice": (
         "tools",
-        evidence(TWO_TURNS.later(CALLED, RETURNED, RETURNED)),
+        evidence(TWO_TURNS.apply_steps(CALLED, RETURNED, RETURNED)),
     ),
     "a tool that was begun once more": (
         "tools",
-        evidence(TWO_TURNS.later(CALLED, STARTED, STARTED, RETURNED)),
+        evidence(TWO_TURNS.apply_steps(CALLED, STARTED, STARTED, RETURNED)),
     ),
     "a step that was taken once more although its tool may have been done": (
         "tools",
-        evidence(TWO_TURNS.later(STEP, STARTED, LOST, AGAIN, RETURNED_AGAIN)),
+        evidence(TWO_TURNS.apply_steps(STEP, STARTED, LOST, AGAIN, RETURNED_AGAIN)),
     ),
-    "an accepted turn that is not on the log": ("lost", evidence(given(Keyed(opening(), "open")))),
+    "an accepted turn that is not on the log": ("lost", evidence(given(KeyedCommand(open_session(), "open")))),
     "an accepted session that is not on the log": ("lost", replace(evidence(), log={})),
     "a command that nobody sent": (
         "invented",
-        evidence(TWO_TURNS.later(Keyed(saying("One"), "k-3"), *MORE)),
+        evidence(TWO_TURNS.apply_steps(KeyedCommand(submit_turn("One"), "k-3"), *MORE)),
     ),
     "a command carried out twice": (
         "doubled",
-        evidence(TWO_TURNS.later(Keyed(saying("One"), "k-1"), *MORE)),
+        evidence(TWO_TURNS.apply_steps(KeyedCommand(submit_turn("One"), "k-1"), *MORE)),
     ),
     "a refused command that is on the log": ("untrue answer", evidence(tries=told(3, status=409))),
     "another turn than was told": (
@@ -148,15 +148,15 @@ PLANTED = {
     "a turn behind one that was asked for later": ("reordered", evidence(tries=told(3, **EARLY))),
     "a hole in the sequence": ("gap", evidence(without(4))),
     "an event of other bytes": ("unproven", evidence(altered())),
-    "a turn settled twice": ("two answers", evidence(TWO_TURNS.recorded(LATE))),
+    "a turn settled twice": ("two answers", evidence(TWO_TURNS.append_events(LATE))),
     "a read older than it was to be": ("stale read", evidence(shown=6)),
-    "a turn that nobody ends": ("overdue", evidence(TWO_TURNS.later(saying("Three")))),
+    "a turn that nobody ends": ("overdue", evidence(TWO_TURNS.apply_steps(submit_turn("Three")))),
     "a cost of nothing": ("cost", evidence(rewritten(AttemptEnded, cost=FREE))),
     "a cost of unknown tokens": ("cost", evidence(rewritten(AttemptEnded, usage=UNKNOWN))),
     "an attempt whose cost is nowhere": ("cost", evidence(without(4))),
     "the reply to another turn": (
         "wrong reply",
-        evidence(rewritten(TurnCompleted, text=Plain(text="So: One"))),
+        evidence(rewritten(TurnCompleted, text=PlainText(text="So: One"))),
     ),
     "tokens that do not make the reply": ("tokens", evidence(heard=replace(HEARD, text="So: "))),
     "an end that was not the turn's": ("tokens", evidence(heard=replace(HEARD, end="failed"))),

@@ -19,7 +19,7 @@ BEHIND = 504
 
 
 async def written(attacked: Site, client: Client) -> int:
-    last = await attacked.service.nats.log.last(TENANT, client.session, leader=True)
+    last = await attacked.service.nats.log.read_last_event(TENANT, client.session, leader=True)
     assert last is not None
     return last.sequence
 

@@ -18,8 +18,8 @@ from tests.faults.history import History
 from tests.faults.site import ACK_WAIT, Site
 from tests.parts.processes import ended
 from turnlog.events.call import AttemptEnded
-from turnlog.events.ids import SESSIONS
-from turnlog.events.nats.workers import WORKERS
+from turnlog.events.ids import SESSIONS_STREAM
+from turnlog.events.nats.workers import WORKERS_CONSUMER
 from turnlog.events.turn import TurnCompleted, TurnSubmitted
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
@@ -45,7 +45,7 @@ async def words_about_deliveries(at: Site) -> AsyncGenerator[list[Msg]]:
         heard.append(message)
 
     nc = at.service.nats.connection.nc
-    listening = await nc.subscribe(f"$JS.ACK.{SESSIONS}.{WORKERS}.>", cb=hear)
+    listening = await nc.subscribe(f"$JS.ACK.{SESSIONS_STREAM}.{WORKERS_CONSUMER}.>", cb=hear)
     try:
         yield heard
     finally:

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Sequence
 
 from tests.faults.settling import settled
 from turnlog.events.call import CallCompleted
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted, ToolStarted
 
 Use = tuple[str, str]
 """A call, and the id of a tool that its answer asked for."""
 
 
-def wrong(events: Sequence[Recorded]) -> Iterator[str]:
+def wrong(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Say of calls and tools what must not be."""
     answered = Counter(each.event.call for each in events if isinstance(each.event, CallCompleted))
     yield from (
@@ -31,7 +31,7 @@ def wrong(events: Sequence[Recorded]) -> Iterator[str]:
     yield from _offered_again(events)
 
 
-def _unpaired(events: Sequence[Recorded]) -> Iterator[str]:
+def _unpaired(events: Sequence[RecordedEvent]) -> Iterator[str]:
     over, back = settled(events), Counter[Use]()
     called: dict[Use, int] = {}
     for recorded in events:
@@ -49,7 +49,7 @@ def _unpaired(events: Sequence[Recorded]) -> Iterator[str]:
             yield f"tool {id} of call {call} came back {back[call, id]} times"
 
 
-def _repeated(events: Sequence[Recorded]) -> Iterator[str]:
+def _repeated(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Tools that were begun once more although they may not be, or after they had come back."""
     may: dict[str, bool] = {}
     begun: set[Use] = set()
@@ -68,7 +68,7 @@ def _repeated(events: Sequence[Recorded]) -> Iterator[str]:
                 pass
 
 
-def _offered_again(events: Sequence[Recorded]) -> Iterator[str]:
+def _offered_again(events: Sequence[RecordedEvent]) -> Iterator[str]:
     """Steps that were taken once more although some of what was asked for them may be done."""
     calls: dict[tuple[int, int], str] = {}
     done: dict[Use, bool] = {}

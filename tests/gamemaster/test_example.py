@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.gamemaster.table import Table, npcs, row
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,7 +45,7 @@ async def test_the_first_prompt_is_the_examples_byte_for_byte(coast: Table) -> N
     given = {"game_state": state, "player": player}
     first = await coast.play(session, text, **given, npcs=npcs((INN, 1)), first_turn=True)
     assert coast.sent == first["prompt"] == EXAMPLE.read_text().rstrip("\n")
-    assert digest_of(first["prompt"]) == digest_of(EXAMPLE.read_text().rstrip("\n"))
+    assert compute_digest(first["prompt"]) == compute_digest(EXAMPLE.read_text().rstrip("\n"))
     assert first["meta"]["order"] == [
         "core", "ruleset", "world", "entry", "entry_start", "npc", "game_state", "player", "input"
     ]  # fmt: skip

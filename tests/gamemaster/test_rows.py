@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gamemaster.table import COAST, CUE, ENTRY, GUARD, Table, blocks, npcs, row
-from turnlog.events.manifest import FromSegment
+from turnlog.events.manifest import SegmentSource
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -189,8 +189,8 @@ async def test_p9_an_account_names_layers_segments_and_tokens(coast: Table) -> N
     manifest = (await coast.context(session, "1.1")).manifest
     standing = {
         part.layer: [p.source.segment for p in manifest.parts
-                     if p.layer == part.layer and isinstance(p.source, FromSegment) and p.kept]
-        for part in manifest.parts if part.kept
+                     if p.layer == part.layer and isinstance(p.source, SegmentSource) and p.is_included]
+        for part in manifest.parts if part.is_included
     }  # fmt: skip
     assert {name: ids for name, ids in standing.items() if ids} == meta["segmentIdsByScope"]
 
@@ -213,7 +213,7 @@ async def test_p10_a_locale_falls_back_and_the_variant_of_a_session_is_recorded(
             assert found["WORLD"] == world
             parts = (await coast.context(session, call)).manifest.parts
             entry = next(part.source for part in parts if part.layer == "entry")
-            assert isinstance(entry, FromSegment)
+            assert isinstance(entry, SegmentSource)
             said.add((entry.variant, found["ENTRY"]))
     assert said <= {("a", "One gate."), ("b", "Two gates.")}
 

@@ -12,9 +12,9 @@ from tests.parts.house import BY, TENANT, House
 from tests.parts.library import Library
 from tests.parts.tales import GAME_MASTER
 from turnlog.events.call import ContextAssembled
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.turn import TurnFailed, TurnReleased
-from turnlog.projections.blueprint.schema import reach
+from turnlog.projections.blueprint.schema import compute_history_reach
 from turnlog.projections.library.commands import EditSegment
 from turnlog.projections.session.commands import OpenSession, SubmitTurn
 from turnlog.services.worker.model.failures import ModelFailure
@@ -26,18 +26,18 @@ async def playing(**attributes: JsonValue) -> tuple[House, Library]:
     library = Library(house.segments, house.blobs)
     for row in COAST:
         await library.add(**row)  # type: ignore[arg-type]
-    ref = await house.blueprints.pin(TENANT, GAME_MASTER)
-    profile, width = GAME_MASTER.default_profile, reach(GAME_MASTER)
-    await house.sessions.act(
+    ref = await house.blueprints.store_blueprint(TENANT, GAME_MASTER)
+    profile, width = GAME_MASTER.default_profile, compute_history_reach(GAME_MASTER)
+    await house.sessions.handle(
         TENANT, "s", OpenSession(ref, profile, width, {**ENTRY, **attributes}), BY
     )
     return house, library
 
 
-async def submitted(house: House, text: str, **inputs: JsonValue) -> Recorded:
+async def submitted(house: House, text: str, **inputs: JsonValue) -> RecordedEvent:
     """Submit a turn; gives its event."""
     command = SubmitTurn(text, GAME_MASTER.policies, inputs=inputs)
-    done = await house.sessions.act(TENANT, "s", command, BY)
+    done = await house.sessions.handle(TENANT, "s", command, BY)
     return done.events[-1]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.content import Erased, Plain, Sealed, digest_of
+from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.manifest import Counter, Manifest
+from turnlog.events.manifest import CounterRef, Manifest
 from turnlog.events.memory import (
     HistorySummarised,
     MemoryPurged,
@@ -38,7 +38,7 @@ from turnlog.events.tool import (
 )
 from turnlog.events.turn import (
     ChoiceRecorded,
-    Exchange,
+    PhaseExchange,
     TurnCancelled,
     TurnCompleted,
     TurnDisplayed,
@@ -49,29 +49,29 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.testing import SPENT
+from turnlog.projections.testing import SAMPLE_SPENT
 
 TURNS = st.integers(-1, 6)
 ATTEMPTS = st.integers(0, 3)
-DIGEST = digest_of("x")
+DIGEST = compute_digest("x")
 CONTENTS = st.one_of(
-    st.builds(Plain, text=st.text(max_size=20)),
-    st.just(Sealed(sealed="AAAA", key="k", digest=DIGEST, characters=7)),
-    st.just(Erased(erased=True, digest=DIGEST, characters=7)),
+    st.builds(PlainText, text=st.text(max_size=20)),
+    st.just(SealedText(sealed="AAAA", key="k", digest=DIGEST, characters=7)),
+    st.just(ErasedText(erased=True, digest=DIGEST, characters=7)),
 )
 PHASES = st.sampled_from(["intro", "debrief"])
 VIEWS = st.sampled_from(["recent", "other"])
 RANGES = st.just((TurnRange(first=1, last=2),))
 CALLS = st.sampled_from(["1.1", "2.1", "nonsense"])
 EXCHANGES = st.builds(
-    Exchange, phase=PHASES, kind=st.sampled_from(["freeform", "debrief"]), count=st.integers(0, 3)
+    PhaseExchange, phase=PHASES, kind=st.sampled_from(["freeform", "debrief"]), count=st.integers(0, 3)
 )
 MANIFEST = Manifest(
     kind="reply",
     at="2026-01-01T00:00:00Z",
     sequence=1,
     assembler=1,
-    counter=Counter(name="chars/4", exact=False),
+    counter=CounterRef(name="chars/4", exact=False),
     tokens=0,
     parts=(),
     digest=DIGEST,
@@ -123,7 +123,7 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
     TurnCancelled: st.builds(TurnCancelled, turn=TURNS, reason=st.just("cancelled")),
     TurnExcluded: st.builds(TurnExcluded, turn=TURNS),
     TurnRestored: st.builds(TurnRestored, turn=TURNS),
-    TurnDisplayed: st.builds(TurnDisplayed, turn=TURNS, reply=st.just(Plain(text="<p>so</p>"))),
+    TurnDisplayed: st.builds(TurnDisplayed, turn=TURNS, reply=st.just(PlainText(text="<p>so</p>"))),
     AttemptStarted: st.builds(
         AttemptStarted, turn=TURNS, call=CALLS, attempt=ATTEMPTS, worker=st.just("w")
     ),
@@ -141,8 +141,8 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         call=CALLS,
         attempt=ATTEMPTS,
         outcome=st.sampled_from(["answered", "failed", "cancelled", "lost", "unasked"]),
-        usage=st.just(SPENT.usage),
-        cost=st.just(SPENT.cost),
+        usage=st.just(SAMPLE_SPENT.usage),
+        cost=st.just(SAMPLE_SPENT.cost),
         timings=st.none(),
         fault=st.none(),
         partial=st.none() | CONTENTS,
@@ -236,7 +236,7 @@ EVENTS: dict[type[KnownEvent], st.SearchStrategy[KnownEvent]] = {
         phases=st.just(()),
         inputs=st.just(DIGEST),
         model=st.just("m"),
-        cost=st.just(SPENT.cost),
+        cost=st.just(SAMPLE_SPENT.cost),
     ),
     SummaryFailed: st.builds(
         SummaryFailed, turn=TURNS, view=VIEWS, code=st.just("x"), detail=st.just("x")

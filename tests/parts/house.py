@@ -10,34 +10,34 @@ from datetime import UTC, datetime, timedelta
 
 from tests.parts.puppet import PuppetModel
 from tests.parts.reproduction import KEPT
-from turnlog.events.codec import read
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import name_of
-from turnlog.events.log.library import MemoryLibrary
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import format_event_name
+from turnlog.events.log.library import MemoryLibraryLog
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore, MemoryTokenStream
 from turnlog.events.turn import TurnReleased, TurnSubmitted
-from turnlog.projections.blueprint.schema import Blueprint, Policies, reach
+from turnlog.projections.blueprint.schema import Blueprint, Policies, compute_history_reach
 from turnlog.projections.session.commands import OpenSession, SubmitTurn
-from turnlog.projections.session.state import Memo, SessionState
+from turnlog.projections.session.state import IdempotencyRecord, SessionState
 from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.gathering import Gathering
-from turnlog.services.runtime.library import Library
-from turnlog.services.runtime.segments import Segments
-from turnlog.services.runtime.sessions import By, Done, Sessions
-from turnlog.services.runtime.shelves import Shelves
-from turnlog.services.runtime.snapshots import CheckedSnapshots
-from turnlog.services.runtime.telemetry import Tracing, tracing
+from turnlog.services.runtime.gathering import PromptInputLoader
+from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.runtime.segments import SegmentFetcher
+from turnlog.services.runtime.sessions import CommandMetadata, CommandOutcome, CommandHandler
+from turnlog.services.runtime.shelves import SegmentService
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
+from turnlog.services.runtime.telemetry import Tracing, create_tracing
 from turnlog.services.runtime.texts import TextReader
-from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.context import Contexts
-from turnlog.services.worker.delivery import Delivery, Verdict
-from turnlog.services.worker.ending import Endings
-from turnlog.services.worker.heartbeat import Heart
+from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.context import CallContextBuilder
+from turnlog.services.worker.delivery import TurnDelivery, DeliveryVerdict
+from turnlog.services.worker.ending import OutcomeRecorder
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
 from turnlog.services.worker.tools.exchange import ToolServers
-from turnlog.services.worker.tools.mcp_servers import McpServers
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
 
 TENANT = "t"
-BY = By("tester")
+BY = CommandMetadata("tester")
 ACK_WAIT = 0.3
 
 
@@ -59,7 +59,7 @@ class SteppingClock:
 class NoOlderCommands:
     """Finds nothing older."""
 
-    async def find(self, state: SessionState, key: str) -> Memo | None:
+    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
         """See `OlderCommands.find`."""
         del state, key
         return None
@@ -100,20 +100,20 @@ class House:
     """Everything a turn needs, in memory."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
-    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
-    tokens: MemoryTokens = field(default_factory=MemoryTokens)
+    blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
+    tokens: MemoryTokenStream = field(default_factory=MemoryTokenStream)
     clock: SteppingClock = field(default_factory=SteppingClock)
     model: PuppetModel = field(default_factory=PuppetModel)
-    tracing: Tracing = field(default_factory=lambda: tracing("test", None))
-    segments: MemoryLibrary = field(default_factory=MemoryLibrary)
-    library: Library = field(default_factory=lambda: Library(()))
+    tracing: Tracing = field(default_factory=lambda: create_tracing("test", None))
+    segments: MemoryLibraryLog = field(default_factory=MemoryLibraryLog)
+    library: BlueprintFolders = field(default_factory=lambda: BlueprintFolders(()))
     """Where prompt files are."""
-    servers: ToolServers = field(default_factory=McpServers)
+    servers: ToolServers = field(default_factory=McpToolServers)
     """Who has tools."""
     ids: int = 0
 
     def __post_init__(self) -> None:
-        self.snapshots = MemorySnapshots()
+        self.snapshots = MemorySnapshotStore()
         self.blueprints = BlueprintStore(self.blobs)
         self.sessions = self.sessions_of("/test/gateway")
         KEPT.keep(self.log, self.blobs)
@@ -123,11 +123,11 @@ class House:
         self.ids += 1
         return f"id-{self.ids}"
 
-    def sessions_of(self, source: str) -> Sessions:
+    def sessions_of(self, source: str) -> CommandHandler:
         """Make the sessions of one process."""
-        return Sessions(
+        return CommandHandler(
             self.log,
-            CheckedSnapshots(self.log, self.snapshots),
+            CheckedSnapshotStore(self.log, self.snapshots),
             TextReader(self.log, self.blobs),
             NoOlderCommands(),
             self.clock,
@@ -135,66 +135,66 @@ class House:
             source,
         )
 
-    def worker(self, name: str = "w1") -> Answering:
+    def worker(self, name: str = "w1") -> TurnRunner:
         """Make a worker with sessions of its own, as another process has."""
         sessions = self.sessions_of(f"/test/{name}")
-        return Answering(
+        return TurnRunner(
             name=name,
             sessions=sessions,
             blueprints=self.blueprints,
             contexts=self.contexts(sessions),
             tokens=self.tokens,
             model=self.model,
-            heart=Heart(sessions, self.tokens, ACK_WAIT / 3),
-            endings=Endings(sessions, self.tokens, self.blobs, self.model.prices, lambda: 0.0),
+            heartbeat=AttemptHeartbeat(sessions, self.tokens, ACK_WAIT / 3),
+            outcomes=OutcomeRecorder(sessions, self.tokens, self.blobs, self.model.prices, lambda: 0.0),
             tracing=self.tracing,
             ack_wait=ACK_WAIT,
             servers=self.servers,
         )
 
-    def contexts(self, sessions: Sessions) -> Contexts:
+    def contexts(self, sessions: CommandHandler) -> CallContextBuilder:
         """Make what prepares the calls of one process."""
-        shelves = Shelves(self.segments, self.blobs, self.clock, self.new_id, "/test/library")
-        gathering = Gathering(self.log, sessions.texts, Segments(shelves, sessions.texts))
-        return Contexts(
+        shelves = SegmentService(self.segments, self.blobs, self.clock, self.new_id, "/test/library")
+        gathering = PromptInputLoader(self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts))
+        return CallContextBuilder(
             sessions, self.blueprints, self.blobs, self.library, gathering, "puppet/one"
         )
 
-    async def open(self, session: str = "s", **policies: object) -> Done:
+    async def open(self, session: str = "s", **policies: object) -> CommandOutcome:
         """Open a session by the small blueprint."""
         small = blueprint(**policies)
-        ref = await self.blueprints.pin(TENANT, small)
-        return await self.sessions.act(TENANT, session, OpenSession(ref, "one", reach(small)), BY)
+        ref = await self.blueprints.store_blueprint(TENANT, small)
+        return await self.sessions.handle(TENANT, session, OpenSession(ref, "one", compute_history_reach(small)), BY)
 
     async def submit(
         self, text: str, session: str = "s", policies: Policies | None = None
-    ) -> Recorded:
+    ) -> RecordedEvent:
         """Submit a turn; gives its event."""
         command = SubmitTurn(text, policies or Policies())
-        done = await self.sessions.act(TENANT, session, command, BY)
+        done = await self.sessions.handle(TENANT, session, command, BY)
         return done.events[-1]
 
-    async def answer(self, event: Recorded, worker: Answering | None = None) -> Verdict:
+    async def answer(self, event: RecordedEvent, worker: TurnRunner | None = None) -> DeliveryVerdict:
         """Let a worker take a turn's event."""
-        return await (worker or self.worker()).answer(delivery(event))
+        return await (worker or self.worker()).run_turn(delivery(event))
 
-    async def answer_again(self, event: Recorded) -> Verdict:
+    async def answer_again(self, event: RecordedEvent) -> DeliveryVerdict:
         """Let another worker take the redelivery of a turn's event."""
-        return await self.worker("w2").answer(delivery(event, redelivered=True))
+        return await self.worker("w2").run_turn(delivery(event, redelivered=True))
 
     def names(self, session: str = "s") -> list[str]:
         """Name the events of a session in order."""
-        return [name_of(event.envelope.type) for event in self.events(session)]
+        return [format_event_name(event.envelope.type) for event in self.events(session)]
 
-    def events(self, session: str = "s") -> Sequence[Recorded]:
+    def events(self, session: str = "s") -> Sequence[RecordedEvent]:
         """Give the events of a session."""
         places = self.log.sessions.get((TENANT, session), [])
         held = (self.log.stored[place - 1] for place in places)
-        return [read(raw.stored, raw.stream_sequence) for raw in held if raw]
+        return [decode_event(raw.stored, raw.stream_sequence) for raw in held if raw]
 
     async def recorded(self, kind: type, session: str = "s", number: int = 1) -> None:
         """Wait until a session holds so many events of a kind."""
-        async with aclosing(self.log.watch(TENANT, session)) as events:
+        async with aclosing(self.log.watch_session(TENANT, session)) as events:
             async for event in events:
                 number -= isinstance(event.event, kind)
                 if number == 0:
@@ -202,7 +202,7 @@ class House:
 
     async def heard(self, number: int, turn: int = 1, session: str = "s") -> None:
         """Wait until so many token events of a turn have come."""
-        async with self.tokens.watch(TENANT, session, turn) as events:
+        async with self.tokens.watch_turn(TENANT, session, turn) as events:
             async for _ in events:
                 number -= 1
                 if number == 0:
@@ -210,22 +210,22 @@ class House:
 
     async def state(self, session: str = "s") -> SessionState:
         """Give the state of a session."""
-        return await self.sessions.load_open(TENANT, session)
+        return await self.sessions.require_state(TENANT, session)
 
 
-def delivery(event: Recorded, *, redelivered: bool = False) -> Delivery:
+def delivery(event: RecordedEvent, *, redelivered: bool = False) -> TurnDelivery:
     """Make the delivery of a turn's event."""
     assert isinstance(event.event, TurnSubmitted | TurnReleased)
 
     async def in_progress() -> None:
         await asyncio.sleep(0)
 
-    return Delivery(
+    return TurnDelivery(
         tenant=event.tenant,
         session=event.session,
         turn=event.event.turn,
         stream_sequence=event.stream_sequence,
         redelivered=redelivered,
         traceparent=None,
-        in_progress=in_progress,
+        extend_delivery=in_progress,
     )

@@ -10,4 +10,4 @@ from turnlog.services.worker.model import litellm_library
 
 __all__ = ["gateway", "projector", "starting", "worker"]
 
-litellm_library.load()
+litellm_library.load_litellm()

@@ -14,13 +14,13 @@ from pydantic import JsonValue
 from tests.parts.windows import CALL, fetched, opened_by
 from tests.parts.worlds import Put, Shelved, Told, World
 from turnlog.events import codec
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.library import (
-    SEGMENTS,
+    SEGMENT_FAMILY,
     LibraryEvent,
     NewSegment,
-    NewVersion,
+    NewSegmentVersion,
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,
@@ -33,8 +33,8 @@ from turnlog.events.session import BlueprintRef, SessionOpened
 from turnlog.events.turn import TurnCompleted
 from turnlog.projections.blueprint.memory import MemoryPolicy
 from turnlog.projections.blueprint.phases import PhaseGraph
-from turnlog.projections.blueprint.schema import Blueprint, reach
-from turnlog.projections.library.picked import Gathered, Picked, Wanted
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.projections.library.picked import CallSegments, SelectedSegment, SegmentRequest
 from turnlog.projections.session.commands import (
     ExcludeTurn,
     FixContext,
@@ -45,18 +45,18 @@ from turnlog.projections.session.commands import (
     SendSignal,
     SubmitTurn,
 )
-from turnlog.projections.session.evolve import fold_whole
+from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.testing import (
-    POLICIES,
+    DEFAULT_POLICIES,
     TENANT,
-    Given,
-    answering,
-    attempt_of,
-    claiming,
+    SessionScenario,
+    complete_turn,
+    get_attempt,
+    claim_turn,
 )
-from turnlog.projections.window.assemble import assemble, needs, segments_wanted
-from turnlog.projections.window.call import Call
-from turnlog.projections.window.material import Material
+from turnlog.projections.window.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.window.call import PromptCall
+from turnlog.projections.window.material import SessionMaterial
 
 PEOPLE = ("npc.a", "npc.b")
 LAYERS: dict[str, JsonValue] = {
@@ -132,12 +132,12 @@ class Led:
     persona: str = "Be kind."
     name: str = "Ann"
     memory: MemoryPolicy | None = None
-    session: Given = field(init=False)
+    session: SessionScenario = field(init=False)
     world: World = field(default_factory=World)
-    library: list[Recorded] = field(default_factory=list[Recorded])
+    library: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
     calls: dict[str, World] = field(default_factory=dict[str, World])
     waiting: list[Put] = field(default_factory=list[Put])
-    gives: Callable[[Wanted], tuple[Picked, ...]] | None = None
+    gives: Callable[[SegmentRequest], tuple[SelectedSegment, ...]] | None = None
     """Another library than the one it leads."""
 
     def __post_init__(self) -> None:
@@ -146,12 +146,12 @@ class Led:
         assert isinstance(first, SessionOpened)
         assert isinstance(pinned, PromptsSnapshotted)
         made = first.model_copy(update={"blueprint": self.ref})
-        self.session = Given().later(made, PhaseEntered(phase=self.graph.start), pinned)
+        self.session = SessionScenario().apply_steps(made, PhaseEntered(phase=self.graph.start), pinned)
 
     @property
     def ref(self) -> BlueprintRef:
         """What its blueprint is known by."""
-        digest = digest_of(self.blueprint.model_dump_json())
+        digest = compute_digest(self.blueprint.model_dump_json())
         return BlueprintRef(name="led", version=1, digest=digest)
 
     @property
@@ -162,9 +162,9 @@ class Led:
         return found
 
     @property
-    def material(self) -> Material:
+    def material(self) -> SessionMaterial:
         """What it is made from."""
-        return Material(self.blueprint, {"phases": PHASES}, self.memory)
+        return SessionMaterial(self.blueprint, {"phases": PHASES}, self.memory)
 
     @property
     def last(self) -> int:
@@ -189,7 +189,7 @@ class Led:
         """Give a segment another text."""
         held = self.world.shelf[number]
         said = written(text, held.tier)
-        version = NewVersion(id=number, version=held.version + 1, variant=variant, text=said)
+        version = NewSegmentVersion(id=number, version=held.version + 1, variant=variant, text=said)
         at = self.edited(SegmentsEdited(versions=(version,)))
         held = replace(held, text=text, version=held.version + 1, written=at)
         self.knows(shelf={**self.world.shelf, number: held})
@@ -205,10 +205,10 @@ class Led:
     def edited(self, event: LibraryEvent) -> int:
         """Record an event of the library; gives its sequence."""
         sequence = len(self.library) + 1
-        draft = codec.Draft(event, f"library-{sequence}", self.session.now, "/test", "author")
+        draft = codec.EventDraft(event, f"library-{sequence}", self.session.now, "/test", "author")
         head = self.library[-1].head if self.library else None
-        batch = codec.write_library(TENANT, SEGMENTS, head, [draft])
-        self.library.append(codec.read(batch.messages[0].payload, sequence))
+        batch = codec.encode_library_batch(TENANT, SEGMENT_FAMILY, head, [draft])
+        self.library.append(codec.decode_event(batch.messages[0].payload, sequence))
         return sequence
 
     # What a session goes through
@@ -220,7 +220,7 @@ class Led:
 
     def ask(self, text: str, **inputs: JsonValue) -> None:
         """Put a turn to the session; it waits behind the one that is open."""
-        self.session = self.session.later(SubmitTurn(text, POLICIES, self.graph, inputs=inputs))
+        self.session = self.session.apply_steps(SubmitTurn(text, DEFAULT_POLICIES, self.graph, inputs=inputs))
         self.waiting.append(Put(text, inputs, (self.last,)))
 
     def begin(self) -> str:
@@ -230,32 +230,32 @@ class Led:
         held = {str(p["npc"]): int(str(p["tier"])) for p in people or () if isinstance(p, dict)}  # type: ignore[union-attr]
         mood, room = put.inputs.get("mood"), put.inputs.get("room")
         self.knows(asked=put.asked, text=put.text, mood=mood, people=held, room=room)
-        self.session = self.session.later(claiming())
-        if not self.session.opened.prompts:
-            file = PromptFile(digest=digest_of(self.persona), path="persona.md")
+        self.session = self.session.apply_steps(claim_turn())
+        if not self.session.opened_state.prompts:
+            file = PromptFile(digest=compute_digest(self.persona), path="persona.md")
             pinned = PromptsSnapshotted(provider="openai", layers={"persona": file})
-            self.session = self.session.later(pinned)
+            self.session = self.session.apply_steps(pinned)
             self.knows(pinned=self.last)
         return self.fix()
 
     def fix(self) -> str:
         """Record the prompt that the open turn's call has now."""
-        state = self.session.opened
-        wanted = Call("reply", CALL.model, CALL.provider, codec.rfc3339(self.session.now))
+        state = self.session.opened_state
+        wanted = PromptCall("reply", CALL.model, CALL.provider, codec.format_rfc3339(self.session.now))
         asked = replace(wanted, inputs=self.inputs)
-        found = segments_wanted(self.material, state, asked)
-        asked = replace(asked, gathered=Gathered({each: self.given(each) for each in found}))
-        named = needs(self.material, state, asked)
-        if named.older:
-            state = fold_whole(self.session.events) or state
-            named = needs(self.material, state, asked)
+        found = list_segment_requests(self.material, state, asked)
+        asked = replace(asked, gathered=CallSegments({each: self.given(each) for each in found}))
+        named = find_prompt_needs(self.material, state, asked)
+        if named.needs_older_turns:
+            state = fold_unbounded(self.session.events) or state
+            named = find_prompt_needs(self.material, state, asked)
         texts = fetched(named, self.session.events, {"persona": self.persona})
         made = assemble(self.material, state, asked, texts)
-        attempt = attempt_of(self.session.opened)
+        attempt = get_attempt(self.session.opened_state)
         fixing = FixContext(attempt, asked.model, {}, made.manifest)
         self.knows(fixed=self.last)
         self.calls[attempt.call] = self.world
-        self.session = self.session.later(fixing)
+        self.session = self.session.apply_steps(fixing)
         if self.world.note is not None:
             self.knows(note=None, told=self.last)
         return attempt.call
@@ -266,7 +266,7 @@ class Led:
         event = self.session.events[self.world.asked[0] - 1].event
         return dict(getattr(event, "inputs", {}))
 
-    def given(self, want: Wanted) -> tuple[Picked, ...]:
+    def given(self, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
         """Give what the library has of what a call wants."""
         if self.gives:
             return self.gives(want)
@@ -275,8 +275,8 @@ class Led:
 
     def answer(self, reply: str) -> None:
         """Answer the open turn."""
-        turn = attempt_of(self.session.opened).turn
-        self.session = self.session.later(answering(reply))
+        turn = get_attempt(self.session.opened_state).turn
+        self.session = self.session.apply_steps(complete_turn(reply))
         settled = [each.sequence for each in self.session.events if _completes(each)]
         told = Told(self.world.text, reply, settled[-1], asked=self.world.asked[0])
         self.knows(turns={**self.world.turns, turn: told})
@@ -287,7 +287,7 @@ class Led:
     def mark(self, turn: int) -> None:
         """Exclude a turn, or restore it."""
         told = self.world.turns[turn]
-        self.session = self.session.later(RestoreTurn(turn) if told.excluded else ExcludeTurn(turn))
+        self.session = self.session.apply_steps(RestoreTurn(turn) if told.excluded else ExcludeTurn(turn))
         told = replace(told, excluded=not told.excluded, marked=self.last)
         self.knows(turns={**self.world.turns, turn: told})
 
@@ -296,7 +296,7 @@ class Led:
         told = self.world.turns[turn]
         if told.redacted:
             return
-        self.session = self.session.later(RedactReply(turn, "because", "operator", replacement))
+        self.session = self.session.apply_steps(RedactReply(turn, "because", "operator", replacement))
         told = replace(told, reply=replacement, redacted=self.last)
         self.knows(turns={**self.world.turns, turn: told})
         if turn == max(self.world.turns):
@@ -307,14 +307,14 @@ class Led:
         self.wander("red")
         self.blueprint, self.persona, self.name = blueprint, persona, name
         wanted = MoveBlueprint(
-            self.ref, reach(blueprint), {"name": name}, {"chat"}, self.graph, self.graph, stale=True
+            self.ref, compute_history_reach(blueprint), {"name": name}, {"chat"}, self.graph, self.graph, stale=True
         )
-        self.session = self.session.later(wanted)
+        self.session = self.session.apply_steps(wanted)
 
     def wander(self, choice: str) -> None:
         """End the dialogue and choose how to go on."""
-        self.session = self.session.later(SendSignal("understood", self.graph))
-        self.session = self.session.later(RecordChoice(choice, self.graph))
+        self.session = self.session.apply_steps(SendSignal("understood", self.graph))
+        self.session = self.session.apply_steps(RecordChoice(choice, self.graph))
         chosen, arrived = self.last - 1, self.last
         phase = {"red": "talk", "blue": "walk"}[choice]
         self.knows(phase=(phase, arrived), choices=(*self.world.choices, (choice, chosen)))
@@ -322,8 +322,8 @@ class Led:
 
 def written(text: str, tier: int) -> SegmentText:
     """Say what an event of the library says of a text."""
-    return SegmentText(digest=digest_of(text), characters=len(text), tier=tier)
+    return SegmentText(digest=compute_digest(text), characters=len(text), tier=tier)
 
 
-def _completes(recorded: Recorded) -> bool:
+def _completes(recorded: RecordedEvent) -> bool:
     return isinstance(recorded.event, TurnCompleted)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.parts.house import BY, SteppingClock
-from turnlog.events.codec import Command
-from turnlog.events.log.library import LibraryLog, MemoryLibrary
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog
-from turnlog.events.log.ports import Blobs
-from turnlog.projections.library.authored import Authored
+from turnlog.events.codec import CommandRef
+from turnlog.events.log.library import LibraryLog, MemoryLibraryLog
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog
+from turnlog.events.log.ports import BlobStore
+from turnlog.projections.library.authored import SegmentInput
 from turnlog.projections.library.commands import AddSegment, ImportSegments, LibraryCommand
-from turnlog.projections.library.shelf import Shelf
-from turnlog.services.runtime.segments import Segments
-from turnlog.services.runtime.shelves import Shelved, Shelves
+from turnlog.projections.library.shelf import SegmentLibrary
+from turnlog.services.runtime.segments import SegmentFetcher
+from turnlog.services.runtime.shelves import LibraryCommandOutcome, SegmentService
 from turnlog.services.runtime.texts import TextReader
 
 TENANT = "t"
@@ -23,17 +23,17 @@ TENANT = "t"
 class Library:
     """One process's view of a library."""
 
-    log: LibraryLog = field(default_factory=MemoryLibrary)
-    blobs: Blobs = field(default_factory=MemoryBlobs)
+    log: LibraryLog = field(default_factory=MemoryLibraryLog)
+    blobs: BlobStore = field(default_factory=MemoryBlobStore)
     clock: SteppingClock = field(default_factory=SteppingClock)
     tenant: str = TENANT
     name: str = "one"
     ids: int = 0
 
     def __post_init__(self) -> None:
-        self.shelves = Shelves(self.log, self.blobs, self.clock, self.new_id, f"/test/{self.name}")
+        self.shelves = SegmentService(self.log, self.blobs, self.clock, self.new_id, f"/test/{self.name}")
         texts = TextReader(MemoryLog(), self.blobs)
-        self.segments = Segments(self.shelves, texts, patience=0.2)
+        self.segments = SegmentFetcher(self.shelves, texts, timeout=0.2)
 
     def new_id(self) -> str:
         """Count ids up."""
@@ -44,20 +44,20 @@ class Library:
         """Make another process on the same log."""
         return Library(self.log, self.blobs, self.clock, self.tenant, name)
 
-    async def act(self, command: LibraryCommand, key: Command | None = None) -> Shelved:
+    async def act(self, command: LibraryCommand, key: CommandRef | None = None) -> LibraryCommandOutcome:
         """Carry out a command."""
-        return await self.shelves.act(self.tenant, command, BY, key)
+        return await self.shelves.handle(self.tenant, command, BY, key)
 
     async def add(self, scope: str, content: str, ref: str | None = None, **more: object) -> int:
         """Add a segment; gives its number."""
-        authored = Authored(scope, content, ref, **more)  # type: ignore[arg-type]
+        authored = SegmentInput(scope, content, ref, **more)  # type: ignore[arg-type]
         done = await self.act(AddSegment(authored))
-        return done.carried.added[0]
+        return done.changes.added[0]
 
-    async def take_in(self, *rows: Authored) -> Shelved:
+    async def take_in(self, *rows: SegmentInput) -> LibraryCommandOutcome:
         """Import rows."""
         return await self.act(ImportSegments(rows))
 
-    async def shelf(self) -> Shelf:
+    async def shelf(self) -> SegmentLibrary:
         """Give the segments as they are now."""
-        return await self.shelves.load(self.tenant)
+        return await self.shelves.load_state(self.tenant)

@@ -12,9 +12,9 @@ import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import open_client
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
@@ -28,11 +28,11 @@ async def copied(server: NatsServer, folder: Path, to: Path) -> None:
     await server.restart()
 
 
-async def grown(copy: Path, grow: Callable[[Log], Awaitable[object]]) -> None:
+async def grown(copy: Path, grow: Callable[[EventLog], Awaitable[object]]) -> None:
     """Let another history happen on a copy, seen by nobody."""
     async with (
         await NatsServer.start(NatsConfig(copy)) as server,
-        opened(server.url, Terms()) as on,
+        open_client(server.url, StreamOptions()) as on,
     ):
         await grow(on.log)
 
@@ -47,4 +47,4 @@ async def put_back(server: NatsServer, folder: Path, copy: Path) -> None:
 
 async def _killed(server: NatsServer) -> None:
     os.kill(server.pid, signal.SIGKILL)
-    await server.exited()
+    await server.wait_for_exit()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from tests.parts.blueprint_strategies import Variant
-from turnlog.events.content import Plain
-from turnlog.projections.blueprint.budget import widest
-from turnlog.projections.history import Turn, history
-from turnlog.projections.testing import Given
+from turnlog.events.content import PlainText
+from turnlog.projections.blueprint.budget import get_max_characters_per_token
+from turnlog.projections.history import HistoryTurn, build_history
+from turnlog.projections.testing import SessionScenario
 from turnlog.projections.window.request import ChatMessage
 
 
-def plain_window(variant: Variant, session: Given) -> list[ChatMessage] | None:
+def plain_window(variant: Variant, session: SessionScenario) -> list[ChatMessage] | None:
     """Give the messages of the next call; none where they cannot fit."""
     call = variant.blueprint.calls["reply"]
     slots = [slot.model_dump() for slot in call.messages]
@@ -30,16 +30,16 @@ def plain_window(variant: Variant, session: Given) -> list[ChatMessage] | None:
     return [message for slot in slots for message in rendered(variant, session, slot, turns)]
 
 
-def usable(session: Given) -> list[Turn]:
+def usable(session: SessionScenario) -> list[HistoryTurn]:
     """Give the turns a window may show."""
-    completed = [turn for turn in history(session.events) if turn.status == "completed"]
+    completed = [turn for turn in build_history(session.events) if turn.status == "completed"]
     return [turn for turn in completed if not turn.excluded and messages_of(turn)]
 
 
-def messages_of(turn: Turn) -> list[ChatMessage]:
+def messages_of(turn: HistoryTurn) -> list[ChatMessage]:
     """Give what a turn says in a window."""
     said = (("user", turn.text), ("assistant", turn.reply))
-    spoken = [(role, text.text) for role, text in said if isinstance(text, Plain)]
+    spoken = [(role, text.text) for role, text in said if isinstance(text, PlainText)]
     return [
         ChatMessage("user" if role == "user" else "assistant", text)
         for role, text in spoken
@@ -49,17 +49,17 @@ def messages_of(turn: Turn) -> list[ChatMessage]:
 
 def tokens(variant: Variant, text: str) -> int:
     """Count a text, rounding up."""
-    each = widest(variant.blueprint.budget["window"].counter) if variant.budget else 4
+    each = get_max_characters_per_token(variant.blueprint.budget["window"].counter) if variant.budget else 4
     return (len(text) + each - 1) // each
 
 
-def said(variant: Variant, turns: list[Turn]) -> int:
+def said(variant: Variant, turns: list[HistoryTurn]) -> int:
     """Count what these turns say."""
     return sum(tokens(variant, m.content) for turn in turns for m in messages_of(turn))
 
 
 def rendered(
-    variant: Variant, session: Given, slot: dict[str, list[str]], turns: list[Turn]
+    variant: Variant, session: SessionScenario, slot: dict[str, list[str]], turns: list[HistoryTurn]
 ) -> list[ChatMessage]:
     """Give the messages of a slot."""
     if "history" in slot:
@@ -68,24 +68,24 @@ def rendered(
     return [ChatMessage("system" if "system" in slot else "user", content)] if content else []
 
 
-def joined(variant: Variant, session: Given, slot: dict[str, list[str]]) -> str:
+def joined(variant: Variant, session: SessionScenario, slot: dict[str, list[str]]) -> str:
     """Give the layers of a slot as they stand in one message."""
     return "\n\n".join(text for text in texts(variant, session, slot) if text)
 
 
-def texts(variant: Variant, session: Given, slot: dict[str, list[str]]) -> list[str]:
+def texts(variant: Variant, session: SessionScenario, slot: dict[str, list[str]]) -> list[str]:
     """Give the texts of a slot's layers."""
     names = [*slot.get("system", []), *slot.get("user", [])]
     return [text(variant, session, name) for name in names]
 
 
-def text(variant: Variant, session: Given, name: str) -> str:
+def text(variant: Variant, session: SessionScenario, name: str) -> str:
     """Give the text of a layer, empty when it has nothing to say."""
-    turns, given = history(session.events), variant.attributes
+    turns, given = build_history(session.events), variant.attributes
     match name:
         case "input":
             asked = next((turn.text for turn in turns if turn.status == "open"), None)
-            return asked.text if isinstance(asked, Plain) else ""
+            return asked.text if isinstance(asked, PlainText) else ""
         case "language":
             return f"Answer in {given.get('language', '')}."
         case "welcome":

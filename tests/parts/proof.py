@@ -10,22 +10,22 @@ from tests.parts.house import NoOlderCommands
 from tests.parts.processes import LOOK_EVERY
 from tests.parts.service import TENANT, WITHIN, Service
 from tests.projections.store.folding import Rows, rows_of
-from turnlog.events.codec import read
-from turnlog.events.envelope import Recorded
-from turnlog.events.nats.opening import JetStream
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.nats.opening import JetStreamClient
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.checkpoints import active
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.services.projector.folding import Folding
-from turnlog.services.projector.rebuild import rebuild
-from turnlog.services.runtime.clock import new_id, now
-from turnlog.services.runtime.sessions import Sessions
-from turnlog.services.runtime.snapshots import CheckedSnapshots
-from turnlog.services.runtime.telemetry import tracing
+from turnlog.projections.store.checkpoints import read_active_position
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.services.projector.folding import LogFolder
+from turnlog.services.projector.rebuild import rebuild_rows
+from turnlog.services.runtime.clock import create_id, read_clock
+from turnlog.services.runtime.sessions import CommandHandler
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
+from turnlog.services.runtime.telemetry import create_tracing
 from turnlog.services.runtime.texts import TextReader
 
-SILENT = tracing("test", None)
+SILENT = create_tracing("test", None)
 
 
 async def rows_before_and_after(service: Service, database: str) -> tuple[Rows, Rows]:
@@ -33,8 +33,8 @@ async def rows_before_and_after(service: Service, database: str) -> tuple[Rows, 
     end = max(recorded.stream_sequence for recorded in await everything(service))
     async with _store(database) as store:
         before = await rows_of(store, await _live(store, end))
-        folding = Folding(service.nats.log, store, SILENT, TENANT)
-        assert await rebuild(folding, lambda _position, _goal: None)
+        folding = LogFolder(service.nats.log, store, SILENT, TENANT)
+        assert await rebuild_rows(folding, lambda _position, _goal: None)
         return before, await rows_of(store, await _live(store, end))
 
 
@@ -45,41 +45,41 @@ async def states_loaded_and_folded(
     sessions = _sessions(service.nats)
     states: list[tuple[SessionState, SessionState | None]] = []
     for session in await _known(service):
-        loaded = await sessions.load_open(TENANT, session)
+        loaded = await sessions.require_state(TENANT, session)
         states.append((loaded, fold(await service.events(session))))
     return states
 
 
 async def snapshots_held(service: Service) -> list[str]:
     """Give the sessions whose state a new process loads from a snapshot."""
-    snapshots = CheckedSnapshots(service.nats.log, service.nats.snapshots)
+    snapshots = CheckedSnapshotStore(service.nats.log, service.nats.snapshots)
     known = await _known(service)
-    return [session for session in known if await snapshots.load(TENANT, session)]
+    return [session for session in known if await snapshots.load_state(TENANT, session)]
 
 
 async def _known(service: Service) -> list[str]:
     return sorted({recorded.session for recorded in await everything(service)})
 
 
-async def everything(service: Service) -> list[Recorded]:
+async def everything(service: Service) -> list[RecordedEvent]:
     """Give all events there are."""
-    bulks = service.nats.log.follow(None, 0, live=False)
-    return [read(raw.stored, raw.stream_sequence) async for bulk in bulks for raw in bulk]
+    bulks = service.nats.log.stream_raw_events(None, 0, live=False)
+    return [decode_event(raw.stored, raw.stream_sequence) async for bulk in bulks for raw in bulk]
 
 
-async def _live(store: Store, end: int) -> int:
+async def _live(store: ReadModelStore, end: int) -> int:
     """Wait until the live rows hold the end of the log; gives their build."""
     async with asyncio.timeout(WITHIN):
         while True:
-            async with store.reading() as connection:
-                at = await active(connection)
+            async with store.open_reader() as connection:
+                at = await read_active_position(connection)
             if at and at.position >= end:
                 return at.build
             await asyncio.sleep(LOOK_EVERY)
 
 
 @asynccontextmanager
-async def _store(database: str) -> AsyncGenerator[Store]:
+async def _store(database: str) -> AsyncGenerator[ReadModelStore]:
     store = open_store(database)
     try:
         yield store
@@ -87,7 +87,7 @@ async def _store(database: str) -> AsyncGenerator[Store]:
         await store.close()
 
 
-def _sessions(nats: JetStream) -> Sessions:
-    snapshots = CheckedSnapshots(nats.log, nats.snapshots)
+def _sessions(nats: JetStreamClient) -> CommandHandler:
+    snapshots = CheckedSnapshotStore(nats.log, nats.snapshots)
     texts = TextReader(nats.log, nats.blobs)
-    return Sessions(nats.log, snapshots, texts, NoOlderCommands(), now, new_id, "/test")
+    return CommandHandler(nats.log, snapshots, texts, NoOlderCommands(), read_clock, create_id, "/test")

@@ -7,16 +7,16 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from turnlog.services.runtime.prices import PriceTable
-from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta, Usage
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, TextDelta, ModelUsage
 from turnlog.services.worker.model.failures import ModelFailure
 
-Line = str | asyncio.Event | ModelFailure | Finished | Callable[[], None]
+Line = str | asyncio.Event | ModelFailure | FinishedAnswer | Callable[[], None]
 """A piece of text, something to wait for, a failure, an end of its own, or something to do."""
 
 
-def finished(*, finish: str = "stop", usage: Usage | None = None) -> Finished:
+def finished(*, finish: str = "stop", usage: ModelUsage | None = None) -> FinishedAnswer:
     """Give the end of an answer."""
-    return Finished(finish, (), usage or Usage(10, 5), "puppet/one", None)  # type: ignore[arg-type]
+    return FinishedAnswer(finish, (), usage or ModelUsage(10, 5), "puppet/one", None)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -24,11 +24,11 @@ class PuppetModel:
     """Plays one script a request, in order; without one it says `ok`."""
 
     scripts: list[Sequence[Line]] = field(default_factory=list[Sequence[Line]])
-    end: Finished = field(default_factory=finished)
+    end: FinishedAnswer = field(default_factory=finished)
     requests: list[ModelRequest] = field(default_factory=list[ModelRequest])
     closed: int = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         self.requests.append(request)
         script = self.scripts.pop(0) if self.scripts else ["ok"]
@@ -41,7 +41,7 @@ class PuppetModel:
                         await line.wait()
                     case ModelFailure():
                         raise line
-                    case Finished():
+                    case FinishedAnswer():
                         yield line
                         return
                     case _:

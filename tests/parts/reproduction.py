@@ -11,36 +11,36 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.codec import read
+from turnlog.events.codec import decode_event
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog
-from turnlog.events.log.ports import Blobs, Log, Raw
-from turnlog.projections.audit.prompts import Means
-from turnlog.projections.audit.retelling import blobs_named
-from turnlog.projections.audit.verify import verify
-from turnlog.services.bundle.verifier import MALFORMED, Session, Wrong, proven
-from turnlog.services.runtime.installed import installed
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog
+from turnlog.events.log.ports import BlobStore, EventLog, RawEvent
+from turnlog.projections.audit.prompts import VerificationContext
+from turnlog.projections.audit.retelling import collect_blob_digests
+from turnlog.projections.audit.verify import verify_session
+from turnlog.services.bundle.verifier import MALFORMED, EventChain, VerificationFailure, verify_prompt
+from turnlog.services.runtime.installed import collect_installed
 
 
 @dataclass
 class Kept:
     """Logs in memory, with the blobs that go with them."""
 
-    held: list[tuple[MemoryLog, MemoryBlobs]] = field(
-        default_factory=list[tuple[MemoryLog, MemoryBlobs]]
+    held: list[tuple[MemoryLog, MemoryBlobStore]] = field(
+        default_factory=list[tuple[MemoryLog, MemoryBlobStore]]
     )
 
-    def keep(self, log: MemoryLog, blobs: MemoryBlobs) -> None:
+    def keep(self, log: MemoryLog, blobs: MemoryBlobStore) -> None:
         """Take a log in."""
         self.held.append((log, blobs))
 
     def unproven(self) -> list[str]:
         """Say what is wrong with the logs kept so far."""
         held = self.let_go()
-        return [wrong for log, blobs in held for wrong in unproven(log.stored, blobs.held)]
+        return [wrong for log, blobs in held for wrong in unproven(log.stored, blobs.blobs)]
 
-    def let_go(self) -> list[tuple[MemoryLog, MemoryBlobs]]:
+    def let_go(self) -> list[tuple[MemoryLog, MemoryBlobStore]]:
         """Give the logs kept so far, and keep them no longer."""
         held, self.held = self.held, []
         return held
@@ -52,16 +52,16 @@ KEPT = Kept()
 
 # Material is the same for all sessions that are pinned to it
 @cache
-def means() -> Means:
-    return Means(installed())
+def means() -> VerificationContext:
+    return VerificationContext(collect_installed())
 
 
-def unproven(raws: Iterable[Raw | None], blobs: Mapping[tuple[str, Digest], bytes]) -> list[str]:
+def unproven(raws: Iterable[RawEvent | None], blobs: Mapping[tuple[str, Digest], bytes]) -> list[str]:
     """Say which calls on a log cannot be had again, and what else verifying finds."""
-    sessions: dict[tuple[str, str], list[Recorded]] = {}
+    sessions: dict[tuple[str, str], list[RecordedEvent]] = {}
     for raw in raws:
         if raw is not None and raw.subject.startswith("session."):
-            recorded = read(raw.stored, raw.stream_sequence)
+            recorded = decode_event(raw.stored, raw.stream_sequence)
             sessions.setdefault((recorded.tenant, recorded.session), []).append(recorded)
     return [
         f"{session}: {wrong}"
@@ -70,17 +70,17 @@ def unproven(raws: Iterable[Raw | None], blobs: Mapping[tuple[str, Digest], byte
     ]
 
 
-async def unproven_on(log: Log, blobs: Blobs, tenant: str) -> list[str]:
+async def unproven_on(log: EventLog, blobs: BlobStore, tenant: str) -> list[str]:
     """Say the same of a log that is elsewhere."""
-    raws = [raw async for bulk in log.follow(tenant, 0, live=False) for raw in bulk]
-    named = blobs_named(read(raw.stored, raw.stream_sequence) for raw in raws)
-    return unproven(raws, {(tenant, digest): await blobs.get(tenant, digest) for digest in named})
+    raws = [raw async for bulk in log.stream_raw_events(tenant, 0, live=False) for raw in bulk]
+    named = collect_blob_digests(decode_event(raw.stored, raw.stream_sequence) for raw in raws)
+    return unproven(raws, {(tenant, digest): await blobs.get_blob(tenant, digest) for digest in named})
 
 
-def of_session(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
+def of_session(events: list[RecordedEvent], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
     """Say what is wrong with one session."""
     texts = {digest: raw.decode() for digest, raw in blobs.items()}
-    report = verify(events, texts, means())
+    report = verify_session(events, texts, means())
     for finding in report.findings:
         yield f"event {finding.sequence}, {finding.check}: {finding.detail}"
     if report.prompts.unreproducible:
@@ -88,18 +88,18 @@ def of_session(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterato
     yield from by_stranger(events, blobs)
 
 
-def by_stranger(events: list[Recorded], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
+def by_stranger(events: list[RecordedEvent], blobs: Mapping[Digest, bytes]) -> Iterator[str]:
     """Say what the verifier of bundles finds, or reads back otherwise than we do."""
-    session, first = Session(), events[0]
+    session, first = EventChain(), events[0]
     try:
-        session.read([event.stored for event in events], first.tenant, first.session)
-    except Wrong as wrong:
+        session.read_lines([event.stored for event in events], first.tenant, first.session)
+    except VerificationFailure as wrong:
         yield f"by the stranger: {wrong}"
-    for place, call in session.calls():
+    for place, call in session.iterate_calls():
         try:
-            proven(call, session, blobs)
-        except (Wrong, *MALFORMED) as wrong:
+            verify_prompt(call, session, blobs)
+        except (VerificationFailure, *MALFORMED) as wrong:
             yield f"event {place}, by the stranger: {wrong!r}"
     ours = sum(isinstance(each.event, ContextAssembled) for each in events)
-    if ours != len(tuple(session.calls())):
+    if ours != len(tuple(session.iterate_calls())):
         yield "the stranger counts other calls"

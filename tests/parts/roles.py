@@ -55,7 +55,7 @@ class Roles:
     async def restart_nats(self) -> None:
         """Kill the nats-server and start it again on its store."""
         os.kill(self.server.pid, signal.SIGKILL)
-        await self.server.exited()
+        await self.server.wait_for_exit()
         await self.server.restart()
 
 

@@ -17,10 +17,10 @@ from tests.parts.forked import Process
 from tests.parts.processes import LOOK_EVERY
 from tests.services.gateway.watching import Answer, asking
 from turnlog.events.call import AttemptStarted
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import JetStream, opened
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import JetStreamClient, open_client
 
 TENANT = "default"
 WITHIN = 150.0
@@ -34,7 +34,7 @@ class Service:
     """A gateway's address, and a connection of the test's own to the log."""
 
     http: httpx.AsyncClient
-    nats: JetStream
+    nats: JetStreamClient
 
     async def ready(self, gateway: Process) -> None:
         """Wait until the gateway can do its work."""
@@ -73,7 +73,7 @@ class Service:
 
     async def calls(self, session: str) -> list[dict[str, Any]]:
         """Give all calls of a session, once the read models know of its last event."""
-        last = await self.nats.log.last(TENANT, session, leader=True)
+        last = await self.nats.log.read_last_event(TENANT, session, leader=True)
         assert last is not None
         url = f"/v1/sessions/{session}/calls"
         return list((await self.get(url, min_sequence=last.sequence))["calls"])
@@ -83,10 +83,10 @@ class Service:
         assert self.http.base_url.port is not None
         return asking(self.http.base_url.port, f"/v1/sessions/{session}/turns/{turn}/stream")
 
-    async def events(self, session: str) -> list[Recorded]:
+    async def events(self, session: str) -> list[RecordedEvent]:
         """Give all events of a session so far."""
-        last = await self.nats.log.last(TENANT, session, leader=True)
-        return list(await self.nats.log.between(TENANT, session, None, last)) if last else []
+        last = await self.nats.log.read_last_event(TENANT, session, leader=True)
+        return list(await self.nats.log.read_range(TENANT, session, None, last)) if last else []
 
     async def until(
         self,
@@ -99,7 +99,7 @@ class Service:
         """Wait for the first event of its kind that a turn has."""
         async with (
             asyncio.timeout(WITHIN),
-            aclosing(self.nats.log.watch(TENANT, session)) as events,
+            aclosing(self.nats.log.watch_session(TENANT, session)) as events,
         ):
             async for recorded in events:
                 event = recorded.event
@@ -126,6 +126,6 @@ async def serviced(http: str, nats: str) -> AsyncGenerator[Service]:
     """Give a service at its addresses."""
     async with (
         httpx.AsyncClient(base_url=http, timeout=2 * WITHIN) as client,
-        opened(nats, Terms()) as jetstream,
+        open_client(nats, StreamOptions()) as jetstream,
     ):
         yield Service(client, jetstream)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import (
-    Attempt,
+    AttemptRef,
     CancelTurn,
     ClaimTurn,
     CloseSession,
@@ -29,7 +29,7 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.testing import SPENT, Given, Keyed, attempt_of, given, opening
+from turnlog.projections.testing import SAMPLE_SPENT, SessionScenario, KeyedCommand, get_attempt, given, open_session
 
 fewer = settings(max_examples=50)
 """A random session is many random requests, so half as many sessions show as much."""
@@ -70,29 +70,29 @@ def requests(*, closing: bool = False, most: int = 30) -> st.SearchStrategy[list
     return st.lists(asked, min_size=most // 3, max_size=most)
 
 
-def played(asked: Iterable[Request], *, reach: int = 0) -> Given:
+def played(asked: Iterable[Request], *, reach: int = 0) -> SessionScenario:
     """Open a session and ask all of it."""
-    return played_on(given(opening(reach=reach)), asked)
+    return played_on(given(open_session(reach=reach)), asked)
 
 
-def played_on(session: Given, asked: Iterable[Request]) -> Given:
+def played_on(session: SessionScenario, asked: Iterable[Request]) -> SessionScenario:
     """Go on with a session."""
     for request in asked:
         session = asked_of(session, request)
     return session
 
 
-def asked_of(session: Given, request: Request) -> Given:
+def asked_of(session: SessionScenario, request: Request) -> SessionScenario:
     """Ask one more thing."""
     if request.what == "talk":
         for what in TALK:
             session = asked_of(session, replace(request, what=what))
         return session
-    command = _command(session.opened, request)
+    command = _command(session.opened_state, request)
     if command is None:
         return session
     try:
-        return session.later(Keyed(command, f"key-{len(session.events)}", request.text))
+        return session.apply_steps(KeyedCommand(command, f"key-{len(session.events)}", request.text))
     except Refused:
         return session
 
@@ -117,21 +117,21 @@ def _command(state: SessionState, request: Request) -> Command | None:
         case "close":
             return CloseSession("done")
         case "late answer":
-            return CompleteTurn(Attempt(turn, f"{turn}.1", 0), request.text, "stop", SPENT)
+            return CompleteTurn(AttemptRef(turn, f"{turn}.1", 0), request.text, "stop", SAMPLE_SPENT)
         case _:
             return _worked(state, request) if state.open else None
 
 
 def _worked(state: SessionState, request: Request) -> Command:
-    attempt = attempt_of(state)
+    attempt = get_attempt(state)
     match request.what:
         case "claim":
             return ClaimTurn(attempt.turn, "w1", Policies())
         case "answer":
-            return CompleteTurn(attempt, request.text, "stop", SPENT)
+            return CompleteTurn(attempt, request.text, "stop", SAMPLE_SPENT)
         case "retry" | "fail":
-            return EndAttempt(attempt, "failed", SPENT, request.what, partial=request.text)
+            return EndAttempt(attempt, "failed", SAMPLE_SPENT, request.what, partial=request.text)
         case "hand back":
-            return EndAttempt(attempt, "cancelled", SPENT, "release", partial=request.text)
+            return EndAttempt(attempt, "cancelled", SAMPLE_SPENT, "release", partial=request.text)
         case _:
             raise AssertionError(request.what)

@@ -9,23 +9,23 @@ from pydantic import JsonValue
 
 from tests.parts.tales import PLACE, picked
 from tests.parts.windows import CALL, fetched
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.projections.blueprint.overriding import prompt_layers
-from turnlog.projections.blueprint.schema import reach
-from turnlog.projections.library.picked import Gathered, Picked, Wanted
-from turnlog.projections.session.evolve import fold_whole
+from turnlog.projections.blueprint.overriding import list_prompt_layers
+from turnlog.projections.blueprint.schema import compute_history_reach
+from turnlog.projections.library.picked import CallSegments, SelectedSegment, SegmentRequest
+from turnlog.projections.session.evolve import fold_unbounded
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.testing import Given, given, opening
-from turnlog.projections.window.assemble import assemble, needs, segments_wanted
-from turnlog.projections.window.call import Assembled, Call
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.pinned import vocabularies_named
-from turnlog.services.runtime.library import Library
+from turnlog.projections.testing import SessionScenario, given, open_session
+from turnlog.projections.window.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.window.call import AssembledPrompt, PromptCall
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.pinned import list_vocabularies
+from turnlog.services.runtime.library import BlueprintFolders
 from turnlog.services.runtime.vocabularies import TiktokenVocabulary
 
-LIBRARY = Library()
+LIBRARY = BlueprintFolders()
 ATTRIBUTES: dict[str, dict[str, JsonValue]] = {
     "trickster": {"task": "lucky-draw", "locale": "lt"},
     "game-master": PLACE,
@@ -52,53 +52,53 @@ class Shipped:
         return ATTRIBUTES.get(self.name, {})
 
     @property
-    def material(self) -> Material:
+    def material(self) -> SessionMaterial:
         """What a session is made from."""
-        blueprint = LIBRARY.get(self.name)
+        blueprint = LIBRARY.load_blueprint(self.name)
         if self.tokens is not None:
             tokens = {"tokens": self.tokens}
             budgets = {n: each.model_copy(update=tokens) for n, each in blueprint.budget.items()}
             blueprint = blueprint.model_copy(update={"budget": budgets})
-        return Material(
+        return SessionMaterial(
             blueprint,
-            LIBRARY.cartridge(blueprint, self.attributes) or {},
-            vocabularies={n: TiktokenVocabulary(n) for n in vocabularies_named(blueprint)},
+            LIBRARY.read_cartridge(blueprint, self.attributes) or {},
+            vocabularies={n: TiktokenVocabulary(n) for n in list_vocabularies(blueprint)},
         )
 
     @property
     def files(self) -> dict[str, str]:
         """Its prompt files, by layer."""
-        blueprint = LIBRARY.get(self.name)
-        layers = prompt_layers(blueprint)
-        found = LIBRARY.prompt_files(blueprint, layers, "openai", self.attributes)
+        blueprint = LIBRARY.load_blueprint(self.name)
+        layers = list_prompt_layers(blueprint)
+        found = LIBRARY.read_prompt_files(blueprint, layers, "openai", self.attributes)
         return {name: text for name, (_, text) in found.items()}
 
-    def opened(self) -> Given:
+    def opened(self) -> SessionScenario:
         """Open a session, its prompt files pinned."""
         material = self.material
-        files = {n: PromptFile(digest=digest_of(t), path=n) for n, t in self.files.items()}
+        files = {n: PromptFile(digest=compute_digest(t), path=n) for n, t in self.files.items()}
         command = replace(
-            opening(reach=reach(material.blueprint), **self.attributes),
+            open_session(reach=compute_history_reach(material.blueprint), **self.attributes),
             profile=material.blueprint.default_profile,
             phases=material.phases,
         )
         return given(command, PromptsSnapshotted(provider="openai", layers=files))
 
-    def call(self, state: SessionState, kind: str) -> Call:
+    def call(self, state: SessionState, kind: str) -> PromptCall:
         """Give a call of a kind what the library holds."""
         call = replace(CALL, kind=kind, inputs=self.inputs)
-        wanted = segments_wanted(self.material, state, call)
-        return replace(call, gathered=Gathered({want: _held(want) for want in wanted}))
+        wanted = list_segment_requests(self.material, state, call)
+        return replace(call, gathered=CallSegments({want: _held(want) for want in wanted}))
 
-    def assembled(self, state: SessionState, events: Sequence[Recorded], call: Call) -> Assembled:
+    def assembled(self, state: SessionState, events: Sequence[RecordedEvent], call: PromptCall) -> AssembledPrompt:
         """Assemble a call from a state, from all events where that does not reach far enough."""
-        asked = needs(self.material, state, call)
-        if asked.older:
-            whole = fold_whole(events)
+        asked = find_prompt_needs(self.material, state, call)
+        if asked.needs_older_turns:
+            whole = fold_unbounded(events)
             assert whole is not None
-            state, asked = whole, needs(self.material, whole, call)
+            state, asked = whole, find_prompt_needs(self.material, whole, call)
         return assemble(self.material, state, call, fetched(asked, events, self.files))
 
 
-def _held(want: Wanted) -> tuple[Picked, ...]:
+def _held(want: SegmentRequest) -> tuple[SelectedSegment, ...]:
     return tuple(each for each in SEGMENTS if (each.scope, each.ref) == (want.scope, want.ref))

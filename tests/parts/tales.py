@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from tests.parts.windows import CALL, fetched
-from turnlog.events.content import digest_of
-from turnlog.projections.blueprint.schema import Blueprint, reach
-from turnlog.projections.library.picked import Gathered, Picked
+from turnlog.events.content import compute_digest
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.projections.library.picked import CallSegments, SelectedSegment
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.projections.testing import POLICIES, Given, given, opening
-from turnlog.projections.window.assemble import assemble, needs, segments_wanted
-from turnlog.projections.window.call import Assembled, Call
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.pieces import TakeStep
-from turnlog.services.runtime.library import Library
+from turnlog.projections.testing import DEFAULT_POLICIES, SessionScenario, given, open_session
+from turnlog.projections.window.assemble import assemble, find_prompt_needs, list_segment_requests
+from turnlog.projections.window.call import AssembledPrompt, PromptCall
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.pieces import ApplyRegisteredStep
+from turnlog.services.runtime.library import BlueprintFolders
 
-GAME_MASTER = Library().get("game-master")
+GAME_MASTER = BlueprintFolders().load_blueprint("game-master")
 PLACE: dict[str, JsonValue] = {"entry_point": "ep.1", "world": "w.1", "ruleset": "r.1"}
 REFS = {"ruleset": "r.1", "world": "w.1", "entry": "ep.1", "entry_start": "ep.1"}
 
@@ -34,52 +34,52 @@ def picked(
     tier: int = 0,
     type: str = "",
     priority: str = "normal",
-) -> Picked:
+) -> SelectedSegment:
     """Make a segment; what belongs to the place has the place's reference."""
     of = REFS.get(scope, ref)
-    return Picked(number, scope, of, "en", 1, "a", tier, type, priority, digest_of(text), text)
+    return SelectedSegment(number, scope, of, "en", 1, "a", tier, type, priority, compute_digest(text), text)
 
 
 @dataclass(frozen=True, slots=True)
 class Tale:
     """A session with an open turn, and what the library holds."""
 
-    segments: tuple[Picked, ...]
+    segments: tuple[SelectedSegment, ...]
     text: str
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     blueprint: Blueprint = GAME_MASTER
-    registered: Mapping[str, TakeStep] = field(default_factory=dict[str, TakeStep])
+    registered: Mapping[str, ApplyRegisteredStep] = field(default_factory=dict[str, ApplyRegisteredStep])
 
     @property
-    def material(self) -> Material:
+    def material(self) -> SessionMaterial:
         """What the session is made from."""
-        return Material(self.blueprint, registered=self.registered)
+        return SessionMaterial(self.blueprint, registered_steps=self.registered)
 
     @property
-    def session(self) -> Given:
+    def session(self) -> SessionScenario:
         """The session with its turn submitted."""
-        submitted = SubmitTurn(self.text, POLICIES, inputs=dict(self.inputs))
-        return given(opening(reach=reach(self.blueprint), **PLACE), submitted)
+        submitted = SubmitTurn(self.text, DEFAULT_POLICIES, inputs=dict(self.inputs))
+        return given(open_session(reach=compute_history_reach(self.blueprint), **PLACE), submitted)
 
     @property
-    def call(self) -> Call:
+    def call(self) -> PromptCall:
         """The call, given what the library holds."""
         call = replace(CALL, kind="narrate", inputs=self.inputs)
-        wanted = segments_wanted(self.material, self.session.opened, call)
+        wanted = list_segment_requests(self.material, self.session.opened_state, call)
         found = {
             want: tuple(
                 each for each in self.segments if (each.scope, each.ref) == (want.scope, want.ref)
             )
             for want in wanted
         }
-        return replace(call, gathered=Gathered(found))
+        return replace(call, gathered=CallSegments(found))
 
-    def told(self, call: Call | None = None) -> Assembled:
+    def told(self, call: PromptCall | None = None) -> AssembledPrompt:
         """Assemble it; raises `Refused` when it cannot fit."""
         session, call = self.session, call or self.call
-        asked = needs(self.material, session.opened, call)
+        asked = find_prompt_needs(self.material, session.opened_state, call)
         texts = fetched(asked, session.events, {})
-        return assemble(self.material, session.opened, call, texts)
+        return assemble(self.material, session.opened_state, call, texts)
 
 
 def with_budget(**budget: JsonValue) -> Blueprint:

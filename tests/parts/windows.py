@@ -7,81 +7,81 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.content import Digest, Plain, digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Digest, PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
-from turnlog.projections.blueprint.schema import Blueprint, reach
-from turnlog.projections.blueprint.source import read_source
-from turnlog.projections.session.evolve import fold_whole
-from turnlog.projections.session.state import Said, SessionState
-from turnlog.projections.testing import Given, given, opening
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Assembled, Call, Earlier, Needs, Texts
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.request import ChatMessage, Request
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.projections.session.evolve import fold_unbounded
+from turnlog.projections.session.state import TextRef, SessionState
+from turnlog.projections.testing import SessionScenario, given, open_session
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import AssembledPrompt, PromptCall, EarlierCall, PromptNeeds, PromptTexts
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.request import ChatMessage, ChatRequest
 
-CALL = Call(kind="reply", model="openai/test", provider="openai", at="2026-01-01T00:00:00Z")
+CALL = PromptCall(kind="reply", model="openai/test", provider="openai", at="2026-01-01T00:00:00Z")
 
 
 def blueprint_of(text: str) -> Blueprint:
     """Read a blueprint written in a test."""
-    return read_source(text).blueprint
+    return load_blueprint_source(text).blueprint
 
 
-def opened_by(blueprint: Blueprint, files: Mapping[str, str], **attributes: JsonValue) -> Given:
+def opened_by(blueprint: Blueprint, files: Mapping[str, str], **attributes: JsonValue) -> SessionScenario:
     """Open a session by a blueprint, with its prompt files pinned."""
     layers = {
-        name: PromptFile(digest=digest_of(text), path=f"{name}.md") for name, text in files.items()
+        name: PromptFile(digest=compute_digest(text), path=f"{name}.md") for name, text in files.items()
     }
     pinned = PromptsSnapshotted(provider="openai", layers=layers)
-    return given(opening(reach=reach(blueprint), **attributes), pinned)
+    return given(open_session(reach=compute_history_reach(blueprint), **attributes), pinned)
 
 
 def blobs_of(files: Mapping[str, str]) -> dict[Digest, str]:
     """Give prompt files as the blobs they become."""
-    return {digest_of(text): text for text in files.values()}
+    return {compute_digest(text): text for text in files.values()}
 
 
-def assembled(session: Given, blueprint: Blueprint, files: Mapping[str, str]) -> Assembled:
+def assembled(session: SessionScenario, blueprint: Blueprint, files: Mapping[str, str]) -> AssembledPrompt:
     """Assemble the next call of a session as a worker does."""
-    return assembled_from(session.opened, session.events, blueprint, files)
+    return assembled_from(session.opened_state, session.events, blueprint, files)
 
 
 def assembled_from(
-    state: SessionState, events: Sequence[Recorded], blueprint: Blueprint, files: Mapping[str, str]
-) -> Assembled:
+    state: SessionState, events: Sequence[RecordedEvent], blueprint: Blueprint, files: Mapping[str, str]
+) -> AssembledPrompt:
     """Assemble a call from a state; when that reaches too little far back, from all events."""
-    asked = needs(Material(blueprint), state, CALL)
-    if asked.older:
-        whole = fold_whole(events)
+    asked = find_prompt_needs(SessionMaterial(blueprint), state, CALL)
+    if asked.needs_older_turns:
+        whole = fold_unbounded(events)
         assert whole is not None
-        state, asked = whole, needs(Material(blueprint), whole, CALL)
-    assert not asked.older
-    return assemble(Material(blueprint), state, CALL, fetched(asked, events, files))
+        state, asked = whole, find_prompt_needs(SessionMaterial(blueprint), whole, CALL)
+    assert not asked.needs_older_turns
+    return assemble(SessionMaterial(blueprint), state, CALL, fetched(asked, events, files))
 
 
-def fetched(asked: Needs, events: Sequence[Recorded], files: Mapping[str, str]) -> Texts:
+def fetched(asked: PromptNeeds, events: Sequence[RecordedEvent], files: Mapping[str, str]) -> PromptTexts:
     """Fetch what is asked for, and nothing else."""
     blobs = blobs_of(files)
     places = {event.stream_sequence: event for event in events}
-    said = {said: _said(places[said.place], said) for said in asked.said}
-    earlier = None if asked.earlier is None else _earlier(places[asked.earlier])
-    return Texts({digest: blobs[digest] for digest in asked.blobs}, said, earlier)
+    said = {said: _said(places[said.place], said) for said in asked.text_refs}
+    earlier = None if asked.earlier_sequence is None else _earlier(places[asked.earlier_sequence])
+    return PromptTexts({digest: blobs[digest] for digest in asked.blobs}, said, earlier)
 
 
-def _earlier(recorded: Recorded) -> Earlier:
+def _earlier(recorded: RecordedEvent) -> EarlierCall:
     assert isinstance(recorded.event, ContextAssembled)
-    return Earlier(recorded.event.call, recorded.event.manifest)
+    return EarlierCall(recorded.event.call, recorded.event.manifest)
 
 
-def _said(recorded: Recorded, said: Said) -> str:
+def _said(recorded: RecordedEvent, said: TextRef) -> str:
     content: object = getattr(recorded.event, said.field)
-    assert isinstance(content, Plain)
+    assert isinstance(content, PlainText)
     assert (recorded.sequence, content.digest) == (said.sequence, said.digest)
     return content.text
 
 
-def drawn(request: Request) -> str:
+def drawn(request: ChatRequest) -> str:
     """Draw a prompt for people to compare."""
     return "".join(_drawn(message) for message in request.messages)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from turnlog.events.content import digest_of
-from turnlog.projections.library.picked import Picked, Wanted
+from turnlog.events.content import compute_digest
+from turnlog.projections.library.picked import SelectedSegment, SegmentRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class Shelved:
         """What it is for."""
         return "npc" if self.ref else "lore"
 
-    def meant(self, want: Wanted) -> bool:
+    def meant(self, want: SegmentRequest) -> bool:
         """Tell whether a call asks for it."""
         return (self.scope, self.ref) == (want.scope, want.ref)
 
-    def picked(self, number: int) -> Picked:
+    def picked(self, number: int) -> SelectedSegment:
         """Give it as a call is given it."""
-        digest = digest_of(self.text)
-        return Picked(
+        digest = compute_digest(self.text)
+        return SelectedSegment(
             number, self.scope, self.ref, None, self.version, "a", self.tier, "", "normal", digest,
             self.text,
         )  # fmt: skip

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint
-from turnlog.projections.blueprint.schema import Blueprint, stored_form
-from turnlog.projections.blueprint.source import read_source
-from turnlog.services.runtime.library import SHIPPED
+from turnlog.projections.blueprint.faults import BlueprintFault, FaultyBlueprint
+from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
 
-GOOD = (SHIPPED / "assistant/blueprint.yaml").read_text()
+GOOD = (SHIPPED_BLUEPRINTS / "assistant/blueprint.yaml").read_text()
 WORDS = sorted({word.strip("{}[],:") for word in GOOD.split()})
 PIECES = st.sampled_from([*WORDS, "{", "}", "[", "]", ":", "- ", "&a", "*a", "!x", '"', "\n", "\0"])
 
@@ -24,12 +24,12 @@ def survives(text: str) -> None:
     if blueprint is None:
         assert faults
     else:
-        assert Blueprint.model_validate_json(stored_form(blueprint)) == blueprint
+        assert Blueprint.model_validate_json(encode_blueprint(blueprint)) == blueprint
 
 
-def answer_to(text: str) -> tuple[Blueprint | None, tuple[Fault, ...]]:
+def answer_to(text: str) -> tuple[Blueprint | None, tuple[BlueprintFault, ...]]:
     try:
-        return read_source(text).blueprint, ()
+        return load_blueprint_source(text).blueprint, ()
     except FaultyBlueprint as faulty:
         return None, faulty.faults
 

@@ -11,10 +11,10 @@ from pydantic import JsonValue
 
 from tests.parts.expected import Expected, Reasons, expected
 from tests.parts.led import PEOPLE, Led, led_by
-from turnlog.events.manifest import FromSegment
-from turnlog.projections.audit.diff import Change, Diff, diff
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.sides import side_of
+from turnlog.events.manifest import SegmentSource
+from turnlog.projections.audit.diff import PromptChange, CallDiff, compare_calls
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.sides import build_call_snapshot
 
 few = settings(max_examples=25)
 """A session of a dozen deeds, and every pair of its calls."""
@@ -83,23 +83,23 @@ def ask(draw: st.DrawFn, led: Led) -> None:
     led.ask(draw(WORDS), **inputs)
 
 
-def told(led: Led, before: str, after: str) -> Diff:
-    events = whole(led.session.events)
-    return diff(side_of(events, before, led.library), side_of(events, after, led.library))
+def told(led: Led, before: str, after: str) -> CallDiff:
+    events = build_complete_log(led.session.events)
+    return compare_calls(build_call_snapshot(events, before, led.library), build_call_snapshot(events, after, led.library))
 
 
-def read(found: Diff) -> Expected:
+def read(found: CallDiff) -> Expected:
     """Bring a difference into the generator's words, turn by turn where no reasons are shared."""
     return {
         thing: (change.what, reasons(change)) for change in found.changes for thing in of(change)
     }
 
 
-def reasons(change: Change) -> Reasons:
+def reasons(change: PromptChange) -> Reasons:
     return frozenset((each.what, by.sequence) for each in change.because for by in each.by)
 
 
-def of(change: Change) -> Iterator[tuple[str, ...]]:
+def of(change: PromptChange) -> Iterator[tuple[str, ...]]:
     """Name what changed: a turn, a layer, or a layer and a segment in it."""
     if change.first is not None and change.last is not None:
         yield from (("turn", str(turn)) for turn in range(change.first, change.last + 1))
@@ -107,11 +107,11 @@ def of(change: Change) -> Iterator[tuple[str, ...]]:
     part = change.after or change.before
     assert part
     source = part.source
-    number = [str(source.segment)] if isinstance(source, FromSegment) else []
+    number = [str(source.segment)] if isinstance(source, SegmentSource) else []
     yield (change.layer, *number)
 
 
-def run_together(wanted: Expected, found: Diff) -> Expected:
+def run_together(wanted: Expected, found: CallDiff) -> Expected:
     """Share the reasons of turns that came, went or changed together."""
     shared = dict(wanted)
     for change in found.changes:
@@ -140,7 +140,7 @@ def test_every_difference_of_two_calls_has_the_cause_that_the_generator_knows(
 def test_where_prompts_agree_is_what_the_later_call_recorded_of_it(led: Led) -> None:
     calls = sorted(led.calls, key=lambda call: int(call.split(".")[0]))
     for before, after in pairwise(calls):
-        found, recorded = told(led, before, after), side_of(whole(led.session.events), after)
+        found, recorded = told(led, before, after), build_call_snapshot(build_complete_log(led.session.events), after)
         prefix = recorded.manifest.prefix
         assert prefix
         assert (found.prefix.messages, found.prefix.tokens) == (prefix.messages, prefix.tokens)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.parts.led import Led, led_by
 from tests.parts.worlds import Told
-from turnlog.events.envelope import Recorded
-from turnlog.projections.audit.diff import Change, Diff, diff
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.sides import side_of
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.audit.diff import PromptChange, CallDiff, compare_calls
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.sides import build_call_snapshot
 
 few = settings(max_examples=25)
 WORDS = st.text("ab", min_size=1, max_size=3)
@@ -24,7 +24,7 @@ Found = tuple[str, str, int]
 Why = frozenset[Found]
 
 
-def forked(events: Sequence[Recorded], at: int) -> list[Recorded]:
+def forked(events: Sequence[RecordedEvent], at: int) -> list[RecordedEvent]:
     """Give the events of a fork: copies up to a place, and its own behind it."""
     return [
         replace(
@@ -126,13 +126,13 @@ def said(told: Told) -> tuple[str, str]:
     return told.text, told.reply
 
 
-def of(change: Change) -> list[str]:
+def of(change: PromptChange) -> list[str]:
     if change.first is None or change.last is None:
         return [change.layer]
     return [f"turn {turn}" for turn in range(change.first, change.last + 1)]
 
 
-def read(found: Diff) -> dict[str, tuple[str, Why]]:
+def read(found: CallDiff) -> dict[str, tuple[str, Why]]:
     return {
         thing: (
             change.what,
@@ -145,7 +145,7 @@ def read(found: Diff) -> dict[str, tuple[str, Why]]:
     }
 
 
-def run_together(wanted: dict[str, tuple[str, Why]], found: Diff) -> dict[str, tuple[str, Why]]:
+def run_together(wanted: dict[str, tuple[str, Why]], found: CallDiff) -> dict[str, tuple[str, Why]]:
     """Share the reasons of turns that came, went or changed together."""
     shared = dict(wanted)
     for change in found.changes:
@@ -163,7 +163,7 @@ def test_what_they_differ_in_is_what_either_went_through_alone(
     origin, fork, at = drawn
     left, right = (max(each.calls, key=number) for each in (origin, fork))
     events = forked(fork.session.events, at)
-    found = diff(side_of(whole(origin.session.events), left), side_of(whole(events), right))
+    found = compare_calls(build_call_snapshot(build_complete_log(origin.session.events), left), build_call_snapshot(build_complete_log(events), right))
     wanted = expected(origin, fork, at)
     told = {thing: why for thing, why in read(found).items() if thing not in ("path", "note")}
     assert told == run_together(wanted, found)

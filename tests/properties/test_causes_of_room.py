@@ -8,9 +8,9 @@ from pydantic import JsonValue
 
 from tests.parts.led import Led, led_by
 from tests.properties.test_causes import reasons
-from turnlog.projections.audit.diff import Change, Diff, diff
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.sides import side_of
+from turnlog.projections.audit.diff import PromptChange, CallDiff, compare_calls
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.sides import build_call_snapshot
 from turnlog.projections.blueprint.memory import MemoryPolicy
 
 few = settings(max_examples=40)
@@ -33,16 +33,16 @@ PLAIN: JsonValue = {
 }
 
 
-def told(led: Led, before: str, after: str) -> Diff:
+def told(led: Led, before: str, after: str) -> CallDiff:
     events = led.session.events
-    return diff(side_of(whole(events), before), side_of(whole(events), after))
+    return compare_calls(build_call_snapshot(build_complete_log(events), before), build_call_snapshot(build_complete_log(events), after))
 
 
-def gone(found: Diff, rule: str) -> list[Change]:
+def gone(found: CallDiff, rule: str) -> list[PromptChange]:
     return [each for each in found.changes if each.what == "removed" and each.rule == rule]
 
 
-def turns(changes: list[Change]) -> set[int]:
+def turns(changes: list[PromptChange]) -> set[int]:
     return {turn for each in changes for turn in range(each.first or 0, (each.last or 0) + 1)}
 
 

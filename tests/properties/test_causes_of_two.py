@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.parts.led import LAYERS, Led, led_by
-from turnlog.events.envelope import Recorded
-from turnlog.projections.audit.diff import Change, diff
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.sides import side_of
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.audit.diff import PromptChange, compare_calls
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.sides import build_call_snapshot
 
 few = settings(max_examples=40)
 
 
-def elsewhere(events: Sequence[Recorded], session: str = "s2") -> list[Recorded]:
+def elsewhere(events: Sequence[RecordedEvent], session: str = "s2") -> list[RecordedEvent]:
     """Give the events of a session as those of another one."""
     return [
         replace(
@@ -81,7 +81,7 @@ def expected(different: set[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def named(changes: Sequence[Change]) -> dict[str, tuple[str, str]]:
+def named(changes: Sequence[PromptChange]) -> dict[str, tuple[str, str]]:
     return {
         f"{each.layer} {each.first}" if each.first else each.layer: (
             each.what,
@@ -96,9 +96,9 @@ def named(changes: Sequence[Change]) -> dict[str, tuple[str, str]]:
 def test_two_sessions_differ_in_what_they_were_made_from(different: set[str]) -> None:
     one, other = led(set()), led(different)
     edits = [*one.library, *other.library[1:]]
-    left = side_of(whole(one.session.events), "3.1", edits)
-    right = side_of(whole(elsewhere(other.session.events)), "3.1", edits)
-    found = diff(left, right)
+    left = build_call_snapshot(build_complete_log(one.session.events), "3.1", edits)
+    right = build_call_snapshot(build_complete_log(elsewhere(other.session.events)), "3.1", edits)
+    found = compare_calls(left, right)
     assert named(found.changes) == expected(different)
     assert found.same == (not different)
     for change in found.changes:

@@ -13,22 +13,22 @@ from tests.parts.expected import Reasons
 from tests.parts.led import LAYERS, Led, led_by, written
 from tests.properties.test_causes import of, reasons
 from tests.properties.test_causes_of_two import elsewhere
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.library import (
     LibraryEvent,
     NewSegment,
-    NewVersion,
+    NewSegmentVersion,
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,
     SegmentsEdited,
 )
-from turnlog.projections.audit.diff import diff
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.sides import Side, side_of
-from turnlog.projections.library.choosing import choose
-from turnlog.projections.library.picked import Picked, Wanted
-from turnlog.projections.library.shelf import Shelf, Version, fold
+from turnlog.projections.audit.diff import compare_calls
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.sides import CallSnapshot, build_call_snapshot
+from turnlog.projections.library.choosing import select_segments
+from turnlog.projections.library.picked import SelectedSegment, SegmentRequest
+from turnlog.projections.library.shelf import SegmentLibrary, SegmentVersion, fold
 from turnlog.projections.testing import TENANT
 
 few = settings(max_examples=25)
@@ -36,7 +36,7 @@ NAMES = ("s1", "s2", "s3")
 VARIANTS = st.sampled_from("abc")
 DEEDS = st.sampled_from(["say", "put", "edit", "edit", "switch"])
 TEXTS = st.text("xy", min_size=1, max_size=2)
-LORE = Wanted("lore")
+LORE = SegmentRequest("lore")
 Said = tuple[int, str, str]
 """A version, its text and its variant."""
 NOTHING: Said = (0, "", "")
@@ -47,7 +47,7 @@ class Drawn:
     """Sessions by several names that say the same at the same time, and one library."""
 
     sessions: dict[str, Led]
-    library: list[Recorded] = field(default_factory=list[Recorded])
+    library: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
     texts: dict[str, str] = field(default_factory=dict[str, str])
     versions: dict[int, int] = field(default_factory=dict[int, int])
     seen: list[int] = field(default_factory=list[int])
@@ -63,7 +63,7 @@ class Drawn:
     def edit(self, number: int, text: str, variant: str) -> None:
         self.versions[number] += 1
         said = written(self._kept(text), 0)
-        new = NewVersion(id=number, version=self.versions[number], variant=variant, text=said)
+        new = NewSegmentVersion(id=number, version=self.versions[number], variant=variant, text=said)
         self._edited(SegmentsEdited(versions=(new,)))
 
     def switch(self, number: int, variant: str | None, *, on: bool) -> None:
@@ -80,33 +80,33 @@ class Drawn:
 
     def given(self, name: str, upto: int) -> dict[int, Said]:
         """Say which version of each segment a name is given."""
-        shelf = fold(self.library[:upto], Shelf(TENANT))
-        choices = choose(shelf, LORE, (), name).choices
+        shelf = fold(self.library[:upto], SegmentLibrary(TENANT))
+        choices = select_segments(shelf, LORE, (), name).choices
         return {each.segment.id: self._said(each.version) for each in choices}
 
     def says(self, number: int, variant: str, upto: int) -> Said:
         """Say what a variant says, whether it is switched on or not."""
-        shelf = fold(self.library[:upto], Shelf(TENANT))
-        return self._said(shelf.segments[number].latest[variant])
+        shelf = fold(self.library[:upto], SegmentLibrary(TENANT))
+        return self._said(shelf.segments[number].latest_versions[variant])
 
-    def _said(self, version: Version) -> Said:
+    def _said(self, version: SegmentVersion) -> Said:
         return version.version, self.texts[version.text.digest], version.variant
 
-    def side(self, name: str, turn: int) -> Side:
+    def side(self, name: str, turn: int) -> CallSnapshot:
         """Give a call, as one of a session of that name."""
         events = elsewhere(self.sessions[name].session.events, name)
-        return side_of(whole(events), f"{turn}.1", self.library)
+        return build_call_snapshot(build_complete_log(events), f"{turn}.1", self.library)
 
-    def _gives(self, name: str, want: Wanted) -> tuple[Picked, ...]:
+    def _gives(self, name: str, want: SegmentRequest) -> tuple[SelectedSegment, ...]:
         if want.scope != "lore":
             return ()
-        shelf = fold(self.library, Shelf(TENANT))
+        shelf = fold(self.library, SegmentLibrary(TENANT))
         return tuple(
-            Picked(
+            SelectedSegment(
                 each.segment.id, "lore", None, None, each.version.version, each.version.variant,
                 0, "", "normal", each.version.text.digest, self.texts[each.version.text.digest],
             )
-            for each in choose(shelf, want, (), name).choices
+            for each in select_segments(shelf, want, (), name).choices
         )  # fmt: skip
 
     def _kept(self, text: str) -> str:
@@ -181,7 +181,7 @@ def test_a_segment_differs_by_the_name_that_drew_it_and_by_what_was_done_to_it(
         names = [data.draw(st.sampled_from(NAMES)) for _ in range(2)]
         turns = sorted((data.draw(turn), data.draw(turn)))
         early, late = zip(names, turns, strict=True)
-        found = diff(made.side(*early), made.side(*late))
+        found = compare_calls(made.side(*early), made.side(*late))
         told = {next(of(each))[1]: reasons(each) for each in found.changes if each.layer == "lore"}
         seen = [(name, made.seen[turn - 1]) for name, turn in (early, late)]
         assert told == expected(made, *seen)

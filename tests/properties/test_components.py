@@ -9,8 +9,8 @@ from tests.parts.sessions import fewer
 from tests.parts.windows import assembled, blueprint_of, opened_by
 from turnlog.events.manifest import Manifest
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.testing import Given, exchange, saying
-from turnlog.projections.window.overflow import OverBudget
+from turnlog.projections.testing import SessionScenario, build_exchange, submit_turn
+from turnlog.projections.window.overflow import BudgetExceeded
 
 TEXT = """\
 blueprint: guide
@@ -53,10 +53,10 @@ def test_a_component_keeps_to_its_limit(
 ) -> None:
     blueprint = blueprint_of(TEXT.format(notes=notes or "none", fixed=fixed, some=some))
     files = {"base": base}
-    turns = [step for asked, answered in talk for step in exchange(asked or "?", answered or "!")]
-    session = opened_by(blueprint, files).later(*turns, saying(said or "?"))
+    turns = [step for asked, answered in talk for step in build_exchange(asked or "?", answered or "!")]
+    session = opened_by(blueprint, files).apply_steps(*turns, submit_turn(said or "?"))
     found = made(session, blueprint, files)
-    if isinstance(found, OverBudget):
+    if isinstance(found, BudgetExceeded):
         assert found.of.component in {"system_prompt", "query"}
         assert found.tokens > found.limit == fixed
         assert f"component {found.of.component}" in found.detail
@@ -70,8 +70,8 @@ def test_a_component_keeps_to_its_limit(
         assert step.component in {"notes", "history"}
 
 
-def made(session: Given, blueprint: Blueprint, files: dict[str, str]) -> Manifest | OverBudget:
+def made(session: SessionScenario, blueprint: Blueprint, files: dict[str, str]) -> Manifest | BudgetExceeded:
     try:
         return assembled(session, blueprint, files).manifest
-    except OverBudget as over:
+    except BudgetExceeded as over:
         return over

@@ -12,15 +12,15 @@ from tests.parts.sessions import Request, fewer, played_on, requests
 from tests.parts.shipped import LIBRARY, SEGMENTS, Shipped
 from tests.parts.windows import blobs_of
 from turnlog.events.errors import Refused
-from turnlog.events.manifest import FromTurns, Part
-from turnlog.projections.history import history
+from turnlog.events.manifest import HistorySource, PromptPart
+from turnlog.projections.history import build_history
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.projections.session.evolve import fold, fold_whole
+from turnlog.projections.session.evolve import fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.testing import POLICIES, STATE, Given
-from turnlog.projections.window.call import Assembled, Call
-from turnlog.projections.window.overflow import OverBudget
-from turnlog.projections.window.readback import read_back
+from turnlog.projections.testing import DEFAULT_POLICIES, STATE_ADAPTER, SessionScenario
+from turnlog.projections.window.call import AssembledPrompt, PromptCall
+from turnlog.projections.window.overflow import BudgetExceeded
+from turnlog.projections.window.readback import read_prompt
 
 INPUTS: dict[str, JsonValue] = {"npcs": [{"npc": "npc.a", "tier": 1}], "game_state": "Dusk."}
 
@@ -30,26 +30,26 @@ class Case:
     """A session of a shipped blueprint, and one of its calls."""
 
     shipped: Shipped
-    session: Given = field(repr=False)
-    call: Call = field(repr=False)
+    session: SessionScenario = field(repr=False)
+    call: PromptCall = field(repr=False)
 
     @property
-    def found(self) -> Assembled | Refused:
+    def found(self) -> AssembledPrompt | Refused:
         """The prompt, or why there is none."""
         try:
-            return self.from_state(self.session.opened)
+            return self.from_state(self.session.opened_state)
         except Refused as refused:
             return refused
 
     @property
-    def assembled(self) -> Assembled:
+    def assembled(self) -> AssembledPrompt:
         """The prompt, in those cases that have one."""
         found = self.found
-        assume(isinstance(found, Assembled))
-        assert isinstance(found, Assembled)
+        assume(isinstance(found, AssembledPrompt))
+        assert isinstance(found, AssembledPrompt)
         return found
 
-    def from_state(self, state: SessionState) -> Assembled:
+    def from_state(self, state: SessionState) -> AssembledPrompt:
         """Assemble it from a state."""
         return self.shipped.assembled(state, self.session.events, self.call)
 
@@ -61,15 +61,15 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    name = draw(st.sampled_from(LIBRARY.names()))
+    name = draw(st.sampled_from(LIBRARY.list_names()))
     tokens = draw(st.none() | st.integers(1, 600))
     shipped = Shipped(name, tokens, INPUTS if name == "game-master" else {})
     session = played_on(shipped.opened(), draw(requests(most=12)))
-    if session.opened.open is None:
+    if session.opened_state.open is None:
         text = draw(st.text("ab. ", max_size=60))
-        session = session.later(SubmitTurn(text, POLICIES, inputs={**shipped.inputs}))
+        session = session.apply_steps(SubmitTurn(text, DEFAULT_POLICIES, inputs={**shipped.inputs}))
     kind = draw(st.sampled_from(sorted(shipped.material.blueprint.calls)))
-    return Case(shipped, session, shipped.call(session.opened, kind))
+    return Case(shipped, session, shipped.call(session.opened_state, kind))
 
 
 @fewer
@@ -79,7 +79,7 @@ def test_a_window_is_within_its_budget_or_a_typed_error_says_what_is_in_the_way(
 ) -> None:
     found = case.found
     if isinstance(found, Refused):
-        assert isinstance(found, OverBudget)
+        assert isinstance(found, BudgetExceeded)
         assert found.tokens > found.limit
         assert found.sizes
     else:
@@ -97,8 +97,8 @@ def test_what_is_always_kept_is_there_and_all_else_is_accounted_for(case: Case) 
         mine = [part for part in parts if part.layer == layer]
         assert mine
         always = layer in blueprint.layers and blueprint.layers[layer].keep
-        assert not always or any(p.kept or p.rule == "nothing to say" for p in mine)
-        assert all(part.kept or part.rule for part in mine)
+        assert not always or any(p.is_included or p.rule == "nothing to say" for p in mine)
+        assert all(part.is_included or part.rule for part in mine)
 
 
 @fewer
@@ -107,7 +107,7 @@ def test_a_message_is_what_its_parts_say_one_behind_the_other(case: Case) -> Non
     found = case.assembled
     lengths: dict[int, int] = {}
     for part in found.manifest.parts:
-        if part.message is not None and not isinstance(part.source, FromTurns):
+        if part.message is not None and not isinstance(part.source, HistorySource):
             lengths[part.message] = lengths.get(part.message, 0) + part.characters
     messages = found.request.messages
     assert all(len(messages[place].content) == length for place, length in lengths.items())
@@ -116,14 +116,14 @@ def test_a_message_is_what_its_parts_say_one_behind_the_other(case: Case) -> Non
 @fewer
 @given(cases())
 def test_excluded_failed_and_cancelled_turns_stand_in_no_window(case: Case) -> None:
-    turns = history(case.session.events)
+    turns = build_history(case.session.events)
     usable = {turn.turn for turn in turns if turn.status == "completed" and not turn.excluded}
     assert turns_in(case.assembled.manifest.parts) <= usable
 
 
-def turns_in(parts: tuple[Part, ...]) -> set[int]:
+def turns_in(parts: tuple[PromptPart, ...]) -> set[int]:
     """Number the turns that stand in a prompt."""
-    runs = [part.source for part in parts if part.kept and isinstance(part.source, FromTurns)]
+    runs = [part.source for part in parts if part.is_included and isinstance(part.source, HistorySource)]
     return {turn for run in runs for turn in range(run.first, run.last + 1)}
 
 
@@ -133,9 +133,9 @@ def test_a_window_reads_back_byte_for_byte_and_is_had_again_from_any_way_to_its_
     case: Case,
 ) -> None:
     found, events = case.assembled, case.session.events
-    assert read_back(found.manifest, events, case.blobs) == found.request.messages
-    snapshot = STATE.validate_json(STATE.dump_json(case.session.opened))
-    for state in (fold(events), fold_whole(events), snapshot):
+    assert read_prompt(found.manifest, events, case.blobs) == found.request.messages
+    snapshot = STATE_ADAPTER.validate_json(STATE_ADAPTER.dump_json(case.session.opened_state))
+    for state in (fold(events), fold_unbounded(events), snapshot):
         assert state is not None
         assert case.from_state(state).request.digest == found.manifest.digest
 
@@ -147,4 +147,4 @@ def test_a_window_reads_back_the_same_whatever_happened_after_it(
 ) -> None:
     found = case.assembled
     later = played_on(case.session, asked)
-    assert read_back(found.manifest, later.events, case.blobs) == found.request.messages
+    assert read_prompt(found.manifest, later.events, case.blobs) == found.request.messages

@@ -11,12 +11,12 @@ from pydantic import JsonValue
 
 from tests.parts.led import Led, led_by
 from tests.properties.test_causes import DEEDS, done
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import Unknown
-from turnlog.projections.audit.diff import diff
-from turnlog.projections.audit.known import LASTING, Further, Known, Unfolded, whole
-from turnlog.projections.audit.sides import side_of
-from turnlog.projections.audit.why import why, why_call
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import UnknownEvent
+from turnlog.projections.audit.diff import compare_calls
+from turnlog.projections.audit.known import LASTING_LEAVES, MissingEvents, PartialLog, MissingState, build_complete_log
+from turnlog.projections.audit.sides import build_call_snapshot
+from turnlog.projections.audit.why import explain_turn, explain_call
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 
@@ -37,41 +37,41 @@ def sessions(draw: st.DrawFn) -> Led:
     return led
 
 
-def state_at(events: list[Recorded], sequence: int) -> SessionState:
+def state_at(events: list[RecordedEvent], sequence: int) -> SessionState:
     state = fold(events[:sequence])
     assert state
     return state
 
 
-def lasting(recorded: Recorded) -> bool:
-    return not isinstance(recorded.event, Unknown) and recorded.event.leaf in LASTING
+def lasting(recorded: RecordedEvent) -> bool:
+    return not isinstance(recorded.event, UnknownEvent) and recorded.event.leaf in LASTING_LEAVES
 
 
-def in_part(events: list[Recorded], calls: set[str], ask: Callable[[Known], Answer]) -> Answer:
+def in_part(events: list[RecordedEvent], calls: set[str], ask: Callable[[PartialLog], Answer]) -> Answer:
     """Give an answer to whoever has only what is rare, some calls, and then what it asks for."""
     rare, last = [*filter(lasting, events)], events[-1:]
     known = (
-        Known(events[0].session, rare, (), len(events))
-        .joined(last)
-        .was(state_at(events, len(events)))
+        PartialLog(events[0].session, rare, (), len(events))
+        .add_events(last)
+        .add_state(state_at(events, len(events)))
     )
     for each in events:
-        known = known.joined([each]) if getattr(each.event, "call", "") in calls else known
+        known = known.add_events([each]) if getattr(each.event, "call", "") in calls else known
     while True:
         try:
             return ask(known)
-        except Unfolded as unfolded:
-            known = known.was(state_at(events, unfolded.sequence))
-        except Further as further:
+        except MissingState as unfolded:
+            known = known.add_state(state_at(events, unfolded.sequence))
+        except MissingEvents as further:
             wanted = further.wanted
-            onward = wanted.start == 1 or known.stretch(wanted.start - 1)
+            onward = wanted.start == 1 or known.find_range(wanted.start - 1)
             some = wanted[:STEP] if onward else wanted[-STEP:]
             before = len(known.events), known.stretches
-            known = known.joined(events[some.start - 1 : some.stop - 1])
+            known = known.add_events(events[some.start - 1 : some.stop - 1])
             assert (len(known.events), known.stretches) != before, "it asks for what it has"
 
 
-def events_of(led: Led) -> list[Recorded]:
+def events_of(led: Led) -> list[RecordedEvent]:
     return list(led.session.events)
 
 
@@ -83,10 +83,10 @@ def test_what_differs_is_told_from_part_of_a_session_as_from_all_of_it(
     events, calls = events_of(led), st.sampled_from(sorted(led.calls))
     before, after = data.draw(calls), data.draw(calls)
 
-    def differ(known: Known) -> object:
-        return diff(side_of(known, before, led.library), side_of(known, after, led.library))
+    def differ(known: PartialLog) -> object:
+        return compare_calls(build_call_snapshot(known, before, led.library), build_call_snapshot(known, after, led.library))
 
-    assert in_part(events, {before, after}, differ) == differ(whole(events))
+    assert in_part(events, {before, after}, differ) == differ(build_complete_log(events))
 
 
 @few
@@ -96,8 +96,8 @@ def test_why_is_told_from_part_of_a_session_as_from_all_of_it(
 ) -> None:
     events = events_of(led)
     call = data.draw(st.sampled_from(sorted(led.calls)))
-    told = in_part(events, {call}, lambda known: why_call(known, call, led.library))
-    assert told == why_call(whole(events), call, led.library)
+    told = in_part(events, {call}, lambda known: explain_call(known, call, led.library))
+    assert told == explain_call(build_complete_log(events), call, led.library)
     turn = int(call.partition(".")[0])
-    told = in_part(events, set(), lambda known: why(known, turn, led.library))
-    assert told == why(whole(events), turn, led.library)
+    told = in_part(events, set(), lambda known: explain_turn(known, turn, led.library))
+    assert told == explain_turn(build_complete_log(events), turn, led.library)

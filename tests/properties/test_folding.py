@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tests.parts.any_event import ANY_EVENT, EVENTS
 from tests.parts.sessions import Request, fewer, played, requests
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import KnownEvent, Unknown
-from turnlog.projections.history import history
-from turnlog.projections.session.evolve import evolve, fold, fold_whole
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import KnownEvent, UnknownEvent
+from turnlog.projections.history import build_history
+from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.testing import STATE, Given
+from turnlog.projections.testing import STATE_ADAPTER, SessionScenario
 
 
 def test_any_event_means_every_kind_there_is() -> None:
@@ -22,9 +22,9 @@ def test_any_event_means_every_kind_there_is() -> None:
 
 @given(st.lists(ANY_EVENT, max_size=30))
 def test_folding_never_fails_whatever_was_recorded(events: list[KnownEvent]) -> None:
-    session = Given().recorded(*events)
+    session = SessionScenario().append_events(*events)
     assert fold(session.events) == session.state
-    history(session.events)
+    build_history(session.events)
 
 
 @fewer
@@ -33,8 +33,8 @@ def test_an_event_of_a_later_release_changes_nothing_but_the_head(asked: list[Re
     session = played(asked)
     last = session.events[-1]
     envelope = last.envelope.model_copy(update={"commandkey": None})
-    later = Recorded(envelope, Unknown("turnlog.turn-praised.v1", {}), 9_999, last.stored)
-    assert evolve(session.state, later) == replace(session.opened, head=later.head)
+    later = RecordedEvent(envelope, UnknownEvent("turnlog.turn-praised.v1", {}), 9_999, last.stored)
+    assert evolve(session.state, later) == replace(session.opened_state, head=later.head)
     assert evolve(None, later) is None
 
 
@@ -44,30 +44,30 @@ def test_a_snapshot_and_the_tail_behind_it_give_the_state_folded_from_nothing(
     asked: list[Request], reach: int, cut: int
 ) -> None:
     events = played(asked, reach=reach).events
-    snapshot = STATE.dump_json(whole(fold(events[: 1 + cut % len(events)])))
-    resumed = fold(events[1 + cut % len(events) :], STATE.validate_json(snapshot))
+    snapshot = STATE_ADAPTER.dump_json(whole(fold(events[: 1 + cut % len(events)])))
+    resumed = fold(events[1 + cut % len(events) :], STATE_ADAPTER.validate_json(snapshot))
     assert resumed == fold(events)
-    assert STATE.dump_json(whole(resumed)) == STATE.dump_json(whole(fold(events)))
+    assert STATE_ADAPTER.dump_json(whole(resumed)) == STATE_ADAPTER.dump_json(whole(fold(events)))
 
 
 @given(st.lists(ANY_EVENT, min_size=1, max_size=20))
 def test_every_state_survives_its_json(events: list[KnownEvent]) -> None:
-    state = Given().recorded(*events).state
+    state = SessionScenario().append_events(*events).state
     if state is not None:
-        assert STATE.validate_json(STATE.dump_json(state)) == state
+        assert STATE_ADAPTER.validate_json(STATE_ADAPTER.dump_json(state)) == state
 
 
 @fewer
 @given(requests(closing=True))
 def test_a_session_folded_whole_keeps_every_turn_one_by_one(asked: list[Request]) -> None:
     events = played(asked, reach=1).events
-    state = whole(fold_whole(events))
+    state = whole(fold_unbounded(events))
     assert state.earlier == ()
     assert {ref.turn for ref in state.turns} == settled_in(events)
 
 
-def settled_in(events: tuple[Recorded, ...]) -> set[int]:
-    return {turn.turn for turn in history(events) if turn.settled_at}
+def settled_in(events: tuple[RecordedEvent, ...]) -> set[int]:
+    return {turn.turn for turn in build_history(events) if turn.settled_at}
 
 
 def whole(state: SessionState | None) -> SessionState:

@@ -7,16 +7,16 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.events.codec import Draft, read, write_library
+from turnlog.events.codec import EventDraft, decode_event, encode_library_batch
 from turnlog.events.errors import Refused
-from turnlog.events.library import SEGMENTS, LibraryEvent
-from turnlog.events.testing import AT, an_id
-from turnlog.projections.library.authored import Authored
-from turnlog.projections.library.choosing import choose
+from turnlog.events.library import SEGMENT_FAMILY, LibraryEvent
+from turnlog.events.testing import FIRST_EVENT_TIME, make_id
+from turnlog.projections.library.authored import SegmentInput
+from turnlog.projections.library.choosing import select_segments
 from turnlog.projections.library.commands import EditSegment, ImportSegments, LibraryCommand
 from turnlog.projections.library.decide import decide
-from turnlog.projections.library.picked import Wanted
-from turnlog.projections.library.shelf import Segment, Shelf, fold
+from turnlog.projections.library.picked import SegmentRequest
+from turnlog.projections.library.shelf import LibrarySegment, SegmentLibrary, fold
 
 NUMBERS = st.integers(1, 5)
 VARIANTS = st.sampled_from("ab")
@@ -25,10 +25,10 @@ FLAGS = st.booleans()
 LOCALES = st.sampled_from([None, "en", "lt"])
 
 
-def numbered(number: int) -> st.SearchStrategy[Authored]:
+def numbered(number: int) -> st.SearchStrategy[SegmentInput]:
     # A number is of one place: otherwise nearly every import would be refused
     return st.builds(
-        Authored,
+        SegmentInput,
         scope=st.just("npc"),
         ref=st.just(f"npc.{number % 2}"),
         content=CONTENTS,
@@ -40,7 +40,7 @@ def numbered(number: int) -> st.SearchStrategy[Authored]:
 
 
 UNNUMBERED = st.builds(
-    Authored,
+    SegmentInput,
     scope=st.just("npc"),
     ref=st.sampled_from(["npc.0", "npc.1"]),
     content=CONTENTS,
@@ -54,19 +54,19 @@ EDITS = st.builds(
 COMMANDS = st.lists(ROWS.map(ImportSegments) | EDITS, max_size=6)
 
 
-def recorded(shelf: Shelf, events: tuple[LibraryEvent, ...]) -> Shelf:
+def recorded(shelf: SegmentLibrary, events: tuple[LibraryEvent, ...]) -> SegmentLibrary:
     """Record events, and fold what was stored."""
     if not events:
         return shelf
-    drafts = [Draft(event, an_id(1), AT, "/test", "ann") for event in events]
-    batch = write_library("t", SEGMENTS, shelf.head, drafts)
+    drafts = [EventDraft(event, make_id(1), FIRST_EVENT_TIME, "/test", "ann") for event in events]
+    batch = encode_library_batch("t", SEGMENT_FAMILY, shelf.head, drafts)
     stored = enumerate((message.payload for message in batch.messages), shelf.sequence + 1)
-    return fold([read(payload, place) for place, payload in stored], shelf)
+    return fold([decode_event(payload, place) for place, payload in stored], shelf)
 
 
-def lived(commands: list[LibraryCommand]) -> Shelf:
+def lived(commands: list[LibraryCommand]) -> SegmentLibrary:
     """Give the library these commands lead to; what is refused leads nowhere."""
-    shelf = Shelf("t")
+    shelf = SegmentLibrary("t")
     for command in commands:
         try:
             shelf = recorded(shelf, decide(shelf, command))
@@ -75,17 +75,17 @@ def lived(commands: list[LibraryCommand]) -> Shelf:
     return shelf
 
 
-def says(segment: Segment, row: Authored) -> bool:
-    said = segment.on.get(row.variant) if row.active else segment.latest.get(row.variant)
+def says(segment: LibrarySegment, row: SegmentInput) -> bool:
+    said = segment.active_versions.get(row.variant) if row.active else segment.latest_versions.get(row.variant)
     place = (segment.scope, segment.ref, segment.locale)
     if said is None or place != (row.scope, row.ref, row.locale):
         return False
-    return said.text == row.text and (row.variant in segment.on) == row.active
+    return said.text == row.text and (row.variant in segment.active_versions) == row.active
 
 
 @given(commands=COMMANDS, rows=ROWS)
 def test_what_was_imported_is_there_and_importing_again_changes_nothing(
-    commands: list[LibraryCommand], rows: tuple[Authored, ...]
+    commands: list[LibraryCommand], rows: tuple[SegmentInput, ...]
 ) -> None:
     before = lived(commands)
     try:
@@ -108,7 +108,7 @@ def test_what_was_imported_is_there_and_importing_again_changes_nothing(
 def test_versions_count_up_and_nothing_that_was_said_is_lost(
     commands: list[LibraryCommand],
 ) -> None:
-    shelf = Shelf("t")
+    shelf = SegmentLibrary("t")
     for command in commands:
         before = shelf
         try:
@@ -132,9 +132,9 @@ def test_what_is_chosen_is_on_of_one_locale_and_the_same_however_it_was_folded(
     commands: list[LibraryCommand], session: str, locales: list[str]
 ) -> None:
     shelf = lived(commands)
-    chosen = choose(shelf, Wanted("npc", "npc.1"), locales, session)
+    chosen = select_segments(shelf, SegmentRequest("npc", "npc.1"), locales, session)
     assert not chosen.omitted
     assert len({each.segment.locale for each in chosen.choices}) <= 1
     for each in chosen.choices:
-        assert each.segment.on[each.version.variant] == each.version
-    assert chosen == choose(shelf, Wanted("npc", "npc.1"), locales, session)
+        assert each.segment.active_versions[each.version.variant] == each.version
+    assert chosen == select_segments(shelf, SegmentRequest("npc", "npc.1"), locales, session)

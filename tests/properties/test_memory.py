@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.events.codec import rfc3339
-from turnlog.projections.blueprint.memory import MemoryPolicy, Reader
-from turnlog.projections.session.state import Said, TurnRef
-from turnlog.projections.window.memory import Recall, forgotten
+from turnlog.events.codec import format_rfc3339
+from turnlog.projections.blueprint.memory import MemoryPolicy, MemoryReaderSpec
+from turnlog.projections.session.state import TextRef, SettledTurnRef
+from turnlog.projections.window.memory import MemoryAccess, find_memory_exclusions
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LIMITS = st.sampled_from([0, 1, 2, 3, 5, 40])
 READERS = st.builds(
-    Reader,
+    MemoryReaderSpec,
     enabled=st.sampled_from([True, True, True, False]),
     max_turns=LIMITS,
     max_chars=LIMITS,
@@ -40,24 +40,24 @@ EXCHANGES = st.lists(
 
 
 @st.composite
-def conversations(draw: st.DrawFn) -> tuple[TurnRef, ...]:
+def conversations(draw: st.DrawFn) -> tuple[SettledTurnRef, ...]:
     """Draw settled turns, oldest first, with times that never go back."""
-    gaps, turns, age = draw(EXCHANGES), list[TurnRef](), 120
+    gaps, turns, age = draw(EXCHANGES), list[SettledTurnRef](), 120
     for number, (asked, answered, before, thinking) in enumerate(gaps, 1):
         age = max(0, age - before)
         text = _said(number, "text", asked, age)
         age = max(0, age - thinking)
         reply = None if answered is None else _said(number, "reply", answered, age)
-        turns.append(TurnRef(number, "completed", text, reply))
+        turns.append(SettledTurnRef(number, "completed", text, reply))
     return tuple(turns)
 
 
-def _said(turn: int, field: str, characters: int, age: int) -> Said:
-    at = rfc3339(NOW - timedelta(seconds=age))
-    return Said(turn, turn, field, "sha256:x", characters, at)
+def _said(turn: int, field: str, characters: int, age: int) -> TextRef:
+    at = format_rfc3339(NOW - timedelta(seconds=age))
+    return TextRef(turn, turn, field, "sha256:x", characters, at)
 
 
-def may_be_told(policy: MemoryPolicy, block: Reader, entity: str, turns: list[TurnRef]) -> set[int]:
+def may_be_told(policy: MemoryPolicy, block: MemoryReaderSpec, entity: str, turns: list[SettledTurnRef]) -> set[int]:
     """Try every tail of the conversation, and keep the longest that breaks no rule."""
     allowed = entity in block.allowed_entities or not block.allowed_entities
     if not (policy.enabled and block.enabled and allowed) or entity in block.denied_entities:
@@ -82,8 +82,8 @@ def may_be_told(policy: MemoryPolicy, block: Reader, entity: str, turns: list[Tu
 
 @given(POLICIES, conversations(), st.sampled_from(["funds", "shares"]))
 def test_what_is_told_is_the_longest_end_of_the_conversation_that_no_limit_forbids(
-    policy: MemoryPolicy, turns: tuple[TurnRef, ...], entity: str
+    policy: MemoryPolicy, turns: tuple[SettledTurnRef, ...], entity: str
 ) -> None:
-    recall = Recall(policy, "narrator", rfc3339(NOW), entity)
-    told = {ref.turn for ref in turns} - forgotten(recall, turns).keys()
+    recall = MemoryAccess(policy, "narrator", format_rfc3339(NOW), entity)
+    told = {ref.turn for ref in turns} - find_memory_exclusions(recall, turns).keys()
     assert told == may_be_told(policy, policy.narrator, entity, [*turns])

@@ -16,16 +16,16 @@ from pydantic import JsonValue
 
 from tests.gamemaster.table import blocks
 from tests.parts.tales import Tale, picked, with_budget
-from turnlog.events.content import digest_of
-from turnlog.events.manifest import FromSegment
+from turnlog.events.content import compute_digest
+from turnlog.events.manifest import SegmentSource
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.library.picked import Picked
-from turnlog.projections.window.account import LayerAccount, accounts
-from turnlog.projections.window.assemble import segments_wanted
-from turnlog.projections.window.call import Assembled
-from turnlog.projections.window.overflow import OverBudget
-from turnlog.projections.window.readback import read_back
-from turnlog.projections.window.segments import recalled
+from turnlog.projections.library.picked import SelectedSegment
+from turnlog.projections.window.account import LayerReport, list_layer_reports
+from turnlog.projections.window.assemble import list_segment_requests
+from turnlog.projections.window.call import AssembledPrompt
+from turnlog.projections.window.overflow import BudgetExceeded
+from turnlog.projections.window.readback import read_prompt
+from turnlog.projections.window.segments import restore_segments
 
 ORDER = (
     "core",
@@ -73,7 +73,7 @@ few = settings(max_examples=60)
 
 
 @st.composite
-def segments(draw: st.DrawFn) -> tuple[Picked, ...]:
+def segments(draw: st.DrawFn) -> tuple[SelectedSegment, ...]:
     """Draw a library: what must be there, and anything else."""
     scopes = ["core", "ruleset", *draw(st.lists(OF_PLACE, max_size=4))]
     said = st.text("abc .", max_size=30).map(str.strip)
@@ -114,28 +114,28 @@ def limited(ladder: list[JsonValue], section: list[JsonValue] = SECTION) -> Blue
     return with_budget(tokens=tokens, sections={"npc": npc}, ladder=ladder)
 
 
-def attempted(tale: Tale) -> Assembled | OverBudget:
+def attempted(tale: Tale) -> AssembledPrompt | BudgetExceeded:
     try:
         return tale.told()
-    except OverBudget as over:
+    except BudgetExceeded as over:
         return over
 
 
-def told(tale: Tale) -> Assembled:
+def told(tale: Tale) -> AssembledPrompt:
     """Give the prompt of those tales that have one."""
     found = attempted(tale)
-    assume(isinstance(found, Assembled))
-    assert isinstance(found, Assembled)
+    assume(isinstance(found, AssembledPrompt))
+    assert isinstance(found, AssembledPrompt)
     return found
 
 
 @given(tales())
 def test_what_does_not_fit_is_refused_with_figures_that_say_so(tale: Tale) -> None:
     over = attempted(tale)
-    if isinstance(over, OverBudget):
+    if isinstance(over, BudgetExceeded):
         assert over.tokens > over.limit == tale.inputs["token_budget"]
         assert {size.layer for size in over.sizes} >= {"core", "ruleset"}
-        assert {size.layer for size in over.kept} <= {"core", "ruleset", "input"}
+        assert {size.layer for size in over.required_layers} <= {"core", "ruleset", "input"}
 
 
 def prompt_of(tale: Tale) -> str:
@@ -174,7 +174,7 @@ def test_the_account_is_what_a_reader_of_the_prompt_finds(tale: Tale) -> None:
     found = told(tale)
     prompt = found.request.messages[0].content
     read = {name.lower(): content for name, content in blocks(prompt).items()}
-    told_of = {each.layer: each for each in accounts(found.manifest)}
+    told_of = {each.layer: each for each in list_layer_reports(found.manifest)}
     assert [each.layer for each in told_of.values() if each.stands] == list(read)
     assert found.manifest.tokens == -(-len(prompt) // 4)
     for layer, account in told_of.items():
@@ -207,7 +207,7 @@ def unindented(stands: str, whole: str) -> str:
     return kept
 
 
-def people(tale: Tale, account: LayerAccount) -> None:
+def people(tale: Tale, account: LayerReport) -> None:
     """Recompute what was told of whom."""
     by_id = {each.id: each for each in tale.segments}
     standing = [by_id[n] for n in account.segments]
@@ -229,15 +229,15 @@ def people(tale: Tale, account: LayerAccount) -> None:
 def test_no_step_is_taken_before_the_one_above_it_is_exhausted(tale: Tale) -> None:
     """Without the last step that was taken, the same ladder does not get there."""
     found = attempted(tale)
-    if isinstance(found, OverBudget):
+    if isinstance(found, BudgetExceeded):
         return
     words = [(step.step, step.on) for step in found.manifest.steps if step.section is None]
-    rungs = [(step.word, step.target) for step in tale.blueprint.budget["prompt"].ladder]
+    rungs = [(step.action_name, step.target) for step in tale.blueprint.budget["prompt"].ladder]
     assert [each for each in rungs if each in words] == words
     last = max((rungs.index(each) for each in words), default=-1)
     if last >= 0:
         less = attempted(replace(tale, blueprint=limited(LADDER[:last])))
-        assert isinstance(less, OverBudget)
+        assert isinstance(less, BudgetExceeded)
     assert told(replace(tale, blueprint=limited(LADDER[: last + 1]))).request == found.request
 
 
@@ -259,10 +259,10 @@ def test_a_prompt_is_had_again_from_its_record_by_reference_and_by_assembling(
 ) -> None:
     found = told(tale)
     blobs = {each.digest: each.text for each in tale.segments}
-    assert read_back(found.manifest, tale.session.events, blobs) == found.request.messages
+    assert read_prompt(found.manifest, tale.session.events, blobs) == found.request.messages
     bare = replace(tale.call, gathered=replace(tale.call.gathered, segments={}))
-    wanted = segments_wanted(tale.material, tale.session.opened, bare)
-    again = replace(bare, gathered=recalled(wanted, found.manifest, blobs))
+    wanted = list_segment_requests(tale.material, tale.session.opened_state, bare)
+    again = replace(bare, gathered=restore_segments(wanted, found.manifest, blobs))
     assert tale.told(again) == found
 
 
@@ -270,10 +270,10 @@ def test_a_prompt_is_had_again_from_its_record_by_reference_and_by_assembling(
 def test_every_segment_that_was_given_is_on_the_record_with_its_digest(tale: Tale) -> None:
     found = told(tale)
     given_ = {each.id for those in tale.call.gathered.segments.values() for each in those}
-    sources = [part.source for part in found.manifest.parts if isinstance(part.source, FromSegment)]
+    sources = [part.source for part in found.manifest.parts if isinstance(part.source, SegmentSource)]
     standing = [part.layer for part in found.manifest.parts]
     if "entry_start" in standing and not any(s.scope == "entry_start" for s in sources):
         given_ -= {each.id for each in tale.segments if each.scope == "entry_start"}
     assert {source.segment for source in sources} == given_
     texts = {each.id: each.text for each in tale.segments}
-    assert all(source.digest == digest_of(texts[source.segment]) for source in sources)
+    assert all(source.digest == compute_digest(texts[source.segment]) for source in sources)

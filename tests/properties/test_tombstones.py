@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.parts.led import Led, led_by
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.why import why_call
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.why import explain_call
 
 few = settings(max_examples=30)
 
@@ -32,7 +32,7 @@ def test_every_turn_that_is_not_as_it_was_said_has_the_event_that_did_it(
         else:
             led.redact(data.draw(st.sampled_from(sorted(led.world.turns))), "(withheld)")
     runs = [
-        gone for each in why_call(whole(led.session.events), call).parts for gone in each.removed
+        gone for each in explain_call(build_complete_log(led.session.events), call).parts for gone in each.removed
     ]
     told = {
         turn: (gone.rule, gone.by.sequence)

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parts.sessions import Request, fewer, played, requests
-from turnlog.events.content import Plain
-from turnlog.events.envelope import Recorded
-from turnlog.projections.history import Turn, history
+from turnlog.events.content import PlainText
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.history import HistoryTurn, build_history
 from turnlog.projections.session.evolve import fold
-from turnlog.projections.session.state import MOST_RECENT, SessionState
-from turnlog.projections.session.turns import status_of
-from turnlog.projections.testing import Given, exchange, opening
+from turnlog.projections.session.state import MAX_RECENT_TURNS, SessionState
+from turnlog.projections.session.turns import find_settled_turn
+from turnlog.projections.testing import SessionScenario, build_exchange, open_session
 from turnlog.projections.testing import given as given_session
 
 
@@ -26,8 +26,8 @@ class Mark:
     redacted: bool
 
 
-def marks(events: tuple[Recorded, ...]) -> dict[int, Mark]:
-    turns = [turn for turn in history(events) if turn.status not in {"open", "queued"}]
+def marks(events: tuple[RecordedEvent, ...]) -> dict[int, Mark]:
+    turns = [turn for turn in build_history(events) if turn.status not in {"open", "queued"}]
     return {turn.turn: Mark(turn.status, turn.excluded, turn.redacted) for turn in turns}
 
 
@@ -51,22 +51,22 @@ def test_every_settled_turn_is_kept_once_as_what_became_of_it(
     asked: list[Request], reach: int
 ) -> None:
     session = played(asked, reach=reach)
-    assert kept_marks(session.opened) == sorted(marks(session.events).items())
+    assert kept_marks(session.opened_state) == sorted(marks(session.events).items())
 
 
 @fewer
 @given(ASKED, REACHES)
 def test_a_turn_is_found_wherever_it_is_kept(asked: list[Request], reach: int) -> None:
-    state = played(asked, reach=reach).opened
+    state = played(asked, reach=reach).opened_state
     settled = {turn for turn, _ in kept_marks(state)}
     for turn in range(-1, state.submitted + 2):
-        assert (status_of(state, turn) is not None) == (turn in settled)
+        assert (find_settled_turn(state, turn) is not None) == (turn in settled)
 
 
 @fewer
 @given(ASKED, REACHES)
 def test_older_turns_take_as_few_runs_as_they_can(asked: list[Request], reach: int) -> None:
-    runs = played(asked, reach=reach).opened.earlier
+    runs = played(asked, reach=reach).opened_state.earlier
     for before, after in pairwise(runs):
         assert before.last < after.first
         alike = (before.status, before.excluded, before.redacted) == (
@@ -83,8 +83,8 @@ def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
     asked: list[Request], reach: int
 ) -> None:
     session = played([r for r in asked if r.what not in {"exclude", "redact"}], reach=reach)
-    behind = characters(session.events, {ref.turn for ref in session.opened.turns})
-    if session.opened.earlier:
+    behind = characters(session.events, {ref.turn for ref in session.opened_state.turns})
+    if session.opened_state.earlier:
         assert behind >= reach
 
 
@@ -92,37 +92,37 @@ def test_a_turn_is_let_go_only_when_those_behind_it_fill_the_window(
 @given(ASKED, st.sampled_from([1, 50, 200]))
 def test_what_is_kept_one_by_one_is_bounded_by_the_window(asked: list[Request], reach: int) -> None:
     session = played([r for r in asked if r.what not in {"restore", "redact"}], reach=reach)
-    behind_the_oldest = {ref.turn for ref in session.opened.turns[1:]}
+    behind_the_oldest = {ref.turn for ref in session.opened_state.turns[1:]}
     assert characters(session.events, behind_the_oldest) < reach
 
 
-def characters(events: tuple[Recorded, ...], turns: set[int]) -> int:
+def characters(events: tuple[RecordedEvent, ...], turns: set[int]) -> int:
     """Count what these turns take in a window."""
-    return sum(length(turn) for turn in history(events) if turn.turn in turns)
+    return sum(length(turn) for turn in build_history(events) if turn.turn in turns)
 
 
-def length(turn: Turn) -> int:
+def length(turn: HistoryTurn) -> int:
     if turn.status != "completed" or turn.excluded:
         return 0
-    return sum(len(said.text) for said in (turn.text, turn.reply) if isinstance(said, Plain))
+    return sum(len(said.text) for said in (turn.text, turn.reply) if isinstance(said, PlainText))
 
 
 def test_no_session_keeps_more_turns_one_by_one_than_the_most() -> None:
-    session = given_session(opening())
-    for _ in range(MOST_RECENT + 3):
-        session = session.later(*exchange("a", "b"))
-    state = session.opened
-    assert len(state.turns) == MOST_RECENT
+    session = given_session(open_session())
+    for _ in range(MAX_RECENT_TURNS + 3):
+        session = session.apply_steps(*build_exchange("a", "b"))
+    state = session.opened_state
+    assert len(state.turns) == MAX_RECENT_TURNS
     assert [(run.first, run.last) for run in state.earlier] == [(1, 3)]
     assert state == fold(session.events)
 
 
 def test_the_state_of_a_long_session_is_no_larger_than_that_of_a_short_one() -> None:
     def state_after(turns: int) -> SessionState:
-        session: Given = given_session(opening(reach=40))
+        session: SessionScenario = given_session(open_session(reach=40))
         for _ in range(turns):
-            session = session.later(*exchange("Hello there", "Good day"))
-        return session.opened
+            session = session.apply_steps(*build_exchange("Hello there", "Good day"))
+        return session.opened_state
 
     short, long = state_after(20), state_after(200)
     assert (len(short.turns), len(short.earlier)) == (len(long.turns), len(long.earlier))

@@ -12,12 +12,12 @@ from tests.parts.plain_window import messages_of, plain_window, said, tokens
 from tests.parts.sessions import Request, played_on, requests
 from tests.parts.windows import assembled, assembled_from, blobs_of, opened_by
 from turnlog.events.errors import Refused
-from turnlog.events.manifest import FromEvent, FromTurns, Part
-from turnlog.projections.history import history
-from turnlog.projections.session.evolve import fold, fold_whole
-from turnlog.projections.testing import STATE, Given, answering, claiming, exchange, saying
-from turnlog.projections.window.call import Assembled
-from turnlog.projections.window.readback import read_back
+from turnlog.events.manifest import EventTextSource, HistorySource, PromptPart
+from turnlog.projections.history import build_history
+from turnlog.projections.session.evolve import fold, fold_unbounded
+from turnlog.projections.testing import STATE_ADAPTER, SessionScenario, complete_turn, claim_turn, build_exchange, submit_turn
+from turnlog.projections.window.call import AssembledPrompt
+from turnlog.projections.window.readback import read_prompt
 from turnlog.projections.window.request import ChatMessage
 
 few = settings(max_examples=30)
@@ -31,16 +31,16 @@ class Case:
     """A session with an open turn, and what its next call came to."""
 
     variant: Variant
-    session: Given = field(repr=False)
-    found: Assembled | Refused = field(repr=False)
+    session: SessionScenario = field(repr=False)
+    found: AssembledPrompt | Refused = field(repr=False)
     asked: tuple[Request, ...] = ()
     """What led there, as a failing example is told."""
 
     @property
-    def assembled(self) -> Assembled:
+    def assembled(self) -> AssembledPrompt:
         """The prompt, in those cases that have one."""
-        assume(isinstance(self.found, Assembled))
-        assert isinstance(self.found, Assembled)
+        assume(isinstance(self.found, AssembledPrompt))
+        assert isinstance(self.found, AssembledPrompt)
         return self.found
 
     @property
@@ -53,20 +53,20 @@ class Case:
         return [slot.model_dump() for slot in self.variant.blueprint.calls["reply"].messages]
 
     @property
-    def runs(self) -> list[tuple[Part, FromTurns]]:
+    def runs(self) -> list[tuple[PromptPart, HistorySource]]:
         """The parts of the history."""
         parts = self.assembled.manifest.parts
-        return [(part, part.source) for part in parts if isinstance(part.source, FromTurns)]
+        return [(part, part.source) for part in parts if isinstance(part.source, HistorySource)]
 
 
-def case_of(variant: Variant, session: Given) -> Case:
+def case_of(variant: Variant, session: SessionScenario) -> Case:
     try:
         return Case(variant, session, assembled(session, variant.blueprint, variant.files))
     except Refused as refusal:
         return Case(variant, session, refusal)
 
 
-def opened(variant: Variant) -> Given:
+def opened(variant: Variant) -> SessionScenario:
     return opened_by(variant.blueprint, variant.files, **variant.attributes)
 
 
@@ -75,8 +75,8 @@ def cases(draw: st.DrawFn) -> Case:
     variant = draw(variants())
     played = draw(requests())
     session = played_on(opened(variant), played)
-    if session.opened.open is None:
-        session = session.later(saying(draw(st.text("ab", max_size=20))))
+    if session.opened_state.open is None:
+        session = session.apply_steps(submit_turn(draw(st.text("ab", max_size=20))))
     return replace(case_of(variant, session), asked=tuple(played))
 
 
@@ -114,12 +114,12 @@ def test_a_layer_that_is_always_kept_is_there(case: Case) -> None:
 @few
 @given(cases())
 def test_excluded_failed_and_cancelled_turns_are_absent(case: Case) -> None:
-    kept = {turn.turn for turn in history(case.session.events) if turn.status == "completed"}
-    excluded = {turn.turn for turn in history(case.session.events) if turn.excluded}
+    kept = {turn.turn for turn in build_history(case.session.events) if turn.status == "completed"}
+    excluded = {turn.turn for turn in build_history(case.session.events) if turn.excluded}
     assert turns_in(case.runs) <= kept - excluded
 
 
-def turns_in(runs: list[tuple[Part, FromTurns]]) -> set[int]:
+def turns_in(runs: list[tuple[PromptPart, HistorySource]]) -> set[int]:
     """Number the turns that stand in the prompt."""
     kept = (source for part, source in runs if part.message is not None)
     return {turn for source in kept for turn in range(source.first, source.last + 1)}
@@ -129,7 +129,7 @@ def turns_in(runs: list[tuple[Part, FromTurns]]) -> set[int]:
 @given(cases())
 def test_the_manifest_accounts_for_every_settled_turn_once_and_in_order(case: Case) -> None:
     named = [t for _, source in case.runs for t in range(source.first, source.last + 1)]
-    settled = [turn.turn for turn in history(case.session.events) if turn.settled_at]
+    settled = [turn.turn for turn in build_history(case.session.events) if turn.settled_at]
     assert named in ([], settled)
     assert (named == []) == (HISTORY not in case.listed or not settled)
 
@@ -137,7 +137,7 @@ def test_the_manifest_accounts_for_every_settled_turn_once_and_in_order(case: Ca
 @few
 @given(cases())
 def test_a_turn_stands_word_for_word_a_withheld_reply_as_its_replacement(case: Case) -> None:
-    turns = {turn.turn: turn for turn in history(case.session.events)}
+    turns = {turn.turn: turn for turn in build_history(case.session.events)}
     for part, source in case.runs:
         if part.message is not None:
             numbers = range(source.first, source.last + 1)
@@ -151,7 +151,7 @@ def test_a_turn_stands_word_for_word_a_withheld_reply_as_its_replacement(case: C
 def test_a_prompt_reads_back_from_the_log_byte_for_byte(case: Case) -> None:
     found = case.assembled
     blobs = blobs_of(case.variant.files)
-    assert read_back(found.manifest, case.session.events, blobs) == found.request.messages
+    assert read_prompt(found.manifest, case.session.events, blobs) == found.request.messages
     assert found.manifest.digest == found.request.digest
 
 
@@ -162,7 +162,7 @@ def test_a_prompt_reads_back_the_same_whatever_happened_after_it(
 ) -> None:
     later = played_on(case.session, asked)
     blobs = blobs_of(case.variant.files)
-    assert read_back(case.assembled.manifest, later.events, blobs) == case.messages
+    assert read_prompt(case.assembled.manifest, later.events, blobs) == case.messages
 
 
 @few
@@ -170,8 +170,8 @@ def test_a_prompt_reads_back_the_same_whatever_happened_after_it(
 def test_a_prompt_is_had_again_from_any_way_to_the_same_state(case: Case) -> None:
     digest = case.assembled.request.digest
     events = case.session.events
-    snapshot = STATE.validate_json(STATE.dump_json(case.session.opened))
-    for state in (fold(events), fold_whole(events), snapshot):
+    snapshot = STATE_ADAPTER.validate_json(STATE_ADAPTER.dump_json(case.session.opened_state))
+    for state in (fold(events), fold_unbounded(events), snapshot):
         assert state is not None
         again = assembled_from(state, events, case.variant.blueprint, case.variant.files)
         assert again.request.digest == digest
@@ -189,11 +189,11 @@ def test_a_layer_that_is_absent_leaves_no_gap(case: Case) -> None:
 @few
 @given(cases())
 def test_the_parts_of_a_message_share_its_tokens_and_its_characters(case: Case) -> None:
-    shares: dict[int, list[Part]] = {}
+    shares: dict[int, list[PromptPart]] = {}
     for part in case.assembled.manifest.parts:
         if part.message is None:
             assert (part.tokens, part.characters, part.digest) == (0, 0, None)
-        elif not isinstance(part.source, FromTurns):
+        elif not isinstance(part.source, HistorySource):
             shares.setdefault(part.message, []).append(part)
     for place, parts in shares.items():
         content = case.messages[place].content
@@ -210,11 +210,11 @@ ROOMY = variants(budgets=st.none() | st.just(10_000), max_turns=st.none())
 def test_the_manifest_of_an_unbroken_run_is_as_small_after_many_turns_as_after_two(
     variant: Variant, talk: list[tuple[str, str]]
 ) -> None:
-    session = opened(variant).later(*exchange("Hi", "Hello"))
-    short = case_of(variant, session.later(saying("Hm?")))
+    session = opened(variant).apply_steps(*build_exchange("Hi", "Hello"))
+    short = case_of(variant, session.apply_steps(submit_turn("Hm?")))
     for asked, answered in talk:
-        session = session.later(*exchange(asked, answered))
-    long = case_of(variant, session.later(saying("Hm?")))
+        session = session.apply_steps(*build_exchange(asked, answered))
+    long = case_of(variant, session.apply_steps(submit_turn("Hm?")))
     assert len(short.assembled.manifest.parts) == len(long.assembled.manifest.parts)
 
 
@@ -244,7 +244,7 @@ def test_a_cut_takes_the_oldest_turns_and_no_more_than_it_must(
     if dropped:
         assert dropped == list(range(1, len(dropped) + 1))
         assert turns_in(case.runs) == set(range(len(dropped) + 1, len(talk)))
-        spared = said(variant, [history(case.session.events)[len(dropped) - 1]])
+        spared = said(variant, [build_history(case.session.events)[len(dropped) - 1]])
         assert case.assembled.manifest.tokens + spared > (variant.budget or 0)
 
 
@@ -252,25 +252,25 @@ def windows(variant: Variant, talk: list[tuple[str, str]]) -> Iterator[Case]:
     """Give the window of every call of a conversation that has one."""
     session = opened(variant)
     for asked, answered in talk:
-        session = session.later(saying(asked))
+        session = session.apply_steps(submit_turn(asked))
         case = case_of(variant, session)
-        if isinstance(case.found, Assembled):
+        if isinstance(case.found, AssembledPrompt):
             yield case
-        session = session.later(claiming(), answering(answered))
+        session = session.apply_steps(claim_turn(), complete_turn(answered))
 
 
-def first_change(before: Sequence[Part], after: Sequence[Part]) -> int | None:
+def first_change(before: Sequence[PromptPart], after: Sequence[PromptPart]) -> int | None:
     """Give the first message that a changed part stands in; none where none changed."""
     same = sum(1 for _ in takewhile(lambda pair: goes_on(*pair), zip(before, after, strict=False)))
     changed = [part.message for part in (*before[same:], *after[same:])]
     return min((message for message in changed if message is not None), default=None)
 
 
-def goes_on(old: Part, new: Part) -> bool:
+def goes_on(old: PromptPart, new: PromptPart) -> bool:
     """Tell whether a part is the same, or the same run with later turns at its end."""
-    if isinstance(old.source, FromTurns) and isinstance(new.source, FromTurns):
+    if isinstance(old.source, HistorySource) and isinstance(new.source, HistorySource):
         grown = new.source.last >= old.source.last and new.message is not None
         return old.message == new.message and old.source.first == new.source.first and grown
-    if isinstance(old.source, FromEvent) and isinstance(new.source, FromEvent):
+    if isinstance(old.source, EventTextSource) and isinstance(new.source, EventTextSource):
         return (old.layer, old.digest, old.message) == (new.layer, new.digest, new.message)
     return (old.layer, old.source, old.message) == (new.layer, new.source, new.message)

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turnlog.events.codec import read
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Envelope, Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import Envelope, RecordedEvent
 from turnlog.projections.audit.bundle import (
-    LISTED,
-    Bundled,
-    BundleList,
-    blob_file,
-    session_file,
+    MANIFEST_FILE,
+    BundledSession,
+    BundleManifest,
+    build_blob_path,
+    build_session_path,
 )
 
 Change = Callable[[dict[str, Any]], None]
@@ -27,7 +27,7 @@ Change = Callable[[dict[str, Any]], None]
 class Copy:
     """A bundle that may be changed."""
 
-    listed: BundleList
+    listed: BundleManifest
     sessions: dict[str, list[bytes]]
     blobs: dict[str, bytes]
     beside: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -36,18 +36,18 @@ class Copy:
     @classmethod
     def read(cls, folder: Path) -> Copy:
         """Read a bundle."""
-        listed = BundleList.model_validate_json((folder / LISTED).read_bytes())
+        listed = BundleManifest.model_validate_json((folder / MANIFEST_FILE).read_bytes())
         names = [each.session for each in listed.sessions]
-        sessions = {name: (folder / session_file(name)).read_bytes().splitlines() for name in names}
-        blobs = {digest: (folder / blob_file(digest)).read_bytes() for digest in listed.blobs}
+        sessions = {name: (folder / build_session_path(name)).read_bytes().splitlines() for name in names}
+        blobs = {digest: (folder / build_blob_path(digest)).read_bytes() for digest in listed.blobs}
         return cls(listed, sessions, blobs)
 
     def write(self, folder: Path) -> Path:
         """Write it."""
-        files = {LISTED: self.listed.written(), **self.beside}
-        files |= {blob_file(digest): raw for digest, raw in self.blobs.items()}
+        files = {MANIFEST_FILE: self.listed.encode_json(), **self.beside}
+        files |= {build_blob_path(digest): raw for digest, raw in self.blobs.items()}
         files |= {
-            session_file(name): b"".join(line + b"\n" for line in lines)
+            build_session_path(name): b"".join(line + b"\n" for line in lines)
             for name, lines in self.sessions.items()
         }
         for name, content in files.items():
@@ -59,7 +59,7 @@ class Copy:
         """Give one to change."""
         return deepcopy(self)
 
-    def events(self, session: str) -> tuple[Recorded, ...]:
+    def events(self, session: str) -> tuple[RecordedEvent, ...]:
         """Give a session's events as they lay in the log."""
         return placed(self.sessions[session])
 
@@ -80,12 +80,12 @@ class Copy:
             event = json.loads(line)
             event |= {"sequence": place + 1} | ({"prevhash": before} if before else {})
             lines[place] = spelt(event)
-            before = digest_of(lines[place])
+            before = compute_digest(lines[place])
 
     def listed_anew(self) -> None:
         """Write the list as if what is here were all there had been."""
         sessions = tuple(
-            Bundled(session=name, events=len(lines), head=digest_of(lines[-1]))
+            BundledSession(session=name, events=len(lines), head=compute_digest(lines[-1]))
             for name, lines in self.sessions.items()
         )
         changed = {"sessions": sessions, "blobs": tuple(self.blobs)}
@@ -103,7 +103,7 @@ def calls(copy: Copy, session: str) -> list[int]:
     return [sequence for sequence, line in lines if b'"turnlog.context-assembled.v1"' in line]
 
 
-def placed(lines: Sequence[bytes]) -> tuple[Recorded, ...]:
+def placed(lines: Sequence[bytes]) -> tuple[RecordedEvent, ...]:
     """Read a session's lines; each event gets the place in the stream where it lay.
 
     The first event of a batch says where the one before it lies, and a batch lies side by side.
@@ -116,4 +116,4 @@ def placed(lines: Sequence[bytes]) -> tuple[Recorded, ...]:
     for said in reversed(before):
         place = place - 1 if said is None else said
         places.append(place)
-    return tuple(map(read, lines, reversed(places)))
+    return tuple(map(decode_event, lines, reversed(places)))

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 from tests.replay.playing import played
 from tests.services.gateway.stand import InMemory, standing
-from turnlog.projections.audit.bundle import READ_FIRST, VERIFIER
+from turnlog.projections.audit.bundle import README_FILE, VERIFIER_FILE
 from turnlog.services.cli.exporting import export_bundle
-from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.reader.reader import ServiceReader
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -36,7 +36,7 @@ async def record(folder: Path) -> None:
     with TemporaryDirectory() as beside:
         async with standing(InMemory(), "golden", Path(beside)) as stand:
             sessions = await played(stand)
-            await export_bundle(Reader(stand.http), sessions, folder, None)
+            await export_bundle(ServiceReader(stand.http), sessions, folder, None)
 
 
 async def main() -> None:
@@ -44,7 +44,7 @@ async def main() -> None:
     folder = this_release()
     shutil.rmtree(folder, ignore_errors=True)
     await record(folder)
-    for name in (READ_FIRST, VERIFIER):
+    for name in (README_FILE, VERIFIER_FILE):
         (folder / name).unlink()
 
 

@@ -17,19 +17,19 @@ from pydantic import BaseModel
 from tests.parts.house import NoOlderCommands, SteppingClock
 from tests.parts.reproduction import means
 from tests.replay.copies import Copy
-from turnlog.events.ids import BLOBS, SESSIONS, blob_subject
-from turnlog.events.log.library import MemoryLibrary
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots
-from turnlog.events.log.ports import Blobs, Log, Raw
-from turnlog.events.nats.answers import Ack, ask
-from turnlog.events.nats.layout import Terms, lasting_streams
-from turnlog.events.nats.opening import JetStream
-from turnlog.projections.audit.checkpoint import Checkpoint
+from turnlog.events.ids import BLOBS_STREAM, SESSIONS_STREAM, build_blob_subject
+from turnlog.events.log.library import MemoryLibraryLog
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore
+from turnlog.events.log.ports import BlobStore, EventLog, RawEvent
+from turnlog.events.nats.answers import PublishAck, request_json
+from turnlog.events.nats.layout import StreamOptions, build_durable_streams
+from turnlog.events.nats.opening import JetStreamClient
+from turnlog.projections.audit.checkpoint import AuditCheckpoint
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare
-from turnlog.services.runtime.auditing import Auditing, Wrong
-from turnlog.services.runtime.sessions import Sessions
-from turnlog.services.runtime.snapshots import CheckedSnapshots
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.runtime.auditing import VerifyService, LocatedFinding
+from turnlog.services.runtime.sessions import CommandHandler
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
 from turnlog.services.runtime.texts import TextReader
 
 NOTHING: Final = "session.nobody.nothing.turn"
@@ -40,16 +40,16 @@ class _Done(BaseModel):
     success: bool = True
 
 
-def placed_in(copy: Copy, sound: Copy, sessions: Sequence[str]) -> list[Raw]:
+def placed_in(copy: Copy, sound: Copy, sessions: Sequence[str]) -> list[RawEvent]:
     """Give the lines of some sessions where they lay, new ones behind what is before them."""
-    found: list[Raw] = []
+    found: list[RawEvent] = []
     for session in sessions:
         lay = zip(sound.sessions[session], sound.events(session), strict=True)
         places = {line: recorded.stream_sequence for line, recorded in lay}
         subject, place = f"session.{copy.listed.tenant}.{session}.turn", 0
         for line in copy.sessions[session]:
             place = max(place + 1, places.get(line, 0))
-            found.append(Raw(subject, place, line))
+            found.append(RawEvent(subject, place, line))
     return found
 
 
@@ -64,43 +64,43 @@ def log_of(copy: Copy, sound: Copy, sessions: Sequence[str]) -> MemoryLog:
     return log
 
 
-def blobs_of(copy: Copy) -> MemoryBlobs:
+def blobs_of(copy: Copy) -> MemoryBlobStore:
     """Give its blobs in memory."""
-    return MemoryBlobs({(copy.listed.tenant, digest): raw for digest, raw in copy.blobs.items()})
+    return MemoryBlobStore({(copy.listed.tenant, digest): raw for digest, raw in copy.blobs.items()})
 
 
-async def made_anew(on: JetStream, copy: Copy, sound: Copy, sessions: Sequence[str]) -> None:
+async def made_anew(on: JetStreamClient, copy: Copy, sound: Copy, sessions: Sequence[str]) -> None:
     """Put some sessions into streams that take the place of those that are there."""
     raws = {raw.stream_sequence: raw for raw in placed_in(copy, sound, sessions)}
     first, last = min(raws), max(raws)
-    await _replaced(on, SESSIONS, first)
+    await _replaced(on, SESSIONS_STREAM, first)
     for place in range(first, last):
-        raw = raws.get(place, Raw(NOTHING, place, b""))
+        raw = raws.get(place, RawEvent(NOTHING, place, b""))
         await on.connection.nc.publish(raw.subject, raw.stored)
-    await ask(on.connection, raws[last].subject, Ack, raws[last].stored)
+    await request_json(on.connection, raws[last].subject, PublishAck, raws[last].stored)
     between = json.dumps({"filter": NOTHING}).encode()
-    await ask(on.connection, f"$JS.API.STREAM.PURGE.{SESSIONS}", _Done, between)
-    await _replaced(on, BLOBS, 1)
+    await request_json(on.connection, f"$JS.API.STREAM.PURGE.{SESSIONS_STREAM}", _Done, between)
+    await _replaced(on, BLOBS_STREAM, 1)
     for digest, text in copy.blobs.items():
-        await ask(on.connection, blob_subject(copy.listed.tenant, digest), Ack, text)
+        await request_json(on.connection, build_blob_subject(copy.listed.tenant, digest), PublishAck, text)
 
 
-async def _replaced(on: JetStream, stream: str, first: int) -> None:
+async def _replaced(on: JetStreamClient, stream: str, first: int) -> None:
     """Make a stream again that begins at a place."""
-    (wanted,) = (each for each in lasting_streams(Terms()) if each["name"] == stream)
-    await ask(on.connection, f"$JS.API.STREAM.DELETE.{stream}", _Done)
+    (wanted,) = (each for each in build_durable_streams(StreamOptions()) if each["name"] == stream)
+    await request_json(on.connection, f"$JS.API.STREAM.DELETE.{stream}", _Done)
     made = json.dumps(wanted | {"first_seq": first}).encode()
-    await ask(on.connection, f"$JS.API.STREAM.CREATE.{stream}", _Done, made)
+    await request_json(on.connection, f"$JS.API.STREAM.CREATE.{stream}", _Done, made)
 
 
 async def wrongs(
-    tenant: str, log: Log, blobs: Blobs, witness: Checkpoint | None, folder: Path
-) -> list[Wrong]:
+    tenant: str, log: EventLog, blobs: BlobStore, witness: AuditCheckpoint | None, folder: Path
+) -> list[LocatedFinding]:
     """Verify all of a log, and give what is wrong with it."""
     ids = count(1)
-    sessions = Sessions(
+    sessions = CommandHandler(
         log,
-        CheckedSnapshots(log, MemorySnapshots()),
+        CheckedSnapshotStore(log, MemorySnapshotStore()),
         TextReader(log, blobs),
         NoOlderCommands(),
         SteppingClock(),
@@ -109,8 +109,8 @@ async def wrongs(
     )
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
     try:
-        await prepare(store)
-        auditing = Auditing(tenant, sessions, MemoryLibrary(), store, means())
-        return [step async for step in auditing.whole(witness) if isinstance(step, Wrong)]
+        await prepare_schema(store)
+        auditing = VerifyService(tenant, sessions, MemoryLibraryLog(), store, means())
+        return [step async for step in auditing.verify_log(witness) if isinstance(step, LocatedFinding)]
     finally:
         await store.close()

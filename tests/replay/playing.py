@@ -21,8 +21,8 @@ from tests.gamemaster.table import COAST, ENTRY, GUARD, npcs, row
 from tests.parts.puppet import Line, finished
 from tests.services.gateway.stand import Stand
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.blueprint.phases import TRANSITION
-from turnlog.services.worker.model.exchange import ToolCall
+from turnlog.projections.blueprint.phases import TRANSITION_TOOL
+from turnlog.services.worker.model.exchange import ModelToolCall
 from turnlog.services.worker.model.failures import ModelFailure
 
 SECRET = "Write to me at trick@example.org. "
@@ -57,7 +57,7 @@ async def say(stand: Stand, session: str, text: str | None, *script: Line, **inp
 
 def wishing(stand: Stand, signal: str) -> Sequence[Sequence[Line]]:
     """Give a script whose answer asks for a transition, and one of what is said after it."""
-    call = ToolCall("call-1", TRANSITION, f'{{"signal": "{signal}"}}')
+    call = ModelToolCall("call-1", TRANSITION_TOOL, f'{{"signal": "{signal}"}}')
     wish = replace(finished(finish="tool_calls"), tool_calls=(call,))
     ended, meant = (partial(setattr, stand.model, "end", end) for end in (finished(), wish))
     return ("So be it. ", meant), (ended, "So you ", "see.")
@@ -65,7 +65,7 @@ def wishing(stand: Stand, signal: str) -> Sequence[Sequence[Line]]:
 
 async def completed(stand: Stand, session: str, turn: int) -> None:
     """Wait for a turn that nobody submitted."""
-    async with aclosing(stand.held.log.watch(stand.tenant, session)) as events:
+    async with aclosing(stand.held.log.watch_session(stand.tenant, session)) as events:
         async for recorded in events:
             match recorded.event:
                 case TurnCompleted(turn=number) if number == turn:

@@ -13,8 +13,8 @@ from typing import Any
 
 from tests.replay.copies import Copy, calls
 from turnlog.events.call import ContextAssembled
-from turnlog.projections.window.readback import read_back, tools_of
-from turnlog.projections.window.request import Request
+from turnlog.projections.window.readback import read_prompt, read_tools
+from turnlog.projections.window.request import ChatRequest
 
 GAME = "game"
 TUTOR = "drawing"
@@ -119,8 +119,8 @@ def manifest_edited(copy: Copy) -> None:
     events, texts = copy.events(TUTOR), copy.texts()
     call = events[fixed - 1].event
     assert isinstance(call, ContextAssembled)
-    messages = read_back(call.manifest, events, texts)
-    left = Request(call.model, messages, tools_of(call.manifest, texts), call.parameters)
+    messages = read_prompt(call.manifest, events, texts)
+    left = ChatRequest(call.model, messages, read_tools(call.manifest, texts), call.parameters)
     copy.change(TUTOR, fixed, lambda event: event["data"]["manifest"].update(digest=left.digest))
 
 

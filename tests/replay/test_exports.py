@@ -20,11 +20,11 @@ from tests.replay.copies import Copy, calls
 from tests.replay.playing import played
 from tests.services.gateway.stand import InMemory, Stand, standing
 from turnlog.events.errors import Refused
-from turnlog.projections.audit.verify import verify
-from turnlog.services.bundle.verifier import Session, proven
+from turnlog.projections.audit.verify import verify_session
+from turnlog.services.bundle.verifier import EventChain, verify_prompt
 from turnlog.services.cli.exporting import export_bundle, export_files
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.runtime.library import Library
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.runtime.library import BlueprintFolders
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -37,8 +37,8 @@ class Played:
     bundle: Path
 
     @property
-    def reader(self) -> Reader:
-        return Reader(self.stand.http)
+    def reader(self) -> ServiceReader:
+        return ServiceReader(self.stand.http)
 
     def lines(self, session: str) -> list[bytes]:
         """Give what the log holds of a session."""
@@ -52,7 +52,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Playe
     folder, held = tmp_path_factory.mktemp("played"), InMemory()
     async with standing(held, "golden", folder) as stand:
         sessions = await played(stand)
-        await export_bundle(Reader(stand.http), sessions, folder / "bundle", None)
+        await export_bundle(ServiceReader(stand.http), sessions, folder / "bundle", None)
         yield Played(stand, held, sessions, folder / "bundle")
 
 
@@ -72,9 +72,9 @@ async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_w
     house: Played,
 ) -> None:
     copy = Copy.read(house.bundle)
-    shipped, made = set(Library().names()), 0
+    shipped, made = set(BlueprintFolders().list_names()), 0
     for session in house.sessions:
-        report = verify(copy.events(session), copy.texts(), means())
+        report = verify_session(copy.events(session), copy.texts(), means())
         fixed = len(calls(copy, session))
         told = report.prompts
         assert (report.findings, told.reference, told.assembly) == ((), fixed, fixed)
@@ -83,7 +83,7 @@ async def test_every_call_of_every_blueprint_that_is_shipped_is_had_again_both_w
         made += fixed
     assert shipped == set(), "of each there is a session"
     assert made > 25
-    assert unproven(house.held.log.stored, house.held.blobs.held) == []
+    assert unproven(house.held.log.stored, house.held.blobs.blobs) == []
 
 
 async def test_the_verifier_needs_nothing_but_the_folder_it_lies_in(house: Played) -> None:
@@ -109,12 +109,12 @@ async def test_a_bundle_that_was_touched_ends_the_verifier_with_five(
 async def test_what_the_stranger_reads_back_is_what_the_house_reads_back(house: Played) -> None:
     copy = Copy.read(house.bundle)
     for name in house.sessions:
-        session = Session()
-        session.read(copy.sessions[name], "golden", name)
-        for _, call in session.calls():
+        session = EventChain()
+        session.read_lines(copy.sessions[name], "golden", name)
+        for _, call in session.iterate_calls():
             path = f"/v1/sessions/{name}/calls/{call['call']}/prompt"
             shown = await house.stand.get(path)
-            assert proven(call, session, copy.blobs) == shown["messages"]
+            assert verify_prompt(call, session, copy.blobs) == shown["messages"]
             assert call["manifest"]["digest"] == shown["digest"]
 
 

@@ -10,9 +10,9 @@ from tests.parts.reproduction import by_stranger, means
 from tests.replay.copies import Copy, calls
 from tests.replay.golden import releases, this_release
 from turnlog.events.call import ContextAssembled
-from turnlog.projections.audit.report import Report
-from turnlog.projections.audit.verify import verify
-from turnlog.projections.window.call import ASSEMBLER
+from turnlog.projections.audit.report import VerificationReport
+from turnlog.projections.audit.verify import verify_session
+from turnlog.projections.window.call import ASSEMBLER_VERSION
 
 RAISE = (
     "assembly gives another prompt than it did: take the change back, or raise ASSEMBLER in "
@@ -21,9 +21,9 @@ RAISE = (
 ANEW = "record this version's log with `python -m tests.replay.golden`"
 
 
-def reports(copy: Copy) -> Iterator[tuple[str, Report]]:
+def reports(copy: Copy) -> Iterator[tuple[str, VerificationReport]]:
     for session in copy.sessions:
-        yield session, verify(copy.events(session), copy.texts(), means())
+        yield session, verify_session(copy.events(session), copy.texts(), means())
 
 
 def wrong(copy: Copy) -> list[str]:
@@ -52,7 +52,7 @@ def test_what_a_release_recorded_is_read_back_by_the_strangers_verifier(release:
 def test_this_version_has_a_log_of_its_own_and_all_of_it_is_had_again(golden: Copy) -> None:
     told = [event.event for session in golden.sessions for event in golden.events(session)]
     made = [event.manifest.assembler for event in told if isinstance(event, ContextAssembled)]
-    assert set(made) == {ASSEMBLER}, ANEW
+    assert set(made) == {ASSEMBLER_VERSION}, ANEW
     again = [report.prompts for _, report in reports(golden)]
     assert sum(each.reference for each in again) == len(made)
     assert sum(each.assembly for each in again) == len(made)
@@ -66,7 +66,7 @@ def otherwise(event: dict[str, Any]) -> None:
 def earlier(event: dict[str, Any]) -> None:
     """The same, by an earlier version of it."""
     otherwise(event)
-    event["data"]["manifest"]["assembler"] = ASSEMBLER - 1
+    event["data"]["manifest"]["assembler"] = ASSEMBLER_VERSION - 1
 
 
 def test_a_change_in_assembly_that_nobody_announced_fails(golden: Copy) -> None:
@@ -74,7 +74,7 @@ def test_a_change_in_assembly_that_nobody_announced_fails(golden: Copy) -> None:
         last = calls(golden, session)[-1]
         golden.change(session, last, otherwise)
         golden.rechained(session)
-        found = verify(golden.events(session), golden.texts(), means()).findings
+        found = verify_session(golden.events(session), golden.texts(), means()).findings
         assert [(each.verdict, each.check) for each in found] == [("reproduction", "assembly")]
         assert found[0].sequence == last
         assert "its tokens is" in found[0].detail
@@ -88,7 +88,7 @@ def test_once_the_assembler_is_raised_it_is_not_reproducible_and_never_failed(
         for sequence in fixed:
             golden.change(session, sequence, earlier)
         golden.rechained(session)
-        report = verify(golden.events(session), golden.texts(), means())
+        report = verify_session(golden.events(session), golden.texts(), means())
         assert report.findings == ()
         assert report.prompts.unreproducible == len(fixed)
         assert report.prompts.reference == len(fixed), "its references are as good as ever"

@@ -11,17 +11,17 @@ from tests.replay.copies import Copy
 from tests.replay.golden import this_release
 from tests.replay.logs import blobs_of, log_of, made_anew, wrongs
 from tests.replay.tampering import GAME, TAMPERINGS, TUTOR, Tampering
-from turnlog.events.content import digest_of
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened
-from turnlog.projections.audit.bundle import CHECKPOINT
-from turnlog.projections.audit.checkpoint import Checkpoint, HeadNoted, SignedCheckpoint
-from turnlog.projections.audit.verify import verify
-from turnlog.services.bundle.verifier import FAILED, main
-from turnlog.services.runtime.auditing import Wrong
+from turnlog.events.content import compute_digest
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import open_client
+from turnlog.projections.audit.bundle import CHECKPOINT_FILE
+from turnlog.projections.audit.checkpoint import AuditCheckpoint, CheckpointHead, SignedCheckpoint
+from turnlog.projections.audit.verify import verify_session
+from turnlog.services.bundle.verifier import EXIT_FAILED, main
+from turnlog.services.runtime.auditing import LocatedFinding
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
-from turnlog.services.runtime.signing import signed
+from turnlog.services.runtime.signing import sign_checkpoint
 
 SOUND = Copy.read(this_release())
 TENANT = SOUND.listed.tenant
@@ -37,10 +37,10 @@ def copy() -> Copy:
 def checkpoint() -> SignedCheckpoint:
     """Where every session ended, before anybody touched anything."""
     heads = {
-        session: HeadNoted(sequence=len(lines), hash=digest_of(lines[-1]))
+        session: CheckpointHead(sequence=len(lines), hash=compute_digest(lines[-1]))
         for session, lines in SOUND.sessions.items()
     }
-    taken = Checkpoint(
+    taken = AuditCheckpoint(
         at="2026-11-22T05:00:00Z",
         tenant="golden",
         stream="SESSIONS",
@@ -49,21 +49,21 @@ def checkpoint() -> SignedCheckpoint:
         sessions=heads,
         library={},
     )
-    return signed(taken, Ed25519PrivateKey.generate())
+    return sign_checkpoint(taken, Ed25519PrivateKey.generate())
 
 
 def with_checkpoint(copy: Copy, checkpoint: SignedCheckpoint) -> Copy:
-    copy.beside[CHECKPOINT] = checkpoint.model_dump_json().encode()
+    copy.beside[CHECKPOINT_FILE] = checkpoint.model_dump_json().encode()
     return copy
 
 
-def of_two(checkpoint: SignedCheckpoint) -> Checkpoint:
+def of_two(checkpoint: SignedCheckpoint) -> AuditCheckpoint:
     """Give of a checkpoint what it says of the two sessions that are tampered with."""
     noted = {session: checkpoint.checkpoint.sessions[session] for session in (TUTOR, GAME)}
     return checkpoint.checkpoint.model_copy(update={"sessions": noted})
 
 
-def first_bad(found: Sequence[Wrong], session: str) -> int:
+def first_bad(found: Sequence[LocatedFinding], session: str) -> int:
     """Give the first event of a session that something is wrong with."""
     return min(filter(None, (each.finding.sequence for each in found if each.key[1] == session)))
 
@@ -77,7 +77,7 @@ def test_the_strangers_verifier_finds_it_and_names_the_first_bad_event(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tampering.does(with_checkpoint(copy, checkpoint))
-    assert main(copy.write(tmp_path), []) == FAILED
+    assert main(copy.write(tmp_path), []) == EXIT_FAILED
     *lines, verdict = capsys.readouterr().out.splitlines()
     named = [line for line in lines if "FAILED" in line and f"session {tampering.session}" in line]
     first = tampering.stranger or tampering.event
@@ -108,7 +108,7 @@ async def test_streams_of_a_server_that_were_made_anew_are_found_out_like_a_log_
     told: dict[str, int] = {}
     async with (
         await NatsServer.start(NatsConfig(tmp_path / "nats")) as server,
-        opened(server.url, Terms()) as on,
+        open_client(server.url, StreamOptions()) as on,
     ):
         for name, copy in done.items():
             await made_anew(on, copy, SOUND, (TUTOR, GAME))
@@ -149,7 +149,7 @@ async def test_a_manifest_that_reads_back_well_is_found_by_assembling_it_again(
     copy: Copy, tmp_path: Path
 ) -> None:
     TAMPERINGS["everything written anew"].does(copy)
-    report = verify(copy.events(TUTOR), copy.texts(), means())
+    report = verify_session(copy.events(TUTOR), copy.texts(), means())
     assert [each.check for each in report.findings] == ["assembly"]
     assert "part safety" in report.findings[0].detail
     log = log_of(copy, SOUND, (TUTOR,))
@@ -165,19 +165,19 @@ def test_a_checkpoint_that_was_edited_or_signed_by_somebody_else_is_found(
 ) -> None:
     later = checkpoint.checkpoint.model_copy(update={"at": "2026-11-23T05:00:00Z"})
     edited = checkpoint.model_copy(update={"checkpoint": later})
-    assert main(with_checkpoint(copy, edited).write(tmp_path), []) == FAILED
+    assert main(with_checkpoint(copy, edited).write(tmp_path), []) == EXIT_FAILED
     assert "the signature is not that of" in capsys.readouterr().out
-    again = signed(later, Ed25519PrivateKey.generate())
+    again = sign_checkpoint(later, Ed25519PrivateKey.generate())
     folder = with_checkpoint(copy, again).write(tmp_path)
     assert main(folder, []) == 0, "whose key it is, only the reader can know"
-    assert main(folder, ["--key", checkpoint.signatures[0].key]) == FAILED
+    assert main(folder, ["--key", checkpoint.signatures[0].key]) == EXIT_FAILED
     assert "it is not signed by" in capsys.readouterr().out
     unsigned = again.model_copy(update={"signatures": ()})
-    assert main(with_checkpoint(copy, unsigned).write(tmp_path), []) == FAILED
+    assert main(with_checkpoint(copy, unsigned).write(tmp_path), []) == EXIT_FAILED
     assert "it is not signed by anybody" in capsys.readouterr().out
 
 
 def test_a_checkpoint_that_is_asked_for_and_is_not_there_is_missed(
     copy: Copy, tmp_path: Path
 ) -> None:
-    assert main(copy.write(tmp_path), ["--key", "AAAA"]) == FAILED
+    assert main(copy.write(tmp_path), ["--key", "AAAA"]) == EXIT_FAILED

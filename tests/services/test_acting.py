@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.parts.house import BY, TENANT, House
-from turnlog.events.codec import Command
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Head, Recorded
+from turnlog.events.codec import CommandRef
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.blueprint.schema import Policies
@@ -26,32 +26,32 @@ class ReadLog(MemoryLog):
 
     reads: list[str] = field(default_factory=list[str])
 
-    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
         self.reads.append("last")
-        return await super().last(tenant, session, leader=leader)
+        return await super().read_last_event(tenant, session, leader=leader)
 
-    async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
+    async def read_events_at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[RecordedEvent]:
         self.reads.append("at")
-        return await super().at(tenant, stream_sequences)
+        return await super().read_events_at(tenant, stream_sequences)
 
-    async def between(
-        self, tenant: str, session: str, after: Head | None, upto: Recorded
-    ) -> Sequence[Recorded]:
+    async def read_range(
+        self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
         self.reads.append("between")
         await asyncio.sleep(0)
-        return await super().between(tenant, session, after, upto)
+        return await super().read_range(tenant, session, after, upto)
 
 
 @dataclass
 class LaggingLog(MemoryLog):
     """A log whose followers have come as far as `upto` and no further."""
 
-    upto: Recorded | None = None
+    upto: RecordedEvent | None = None
 
-    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
         if self.upto is not None and not leader:
             return self.upto
-        return await super().last(tenant, session, leader=leader)
+        return await super().read_last_event(tenant, session, leader=leader)
 
 
 @dataclass
@@ -60,8 +60,8 @@ class CrossingLog(MemoryLog):
 
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
-    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
-        found = await super().last(tenant, session, leader=leader)
+    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
+        found = await super().read_last_event(tenant, session, leader=leader)
         if leader and self.meanwhile:
             crossing, self.meanwhile = self.meanwhile, None
             await crossing()
@@ -83,7 +83,7 @@ async def test_a_command_on_a_state_that_is_held_reads_nothing(house: House, log
     await house.answer(await house.submit("One"))
     await house.state()
     log.reads.clear()
-    await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
     assert log.reads == []
 
 
@@ -118,9 +118,9 @@ async def test_nobody_is_refused_by_a_state_that_is_no_longer_so(house: House) -
 async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(house: House) -> None:
     await house.open()
     await house.answer(await house.submit("One"))
-    await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
-    await house.sessions_of("/test/other").act(TENANT, "s", RestoreTurn(1), BY)
-    done = await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
+    await house.sessions_of("/test/other").handle(TENANT, "s", RestoreTurn(1), BY)
+    done = await house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
     assert [recorded.event for recorded in done.events] != []
     assert (await house.state()).turns[0].excluded
 
@@ -128,27 +128,27 @@ async def test_nothing_is_left_undone_by_a_state_that_is_no_longer_so(house: Hou
 async def test_a_key_that_came_to_another_process_first_has_one_effect(house: House) -> None:
     await house.open()
     await house.state()
-    key, submit = Command("key", digest_of("body")), SubmitTurn("One", Policies())
-    first = await house.sessions_of("/test/other").act(TENANT, "s", submit, BY, key)
-    again = await house.sessions.act(TENANT, "s", submit, BY, key)
+    key, submit = CommandRef("key", compute_digest("body")), SubmitTurn("One", Policies())
+    first = await house.sessions_of("/test/other").handle(TENANT, "s", submit, BY, key)
+    again = await house.sessions.handle(TENANT, "s", submit, BY, key)
     assert again.events == ()
     assert again.memo
     assert again.memo.sequence == first.state.head.sequence
     with pytest.raises(Refused, match="another body"):
-        await house.sessions.act(TENANT, "s", submit, BY, Command("key", digest_of("other")))
+        await house.sessions.handle(TENANT, "s", submit, BY, CommandRef("key", compute_digest("other")))
 
 
 async def test_only_the_very_next_event_is_taken_in(house: House, log: ReadLog) -> None:
     await house.open()
     other = house.sessions_of("/test/other")
-    before = await other.load_open(TENANT, "s")
+    before = await other.require_state(TENANT, "s")
     events = [await house.submit("One"), await house.submit("Two")]
     log.reads.clear()
-    other.note(events[1])
-    assert other.held.get(TENANT, "s") == before
+    other.apply_observed_event(events[1])
+    assert other.state_cache.get_state(TENANT, "s") == before
     for event in (*events, events[0]):
-        other.note(event)
-    held = other.held.get(TENANT, "s")
+        other.apply_observed_event(event)
+    held = other.state_cache.get_state(TENANT, "s")
     assert held
     assert held.head == events[1].head
     assert log.reads == []
@@ -161,16 +161,16 @@ async def test_a_command_that_is_seen_half_is_answered_as_a_whole() -> None:
     other = house.sessions_of("/test/other")
     for text in ("One", "Two"):
         await house.submit(text)
-    await other.load_open(TENANT, "s")
-    key, cancel = Command("key", digest_of("body")), CancelTurn(None)
-    done: list[Recorded] = []
+    await other.require_state(TENANT, "s")
+    key, cancel = CommandRef("key", compute_digest("body")), CancelTurn(None)
+    done: list[RecordedEvent] = []
 
     async def cancelled_elsewhere() -> None:
-        done.extend((await house.sessions.act(TENANT, "s", cancel, BY, key)).events)
-        other.note(done[0])
+        done.extend((await house.sessions.handle(TENANT, "s", cancel, BY, key)).events)
+        other.apply_observed_event(done[0])
 
     log.meanwhile = cancelled_elsewhere
-    again = await other.act(TENANT, "s", cancel, BY, key)
+    again = await other.handle(TENANT, "s", cancel, BY, key)
     assert len(done) > 1
     assert again.memo
     assert again.memo.sequence == done[-1].sequence
@@ -181,7 +181,7 @@ async def test_many_who_ask_at_once_read_a_session_once(house: House, log: ReadL
     await house.answer(await house.submit("One"))
     other = house.sessions_of("/test/other")
     log.reads.clear()
-    states = await asyncio.gather(*(other.load_open(TENANT, "s") for _ in range(20)))
+    states = await asyncio.gather(*(other.require_state(TENANT, "s") for _ in range(20)))
     assert log.reads.count("between") == 1
     assert len({id(state) for state in states}) == 1
 
@@ -194,10 +194,10 @@ async def test_nobody_is_refused_by_what_a_follower_that_lags_still_says() -> No
     log.upto = submitted
     await house.answer(submitted)
     another_gateway = house.sessions_of("/test/another")
-    await another_gateway.act(TENANT, "s", ExcludeTurn(1), BY)
+    await another_gateway.handle(TENANT, "s", ExcludeTurn(1), BY)
     assert house.names()[-1] == "turn-excluded"
     log.upto = house.events()[-1]
-    await house.sessions.act(TENANT, "s", RestoreTurn(1), BY)
+    await house.sessions.handle(TENANT, "s", RestoreTurn(1), BY)
     a_third = house.sessions_of("/test/third")
-    await a_third.act(TENANT, "s", ExcludeTurn(1), BY)
+    await a_third.handle(TENANT, "s", ExcludeTurn(1), BY)
     assert house.names()[-1] == "turn-excluded"

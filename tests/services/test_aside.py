@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from turnlog.services.runtime.aside import aside
+from turnlog.services.runtime.aside import run_in_thread
 
 LEAVES = """
 import asyncio, threading
@@ -31,7 +31,7 @@ asyncio.run(main())
 
 
 async def test_the_result_of_work_aside_comes_back() -> None:
-    assert await aside(threading.current_thread) is not threading.current_thread()
+    assert await run_in_thread(threading.current_thread) is not threading.current_thread()
 
 
 async def test_what_work_aside_raises_is_raised_to_whoever_waits() -> None:
@@ -39,7 +39,7 @@ async def test_what_work_aside_raises_is_raised_to_whoever_waits() -> None:
         raise LookupError("nothing there")
 
     with pytest.raises(LookupError, match="nothing there"):
-        await aside(work)
+        await run_in_thread(work)
 
 
 def test_a_process_ends_while_work_aside_never_does() -> None:

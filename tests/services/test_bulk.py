@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from turnlog.services.runtime.bulk import seldom_collected, settled, uncollected
+from turnlog.services.runtime.bulk import reduce_collection, freeze_live_objects, pause_collection
 
 
 @pytest.fixture(autouse=True)
@@ -19,22 +19,22 @@ def nothing_aside() -> Iterator[None]:
 
 def test_reading_in_bulk_sets_aside_what_is_alive_for_a_while_only() -> None:
     often = gc.get_threshold()
-    with seldom_collected():
+    with reduce_collection():
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold() > often
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, often)
 
 
 def test_the_collector_rests_for_one_session_and_looks_again_behind_it() -> None:
-    with uncollected():
+    with pause_collection():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_what_a_process_has_set_aside_for_good_stays_so_whatever_is_read_in_bulk() -> None:
-    settled()
+    freeze_live_objects()
     aside = gc.get_freeze_count()
-    with seldom_collected():
+    with reduce_collection():
         pass
     # All but what was let go meanwhile by whoever had held it
     assert gc.get_freeze_count() > aside - aside // 1_000 > 0

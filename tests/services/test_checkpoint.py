@@ -8,20 +8,20 @@ from pathlib import Path
 from tests.parts.house import TENANT, House
 from tests.parts.reproduction import means
 from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.ports import Raw
+from turnlog.events.log.ports import RawEvent
 from turnlog.projections.store.engine import open_store
-from turnlog.services.runtime.auditing import Auditing
+from turnlog.services.runtime.auditing import VerifyService
 
 
 @dataclass
 class Growing(MemoryLog):
     """A log that goes on as soon as somebody has asked where it ends."""
 
-    later: tuple[Raw, ...] = ()
+    later: tuple[RawEvent, ...] = ()
 
-    async def end(self, tenant: str) -> int:
+    async def get_last_stream_sequence(self, tenant: str) -> int:
         """See `Log.end`."""
-        end = await super().end(tenant)
+        end = await super().get_last_stream_sequence(tenant)
         self.stored += self.later
         self.later = ()
         return end
@@ -37,8 +37,8 @@ async def test_a_checkpoint_ends_where_the_last_event_lies_that_it_holds(tmp_pat
         House(log=log, blobs=other.blobs),
         open_store(f"sqlite:///{tmp_path / 'rows.db'}"),
     )
-    auditing = Auditing(TENANT, house.sessions, house.segments, store, means())
-    taken = await auditing.checkpoint()
+    auditing = VerifyService(TENANT, house.sessions, house.segments, store, means())
+    taken = await auditing.create_checkpoint()
     await store.close()
     assert set(taken.sessions) == {"early", "late"}
     assert taken.end == len(other.log.stored)

@@ -11,7 +11,7 @@ from turnlog.events.errors import Corrupt
 from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.services.runtime.continuity import prove
+from turnlog.services.runtime.continuity import check_log_identity
 
 QUEUES = Policies.model_validate({"second_submit": "queue"})
 
@@ -33,7 +33,7 @@ async def told(turns: int = 2) -> House:
 async def elsewhere(house: House, text: str) -> None:
     """Submit by another process, which holds nothing."""
     command = SubmitTurn(text, QUEUES)
-    await house.sessions_of("/test/other").act(TENANT, "s", command, BY)
+    await house.sessions_of("/test/other").handle(TENANT, "s", command, BY)
 
 
 @pytest.mark.parametrize("to", [0, 1, 2])
@@ -41,7 +41,7 @@ async def test_a_held_session_that_now_ends_earlier_is_corrupt(to: int) -> None:
     house = await told()
     roll_back(house.log, to)
     with pytest.raises(Corrupt, match=f"it ends at {to} and was at 3.*turnlog rebuild"):
-        await house.sessions.load(TENANT, "s")
+        await house.sessions.load_state(TENANT, "s")
     with pytest.raises(Corrupt):
         await house.submit("behind another history", policies=QUEUES)
     assert len(house.log.stored) == to
@@ -54,25 +54,25 @@ async def test_a_held_session_that_went_on_otherwise_is_corrupt(more: int) -> No
     for number in range(more):
         await elsewhere(house, f"another history {number}")
     with pytest.raises(Corrupt):
-        await house.sessions.load(TENANT, "s")
+        await house.sessions.load_state(TENANT, "s")
 
 
 async def test_a_session_nobody_holds_is_taken_as_the_log_has_it() -> None:
     house = await told()
     roll_back(house.log, 2)
-    state = await house.sessions_of("/test/anew").load_open(TENANT, "s")
+    state = await house.sessions_of("/test/anew").require_state(TENANT, "s")
     assert state.head.sequence == 2
 
 
 async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
     house = await told()
     await house.open("other")
-    await prove(house.sessions, patience=0)
+    await check_log_identity(house.sessions, timeout=0)
     lost = house.log.stored[3]
     roll_back(house.log, 3)
     with pytest.raises(Corrupt, match="place 4 holds another event"):
-        await prove(house.sessions, patience=0)
-    looking = asyncio.create_task(prove(house.sessions, patience=60))
+        await check_log_identity(house.sessions, timeout=0)
+    looking = asyncio.create_task(check_log_identity(house.sessions, timeout=60))
     await asyncio.sleep(0)
     house.log.stored.append(lost)
     await looking
@@ -81,4 +81,4 @@ async def test_the_latest_of_all_held_events_must_still_be_there() -> None:
 async def test_a_process_that_holds_nothing_has_nothing_to_prove() -> None:
     house = await told()
     roll_back(house.log, 0)
-    await prove(house.sessions_of("/test/anew"), patience=0)
+    await check_log_identity(house.sessions_of("/test/anew"), timeout=0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from turnlog.services.bundle.verifier import FAILED, canonical, digest_of, main
+from turnlog.services.bundle.verifier import EXIT_FAILED, encode_canonical, compute_digest, main
 
 KEY = Ed25519PrivateKey.generate()
 SIGNER = b64encode(KEY.public_key().public_bytes_raw()).decode()
@@ -28,11 +28,11 @@ def bundle(folder: Path, sessions: Sequence[str], checkpoint: Json | None = None
     (folder / "sessions").mkdir()
     for session in sessions:
         (folder / "sessions" / f"{session}.ndjson").write_bytes(line(session) + b"\n")
-    stated = [{"session": each, "events": 1, "head": digest_of(line(each))} for each in sessions]
+    stated = [{"session": each, "events": 1, "head": compute_digest(line(each))} for each in sessions]
     listed = {"tenant": "t", "sessions": stated, "blobs": []}
     (folder / "manifest.json").write_text(json.dumps(listed))
     if checkpoint is not None:
-        signature = b64encode(KEY.sign(canonical(checkpoint))).decode()
+        signature = b64encode(KEY.sign(encode_canonical(checkpoint))).decode()
         signed = {"algorithm": "ed25519", "key": SIGNER, "signature": signature}
         kept = {"checkpoint": checkpoint, "signatures": [signed]}
         (folder / "checkpoint.json").write_text(json.dumps(kept))
@@ -40,7 +40,7 @@ def bundle(folder: Path, sessions: Sequence[str], checkpoint: Json | None = None
 
 
 def noted(tenant: str, *sessions: str) -> Json:
-    heads = {each: {"sequence": 1, "hash": digest_of(line(each))} for each in sessions}
+    heads = {each: {"sequence": 1, "hash": compute_digest(line(each))} for each in sessions}
     return {"at": "2026-01-01T00:00:00Z", "tenant": tenant, "sessions": heads}
 
 
@@ -51,7 +51,7 @@ def test_a_session_that_nobody_signed_does_not_pass_by_a_key(
     folder = bundle(tmp_path, ["signed", "forged"], noted("t", "signed"))
     assert main(folder, []) == 0
     assert "1 of the sessions as noted" in capsys.readouterr().out
-    assert main(folder, ["--key", SIGNER]) == FAILED
+    assert main(folder, ["--key", SIGNER]) == EXIT_FAILED
     assert "session forged: nothing of it is signed" in capsys.readouterr().out
 
 
@@ -63,14 +63,14 @@ def test_all_that_is_signed_passes_by_its_key(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_tenant_says_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(bundle(tmp_path, ["one"], noted("other", "one")), []) == FAILED
+    assert main(bundle(tmp_path, ["one"], noted("other", "one")), []) == EXIT_FAILED
     assert "tenant other" in capsys.readouterr().out
 
 
 def test_a_bundle_of_nothing_proves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(bundle(tmp_path, []), []) == FAILED
+    assert main(bundle(tmp_path, []), []) == EXIT_FAILED
     assert "\nverified" not in capsys.readouterr().out
 
 
@@ -78,7 +78,7 @@ def test_a_bundle_of_nothing_proves_nothing(
 def test_a_prompt_that_is_not_there_is_said_to_be_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], asked: tuple[str, str]
 ) -> None:
-    assert main(bundle(tmp_path, ["one"]), ["--prompt", *asked]) == FAILED
+    assert main(bundle(tmp_path, ["one"]), ["--prompt", *asked]) == EXIT_FAILED
     assert f"session {asked[0]} has no call 1.1" in capsys.readouterr().out
 
 
@@ -87,7 +87,7 @@ def test_a_list_that_is_none_is_a_failure_like_another(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], listed: str
 ) -> None:
     (tmp_path / "manifest.json").write_text(listed)
-    assert main(tmp_path, []) == FAILED
+    assert main(tmp_path, []) == EXIT_FAILED
     assert capsys.readouterr().out.splitlines()[-1].startswith("FAILED")
 
 
@@ -98,7 +98,7 @@ def test_a_name_cannot_pass_for_a_line_of_the_verifier_or_steer_a_terminal(
     listed = json.loads((folder / "manifest.json").read_text())
     listed["sessions"][0]["session"] = "one\n  ok    session two: \x1b[2Jall is well"
     (folder / "manifest.json").write_text(json.dumps(listed))
-    assert main(folder, []) == FAILED
+    assert main(folder, []) == EXIT_FAILED
     said = capsys.readouterr().out
     assert "\x1b" not in said
     assert [each[:6] for each in said.splitlines()] == ["  ok  ", "FAILED", "NOT VE"]

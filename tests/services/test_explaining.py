@@ -9,13 +9,13 @@ import pytest
 
 from tests.parts.house import TENANT, House
 from tests.services.test_past import CountedLog, Rows, fixed, log_of, past
-from turnlog.projections.audit.diff import Diff, diff
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.sides import side_of
-from turnlog.projections.audit.why import Why, why, why_call
+from turnlog.projections.audit.diff import CallDiff, compare_calls
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.sides import build_call_snapshot
+from turnlog.projections.audit.why import TurnExplanation, explain_turn, explain_call
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply, RestoreTurn
-from turnlog.services.runtime.explaining import Explaining, Knowing
-from turnlog.services.runtime.sessions import By
+from turnlog.services.runtime.explaining import ExplainService, EvidenceBySession
+from turnlog.services.runtime.sessions import CommandMetadata
 
 TURNS = 60
 LONG = "A long one. " * 500
@@ -38,7 +38,7 @@ async def talked() -> House:
         house.model.scripts.append([f"{turn}: {LONG}"])
         await house.answer(await house.submit(f"Turn {turn}"), worker)
         for command in marks(turn):
-            await house.sessions.act(TENANT, "s", command, By("tester"))
+            await house.sessions.handle(TENANT, "s", command, CommandMetadata("tester"))
     return house
 
 
@@ -56,55 +56,55 @@ def marks(turn: int) -> Sequence[ExcludeTurn | RestoreTurn | RedactReply]:
             return ()
 
 
-def explaining(house: House) -> Explaining:
+def explaining(house: House) -> ExplainService:
     rows = Rows({call: recorded.sequence for call, (recorded, _) in fixed(house).items()})
-    return Explaining(past(house, rows), TENANT, asyncio.Lock())
+    return ExplainService(past(house, rows), TENANT, asyncio.Lock())
 
 
-def why_of(call: str) -> Callable[[Knowing], Why]:
-    return lambda by: why_call(by["s"], call)
+def why_of(call: str) -> Callable[[EvidenceBySession], TurnExplanation]:
+    return lambda by: explain_call(by["s"], call)
 
 
-def why_of_turn(turn: int) -> Callable[[Knowing], Why]:
-    return lambda by: why(by["s"], turn)
+def why_of_turn(turn: int) -> Callable[[EvidenceBySession], TurnExplanation]:
+    return lambda by: explain_turn(by["s"], turn)
 
 
-def difference(before: str, after: str) -> Callable[[Knowing], Diff]:
-    return lambda by: diff(side_of(by["s"], before), side_of(by["s"], after))
+def difference(before: str, after: str) -> Callable[[EvidenceBySession], CallDiff]:
+    return lambda by: compare_calls(build_call_snapshot(by["s"], before), build_call_snapshot(by["s"], after))
 
 
 async def test_why_is_told_from_little_as_from_all(house: House) -> None:
-    some, everything = explaining(house), whole(house.events())
+    some, everything = explaining(house), build_complete_log(house.events())
     for turn in ASKED:
         call = f"{turn}.1"
-        known = await some.known("s", [call])
-        told = await some.explained({"s": known}, why_of(call))
-        assert told == why_call(everything, call)
-        known = await some.of_turn("s", turn)
-        told = await some.explained({"s": known}, why_of_turn(turn))
-        assert told == why(everything, turn)
+        known = await some.load_evidence("s", [call])
+        told = await some.compute_answer({"s": known}, why_of(call))
+        assert told == explain_call(everything, call)
+        known = await some.load_turn_evidence("s", turn)
+        told = await some.compute_answer({"s": known}, why_of_turn(turn))
+        assert told == explain_turn(everything, turn)
 
 
 async def test_what_differs_is_told_from_little_as_from_all(house: House) -> None:
-    some, everything = explaining(house), whole(house.events())
+    some, everything = explaining(house), build_complete_log(house.events())
     for one, other in PAIRS:
         calls = (f"{one}.1", f"{other}.1")
-        known = await some.known("s", calls)
-        told = await some.explained({"s": known}, difference(*calls))
-        assert told == diff(*(side_of(everything, each) for each in calls))
+        known = await some.load_evidence("s", calls)
+        told = await some.compute_answer({"s": known}, difference(*calls))
+        assert told == compare_calls(*(build_call_snapshot(everything, each) for each in calls))
 
 
 async def test_a_call_amid_a_long_session_takes_what_is_near_it(house: House) -> None:
     some = explaining(house)
     log_of(house).read = 0
-    known = await some.known("s", ["49.1"])
-    told = await some.explained({"s": known}, lambda by: why_call(by["s"], "49.1"))
+    known = await some.load_evidence("s", ["49.1"])
+    told = await some.compute_answer({"s": known}, lambda by: explain_call(by["s"], "49.1"))
     assert told.call == "49.1"
     assert log_of(house).read < len(house.events()) / 2
 
 
 async def test_a_call_that_rows_do_not_know_is_explained_all_the_same(house: House) -> None:
-    some = Explaining(past(house), TENANT, asyncio.Lock())
-    known = await some.of_turn("s", 31)
-    told = await some.explained({"s": known}, lambda by: why(by["s"], 31))
-    assert told == why(whole(house.events()), 31)
+    some = ExplainService(past(house), TENANT, asyncio.Lock())
+    known = await some.load_turn_evidence("s", 31)
+    told = await some.compute_answer({"s": known}, lambda by: explain_turn(by["s"], 31))
+    assert told == explain_turn(build_complete_log(house.events()), 31)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.parts.processes import free_port
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.runtime.health import telling
+from turnlog.services.runtime.health import serve_health
 
 
 async def well() -> None:
@@ -22,7 +22,7 @@ async def ill() -> None:
 
 async def test_a_process_is_ready_when_every_part_answers() -> None:
     place = f"127.0.0.1:{free_port()}"
-    async with telling(place, {"nats": well}), httpx.AsyncClient() as http:
+    async with serve_health(place, {"nats": well}), httpx.AsyncClient() as http:
         assert (await http.get(f"http://{place}/healthz")).json() == {"alive": True}
         ready = await http.get(f"http://{place}/readyz")
         assert ready.status_code == 200
@@ -33,7 +33,7 @@ async def test_a_process_is_ready_when_every_part_answers() -> None:
 async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs() -> None:
     place = f"127.0.0.1:{free_port()}"
     async with (
-        telling(place, {"nats": well, "database": ill}),
+        serve_health(place, {"nats": well, "database": ill}),
         httpx.AsyncClient() as http,
     ):
         answer = await http.get(f"http://{place}/readyz")
@@ -45,6 +45,6 @@ async def test_a_part_that_does_not_answer_is_named_and_the_process_still_runs()
 
 async def test_a_place_where_nobody_can_listen_is_refused_by_its_setting() -> None:
     with pytest.raises(Refused) as refused:
-        async with telling("nowhere", {}):
+        async with serve_health("nowhere", {}):
             pass
     assert refused.value.field == "health"

@@ -11,21 +11,21 @@ from tests.projections.store.histories import Story, opened, submitted
 from turnlog.events.errors import Corrupt
 from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.schema import prepare
-from turnlog.services.runtime.lag import lag
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.runtime.lag import measure_projection_lag
 
 
 async def test_lag_is_what_the_log_has_and_the_rows_have_not(tmp_path: Path) -> None:
     store, log = open_store(f"sqlite:///{tmp_path / 'rows.db'}"), MemoryLog()
-    await prepare(store)
-    assert await lag(log, store, "t") == 0
+    await prepare_schema(store)
+    assert await measure_projection_lag(log, store, "t") == 0
     story = Story(log)
     await story.tell(opened(), submitted(1, "one"))
-    assert await lag(log, store, "t") == 2
+    assert await measure_projection_lag(log, store, "t") == 2
     await fold_log(store, log)
-    assert await lag(log, store, "t") == 0
+    assert await measure_projection_lag(log, store, "t") == 0
     await story.tell(submitted(2, "two"))
-    assert await lag(log, store, "t") == 1
+    assert await measure_projection_lag(log, store, "t") == 1
     with pytest.raises(Corrupt, match="turnlog rebuild"):
-        await lag(MemoryLog(), store, "t")
+        await measure_projection_lag(MemoryLog(), store, "t")
     await store.close()

@@ -8,8 +8,8 @@ import pytest
 
 from turnlog.events.errors import Refused, TooLarge
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.overriding import prompt_layers
-from turnlog.services.runtime.library import SHIPPED, Library, check
+from turnlog.projections.blueprint.overriding import list_prompt_layers
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS, BlueprintFolders, list_read_faults
 
 PARTS = Path(__file__).parents[1] / "parts/blueprints"
 
@@ -47,10 +47,10 @@ def write(file: Path, text: str | bytes) -> None:
 def prompts(
     folder: Path, provider: str = "openai", **attributes: str
 ) -> dict[str, tuple[str, str]]:
-    library = Library([folder.parent])
-    blueprint = library.get(folder.name)
-    layers = prompt_layers(blueprint)
-    return library.prompt_files(blueprint, layers, provider, attributes)
+    library = BlueprintFolders([folder.parent])
+    blueprint = library.load_blueprint(folder.name)
+    layers = list_prompt_layers(blueprint)
+    return library.read_prompt_files(blueprint, layers, provider, attributes)
 
 
 def refused(folder: Path, **attributes: str) -> Refused:
@@ -59,27 +59,27 @@ def refused(folder: Path, **attributes: str) -> Refused:
     return refusal.value
 
 
-@pytest.mark.parametrize("folder", [*SHIPPED.iterdir(), *PARTS.iterdir()], ids=lambda f: f.name)
+@pytest.mark.parametrize("folder", [*SHIPPED_BLUEPRINTS.iterdir(), *PARTS.iterdir()], ids=lambda f: f.name)
 def test_every_blueprint_in_the_house_is_sound(folder: Path) -> None:
-    assert check(folder) == ()
+    assert list_read_faults(folder) == ()
 
 
 def test_the_assistant_is_there_without_being_asked_for() -> None:
-    assert "assistant" in Library().names()
-    assert Library().get("assistant").blueprint == "assistant"
+    assert "assistant" in BlueprintFolders().list_names()
+    assert BlueprintFolders().load_blueprint("assistant").blueprint == "assistant"
 
 
 def test_an_operators_blueprint_wins_over_the_shipped_one(tmp_path: Path) -> None:
-    shutil.copytree(SHIPPED / "assistant", tmp_path / "assistant")
+    shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", tmp_path / "assistant")
     file = tmp_path / "assistant/blueprint.yaml"
     write(file, file.read_text().replace("version: 1", "version: 7"))
-    assert Library([tmp_path, SHIPPED]).get("assistant").version == 7
-    assert Library([SHIPPED, tmp_path]).get("assistant").version == 1
+    assert BlueprintFolders([tmp_path, SHIPPED_BLUEPRINTS]).load_blueprint("assistant").version == 7
+    assert BlueprintFolders([SHIPPED_BLUEPRINTS, tmp_path]).load_blueprint("assistant").version == 1
 
 
 def test_an_unknown_blueprint_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(Refused) as refusal:
-        Library().get("asistant")
+        BlueprintFolders().load_blueprint("asistant")
     assert (refusal.value.code, refusal.value.field) == ("unknown-blueprint", "blueprint")
     assert refusal.value.fix == "write `assistant`"
 
@@ -87,30 +87,30 @@ def test_an_unknown_blueprint_is_refused_with_the_nearest_name() -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "../guide", "guide/", "/etc", "a\0b", "x" * 5000])
 def test_a_name_that_is_a_path_finds_nothing(folder: Path, name: str) -> None:
     with pytest.raises(Refused) as refusal:
-        Library([folder.parent]).get(name)
+        BlueprintFolders([folder.parent]).load_blueprint(name)
     assert refusal.value.code == "unknown-blueprint"
 
 
 def test_an_edit_reaches_the_next_reader_and_no_edit_reads_nothing_again(folder: Path) -> None:
-    library = Library([folder.parent])
-    before = library.get("guide")
-    assert library.get("guide") is before
+    library = BlueprintFolders([folder.parent])
+    before = library.load_blueprint("guide")
+    assert library.load_blueprint("guide") is before
     write(folder / "blueprint.yaml", GUIDE.replace("version: 1", "version: 2"))
-    assert library.get("guide").version == 2
+    assert library.load_blueprint("guide").version == 2
 
 
 def test_a_faulty_edit_is_refused_until_it_is_mended(folder: Path) -> None:
-    library = Library([folder.parent])
-    library.get("guide")
+    library = BlueprintFolders([folder.parent])
+    library.load_blueprint("guide")
     write(folder / "blueprint.yaml", GUIDE.replace("version: 1", "version: one"))
     for _ in range(2):
         with pytest.raises(
             FaultyBlueprint,
             match=r"^faulty-blueprint: guide/blueprint\.yaml:2: version: it must be",
         ):
-            library.get("guide")
+            library.load_blueprint("guide")
     write(folder / "blueprint.yaml", GUIDE)
-    assert library.get("guide").version == 1
+    assert library.load_blueprint("guide").version == 1
 
 
 def test_a_prompt_file_is_taken_from_the_first_place_that_has_it(folder: Path) -> None:
@@ -204,11 +204,11 @@ def test_the_check_names_every_fault_with_its_line(folder: Path) -> None:
     write(
         folder / "blueprint.yaml", GUIDE.replace("[persona, ", "[persna, ").replace("keep", "kep")
     )
-    assert [str(fault) for fault in check(folder)] == [
+    assert [str(fault) for fault in list_read_faults(folder)] == [
         "guide/blueprint.yaml:8: layers.persona.kep: `kep` means nothing here; write `keep`",
     ]
     write(folder / "blueprint.yaml", GUIDE.replace("[persona, ", "[persna, "))
-    (fault,) = check(folder)
+    (fault,) = list_read_faults(folder)
     assert str(fault) == (
         "guide/blueprint.yaml:11: calls.reply.messages.0.system.0: there is no layer `persna`; "
         "write `persona`"
@@ -218,7 +218,7 @@ def test_the_check_names_every_fault_with_its_line(folder: Path) -> None:
 def test_the_check_misses_a_prompt_file_that_no_session_could_find(folder: Path) -> None:
     write(folder / "blueprint.yaml", GUIDE.replace('["tasks/{task}", default]', "[default]"))
     (folder / "default/persona.md").rename(folder / "default/person.md")
-    (fault,) = check(folder)
+    (fault,) = list_read_faults(folder)
     assert str(fault) == (
         "guide/blueprint.yaml:8: layers.persona.file: layer persona must always be there, and its "
         "file is nowhere; add default/persona.md to guide"
@@ -227,18 +227,18 @@ def test_the_check_misses_a_prompt_file_that_no_session_could_find(folder: Path)
 
 def test_a_folder_that_is_called_otherwise_is_a_fault(folder: Path) -> None:
     folder.rename(folder.parent / "tour")
-    (fault,) = check(folder.parent / "tour")
+    (fault,) = list_read_faults(folder.parent / "tour")
     assert str(fault) == (
         "tour/blueprint.yaml:1: blueprint: the folder is called `tour`; give both the same name"
     )
 
 
 def test_a_folder_without_a_blueprint_is_a_fault(tmp_path: Path) -> None:
-    (fault,) = check(tmp_path)
+    (fault,) = list_read_faults(tmp_path)
     assert (fault.what, fault.fix) == ("No such file or directory", "put a blueprint.yaml there")
 
 
 def test_a_blueprint_that_is_not_utf8_is_a_fault(folder: Path) -> None:
     write(folder / "blueprint.yaml", b"blueprint: caf\xe9")
-    (fault,) = check(folder)
+    (fault,) = list_read_faults(folder)
     assert fault.what == "byte 14 is not UTF-8"

@@ -17,7 +17,7 @@ from nats.aio.client import Client
 
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.services.runtime.nats_config import NatsConfig
-from turnlog.services.runtime.nats_server import NatsServer, find_binary
+from turnlog.services.runtime.nats_server import NatsServer, find_server_binary
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def test_a_killed_server_begins_again_with_its_data(tmp_path: Path) -> Non
     async with await NatsServer.start(NatsConfig(tmp_path)) as server:
         await keep_one_message(server)
         os.kill(server.pid, signal.SIGKILL)
-        assert await server.exited() == -signal.SIGKILL
+        assert await server.wait_for_exit() == -signal.SIGKILL
         await server.restart()
         assert await kept_messages(server) == 1
 
@@ -114,8 +114,8 @@ async def test_a_stopped_server_has_ended(tmp_path: Path) -> None:
 async def test_a_server_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     server = await NatsServer.start(NatsConfig(tmp_path))
     os.kill(server.pid, signal.SIGSTOP)
-    await server.stop(within=0.1)
-    assert await server.exited() == -signal.SIGKILL
+    await server.stop(timeout=0.1)
+    assert await server.wait_for_exit() == -signal.SIGKILL
 
 
 async def test_a_second_server_on_the_same_data_is_refused(tmp_path: Path) -> None:
@@ -174,4 +174,4 @@ async def test_a_missing_program_is_named_with_the_way_out(tmp_path: Path) -> No
 
 def test_a_missing_package_is_named_with_the_way_out() -> None:
     with pytest.raises(Unavailable, match="no-such-package is not installed: run `make install`"):
-        find_binary("no-such-package")
+        find_server_binary("no-such-package")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.overriding import prompt_layers
-from turnlog.services.runtime.library import Library, check
+from turnlog.projections.blueprint.overriding import list_prompt_layers
+from turnlog.services.runtime.library import BlueprintFolders, list_read_faults
 
 TEXT = """\
 blueprint: agent
@@ -42,9 +42,9 @@ def put(folder: Path, files: dict[str, str]) -> None:
 
 
 def found(folder: Path, provider: str) -> dict[str, str]:
-    library = Library([folder.parent])
-    blueprint = library.get("agent")
-    texts = library.prompt_files(blueprint, prompt_layers(blueprint), provider, {})
+    library = BlueprintFolders([folder.parent])
+    blueprint = library.load_blueprint("agent")
+    texts = library.read_prompt_files(blueprint, list_prompt_layers(blueprint), provider, {})
     return {name: text for name, (_, text) in texts.items()}
 
 
@@ -72,13 +72,13 @@ def test_a_file_that_no_session_would_look_for_is_a_fault(
     folder: Path, place: str, fault: str
 ) -> None:
     put(folder, {place: "?"})
-    (said,) = check(folder)
+    (said,) = list_read_faults(folder)
     assert fault in str(said)
 
 
 def test_a_category_needs_a_text_for_whoever_has_no_other(folder: Path) -> None:
     (folder / "master_system.md").unlink()
-    (said,) = check(folder)
+    (said,) = list_read_faults(folder)
     assert "layers.base.override: `master_system.md` is in none of its folders" in str(said)
     with pytest.raises(Refused):
-        Library([folder.parent]).get("agent")
+        BlueprintFolders([folder.parent]).load_blueprint("agent")

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from turnlog.events.call import Usage
-from turnlog.services.runtime.prices import PriceTable, ShippedPrices, cost_of
+from turnlog.events.call import TokenUsage
+from turnlog.services.runtime.prices import PriceTable, ShippedPrices, compute_cost
 
-MILLION = Usage(known="reported", input_tokens=1_000_000, output_tokens=1_000_000)
+MILLION = TokenUsage(known="reported", input_tokens=1_000_000, output_tokens=1_000_000)
 SONNET = "anthropic.claude-3-5-sonnet-20241022-v2:0"
 ARN = "arn:aws:bedrock:eu-west-3:123456789012:"
 
@@ -17,8 +17,8 @@ def table(**entry: object) -> PriceTable:
     return PriceTable("test-1", {"heron": entry})
 
 
-def sent(tokens: int, cached: int = 0) -> Usage:
-    return Usage(known="reported", input_tokens=tokens, output_tokens=0, cached_tokens=cached)
+def sent(tokens: int, cached: int = 0) -> TokenUsage:
+    return TokenUsage(known="reported", input_tokens=tokens, output_tokens=0, cached_tokens=cached)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def sent(tokens: int, cached: int = 0) -> Usage:
 async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess(
     model: str, micro_dollars: int, source: str
 ) -> None:
-    prices = await ShippedPrices().table()
-    cost = cost_of(model, MILLION, prices)
+    prices = await ShippedPrices().load_table()
+    cost = compute_cost(model, MILLION, prices)
     assert (cost.micro_dollars, cost.price) == (micro_dollars, source)
     assert cost.table == prices.version
     assert cost.table.startswith("litellm-1.")
@@ -50,24 +50,24 @@ async def test_a_model_is_priced_by_name_then_without_its_region_then_at_a_guess
 def test_cached_tokens_have_their_own_price_where_the_table_has_one() -> None:
     usage = sent(1000, cached=400)
     dear = {"input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}
-    assert cost_of("heron", usage, table(**dear)).micro_dollars == 1000
+    assert compute_cost("heron", usage, table(**dear)).micro_dollars == 1000
     cheap = table(**dear, cache_read_input_token_cost=1e-7)
-    assert cost_of("heron", usage, cheap).micro_dollars == 640
+    assert compute_cost("heron", usage, cheap).micro_dollars == 640
 
 
 @pytest.mark.parametrize(("tokens", "micro_dollars"), [(4, 0), (5, 1), (14, 1), (15, 2), (25, 3)])
 def test_half_a_micro_dollar_is_rounded_up(tokens: int, micro_dollars: int) -> None:
     prices = table(input_cost_per_token=1e-7, output_cost_per_token=0.0)
-    cost = cost_of("heron", sent(tokens), prices)
+    cost = compute_cost("heron", sent(tokens), prices)
     assert (cost.micro_dollars, cost.price, cost.table) == (micro_dollars, "exact", "test-1")
 
 
 def test_an_entry_without_prices_counts_as_none() -> None:
-    assert cost_of("heron", MILLION, table(input_cost_per_pixel=1)).price == "fallback"
+    assert compute_cost("heron", MILLION, table(input_cost_per_pixel=1)).price == "fallback"
 
 
 def test_what_nobody_counted_has_no_price_and_is_not_free() -> None:
-    cost = cost_of("heron", Usage(known="unknown"), table())
+    cost = compute_cost("heron", TokenUsage(known="unknown"), table())
     assert (cost.micro_dollars, cost.price) == (None, "unknown")
 
 

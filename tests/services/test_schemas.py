@@ -10,8 +10,8 @@ import pytest
 
 from tests.agents.workshop import agent
 from turnlog.projections.blueprint.output import OutputSpec
-from turnlog.projections.blueprint.schema import stored_form
-from turnlog.services.runtime.library import Library, check
+from turnlog.projections.blueprint.schema import encode_blueprint
+from turnlog.services.runtime.library import BlueprintFolders, list_read_faults
 
 MOOD = {"type": "object", "required": ["mood"]}
 FAULTY: dict[str, tuple[str, Any, str]] = {
@@ -33,11 +33,11 @@ FAULTY: dict[str, tuple[str, Any, str]] = {
 
 def written(folder: Path, call: str, schema: object) -> Path:
     """Write an agent's blueprint, one of whose calls has a form."""
-    calls = json.loads(stored_form(agent()))["calls"]
+    calls = json.loads(encode_blueprint(agent()))["calls"]
     calls[call]["output"] = {"schema": schema}
     home = folder / "agent"
     home.mkdir(exist_ok=True)
-    body = json.loads(stored_form(agent())) | {"calls": calls}
+    body = json.loads(encode_blueprint(agent())) | {"calls": calls}
     (home / "blueprint.yaml").write_text(json.dumps(body))
     (home / "mood.json").write_text(json.dumps(MOOD))
     (home / "broken.json").write_text("{")
@@ -50,7 +50,7 @@ def test_a_schema_that_cannot_be_used_is_a_fault_of_the_blueprint(
     tmp_path: Path, case: tuple[str, Any, str]
 ) -> None:
     call, schema, what = case
-    (fault, *_) = check(written(tmp_path, call, schema))
+    (fault, *_) = list_read_faults(written(tmp_path, call, schema))
     assert fault.path.startswith(f"calls.{call}.output")
     assert what in str(fault)
 
@@ -58,13 +58,13 @@ def test_a_schema_that_cannot_be_used_is_a_fault_of_the_blueprint(
 def test_a_schema_in_a_file_stands_in_the_blueprint_and_is_read_again_when_it_changed(
     tmp_path: Path,
 ) -> None:
-    library, home = Library((tmp_path,)), written(tmp_path, "plan", "mood.json")
+    library, home = BlueprintFolders((tmp_path,)), written(tmp_path, "plan", "mood.json")
     assert _schema(library) == MOOD
     (home / "mood.json").write_text('{"type": "array"}')
     assert _schema(library) == {"type": "array"}
 
 
-def _schema(library: Library) -> object:
-    output = library.get("agent").calls["plan"].output
+def _schema(library: BlueprintFolders) -> object:
+    output = library.load_blueprint("agent").calls["plan"].output
     assert isinstance(output, OutputSpec)
     return output.schema_

@@ -10,46 +10,46 @@ import pytest
 import pytest_asyncio
 
 from tests.parts.library import Library
-from turnlog.events.codec import Command
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Head, Recorded
+from turnlog.events.codec import CommandRef
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Refused, Unavailable
-from turnlog.events.log.library import MemoryLibrary
-from turnlog.events.log.memory import MemoryBlobs
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened
-from turnlog.projections.library.authored import Authored
+from turnlog.events.log.library import MemoryLibraryLog
+from turnlog.events.log.memory import MemoryBlobStore
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import open_client
+from turnlog.projections.library.authored import SegmentInput
 from turnlog.projections.library.commands import AddSegment, EditSegment
-from turnlog.projections.library.picked import Gathered, Wanted
+from turnlog.projections.library.picked import CallSegments, SegmentRequest
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
-CORE, WORLD = Wanted("core", required=True), Wanted("world", "w")
+CORE, WORLD = SegmentRequest("core", required=True), SegmentRequest("world", "w")
 
 
-class Fickle(MemoryLibrary):
+class Fickle(MemoryLibraryLog):
     """A log that can be out of reach."""
 
     away = False
 
-    async def last(self, tenant: str, family: str, *, leader: bool = False) -> Recorded | None:
+    async def read_last_event(self, tenant: str, family: str, *, leader: bool = False) -> RecordedEvent | None:
         """Find the last event, or nobody."""
         if self.away:
             raise Unavailable("nats", "gone for a test")
-        return await super().last(tenant, family, leader=leader)
+        return await super().read_last_event(tenant, family, leader=leader)
 
 
-class Counting(MemoryLibrary):
+class Counting(MemoryLibraryLog):
     """A log that counts the events it gives."""
 
     read = 0
 
-    async def between(
-        self, tenant: str, family: str, after: Head | None, upto: Recorded
-    ) -> Sequence[Recorded]:
+    async def read_range(
+        self, tenant: str, family: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
         """Give events, and count them; others get their turn meanwhile."""
         await asyncio.sleep(0)
-        events = await super().between(tenant, family, after, upto)
+        events = await super().read_range(tenant, family, after, upto)
         self.read += len(events)
         return events
 
@@ -67,12 +67,12 @@ async def library(
     if request.param == "memory":
         yield Library()
         return
-    async with opened(nats_url, Terms()) as on:
+    async with open_client(nats_url, StreamOptions()) as on:
         yield Library(on.library, on.blobs, tenant=fresh_tenant)
 
 
-async def gathered(library: Library, *wanted: Wanted, locales: tuple[str, ...] = ()) -> Gathered:
-    return await library.segments.gather(library.tenant, "s", wanted, locales)
+async def gathered(library: Library, *wanted: SegmentRequest, locales: tuple[str, ...] = ()) -> CallSegments:
+    return await library.segments.fetch_segments(library.tenant, "s", wanted, locales)
 
 
 async def test_a_call_is_given_exactly_what_it_may_record(library: Library) -> None:
@@ -81,8 +81,8 @@ async def test_a_call_is_given_exactly_what_it_may_record(library: Library) -> N
     (picked,) = given.segments[WORLD]
     assert (picked.id, picked.version, picked.variant, picked.text) == (number, 1, "a", "Mist.")
     assert (picked.tier, picked.type, picked.priority) == (2, "mood", "low")
-    assert picked.digest == digest_of("Mist.")
-    assert await library.blobs.get(library.tenant, picked.digest) == b"Mist."
+    assert picked.digest == compute_digest("Mist.")
+    assert await library.blobs.get_blob(library.tenant, picked.digest) == b"Mist."
     assert given.segments[CORE] == ()
     assert not given.omitted
     assert not given.stale
@@ -94,7 +94,7 @@ async def test_an_edit_by_another_process_is_seen_by_the_next_call(library: Libr
     await library.beside("two").act(EditSegment(number, content="Rain."))
     (after,) = (await gathered(library, WORLD)).segments[WORLD]
     assert (before.text, after.text, after.version) == ("Mist.", "Rain.", 2)
-    assert await library.blobs.get(library.tenant, before.digest) == b"Mist."
+    assert await library.blobs.get_blob(library.tenant, before.digest) == b"Mist."
 
 
 async def test_two_processes_that_edit_at_once_lose_nothing(library: Library) -> None:
@@ -126,14 +126,14 @@ async def test_of_two_edits_of_what_both_have_seen_one_is_told_of_the_other(
 
 
 async def test_a_key_stands_for_one_command_in_every_process(library: Library) -> None:
-    add = AddSegment(Authored("core", "Be kind."))
-    key = Command("k", digest_of("body"))
+    add = AddSegment(SegmentInput("core", "Be kind."))
+    key = CommandRef("k", compute_digest("body"))
     first = await library.act(add, key)
     again = await library.beside("two").act(add, key)
-    assert again.carried == first.carried
-    assert len(again.shelf.segments) == 1
+    assert again.changes == first.changes
+    assert len(again.library_state.segments) == 1
     with pytest.raises(Refused, match="key-reused"):
-        await library.act(add, Command("k", digest_of("other")))
+        await library.act(add, CommandRef("k", compute_digest("other")))
 
 
 async def test_what_is_known_has_to_do_while_the_library_cannot_be_reached() -> None:
@@ -162,7 +162,7 @@ async def test_many_calls_that_find_more_read_it_once() -> None:
 async def test_a_stream_that_is_gone_from_a_real_server_is_out_of_reach_and_nothing_worse(
     own_server: NatsServer,
 ) -> None:
-    async with opened(own_server.url, Terms()) as on:
+    async with open_client(own_server.url, StreamOptions()) as on:
         library = Library(on.library, on.blobs)
         await library.add("core", "Be kind.")
         await gathered(library, CORE)
@@ -192,24 +192,24 @@ async def test_a_process_that_knows_nothing_refuses_what_is_required_and_omits_t
 
 
 async def test_a_text_that_is_gone_is_omitted_or_refuses_the_turn() -> None:
-    blobs = MemoryBlobs()
+    blobs = MemoryBlobStore()
     library = Library(blobs=blobs)
     await library.add("world", "Mist.", "w")
     await library.add("world", "Rain.", "w")
-    blobs.held.pop((library.tenant, digest_of("Mist.")))
+    blobs.blobs.pop((library.tenant, compute_digest("Mist.")))
     given = await gathered(library, WORLD)
     assert [each.text for each in given.segments[WORLD]] == ["Rain."]
     assert [each.segment for each in given.omitted] == [1]
     with pytest.raises(Refused, match="segments-unavailable"):
-        await gathered(library, Wanted("world", "w", required=True))
+        await gathered(library, SegmentRequest("world", "w", required=True))
 
 
 async def test_a_library_that_was_rolled_back_is_not_taken_for_the_one_that_is_known() -> None:
-    log = MemoryLibrary()
+    log = MemoryLibraryLog()
     library = Library(log)
     await library.add("core", "one")
     await library.add("core", "two")
-    library.log = library.shelves.log = MemoryLibrary()
+    library.log = library.shelves.log = MemoryLibraryLog()
     await library.beside("other").add("core", "another")
     with pytest.raises(Corrupt):
         await library.shelf()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from turnlog.services.bundle.verifier import ORDER, PRIME, signed
-from turnlog.services.runtime.signing import key_at
+from turnlog.services.bundle.verifier import ORDER, PRIME, is_signed
+from turnlog.services.runtime.signing import load_or_create_key
 
 VECTORS = {
     "nothing": (
@@ -45,12 +45,12 @@ def test_signatures_of_the_standard_hold_and_no_bit_of_them_can_be_changed(
     vector: tuple[str, str, str],
 ) -> None:
     key, message, signature = map(bytes.fromhex, vector)
-    assert signed(message, signature, key)
-    assert not signed(message + b"x", signature, key)
+    assert is_signed(message, signature, key)
+    assert not is_signed(message + b"x", signature, key)
     for place in (0, 31, 32, 50):
         altered = bytearray(signature)
         altered[place] ^= 1
-        assert not signed(message, bytes(altered), key)
+        assert not is_signed(message, bytes(altered), key)
 
 
 def test_what_a_library_signs_holds_for_its_key_alone() -> None:
@@ -58,17 +58,17 @@ def test_what_a_library_signs_holds_for_its_key_alone() -> None:
     mine, other = (key.public_key().public_bytes_raw() for key in keys)
     message = os.urandom(1_000)
     signature = keys[0].sign(message)
-    assert signed(message, signature, mine)
-    assert not signed(message, signature, other)
+    assert is_signed(message, signature, mine)
+    assert not is_signed(message, signature, other)
 
 
 def test_what_is_no_signature_or_no_key_is_refused_and_raises_nothing() -> None:
     key, message, signature = map(bytes.fromhex, VECTORS["a byte"])
     scalar = int.from_bytes(signature[32:], "little")
     grown = signature[:32] + (scalar + ORDER).to_bytes(32, "little")
-    assert not signed(message, grown, key), "the same signature has one form only"
+    assert not is_signed(message, grown, key), "the same signature has one form only"
     for wrong in (b"", signature[:-1], signature + b"\0", bytes(64), b"\xff" * 64):
-        assert not signed(message, wrong, key)
+        assert not is_signed(message, wrong, key)
     for nobody in (
         b"",
         key[:-1],
@@ -76,13 +76,13 @@ def test_what_is_no_signature_or_no_key_is_refused_and_raises_nothing() -> None:
         b"\xff" * 32,
         (2).to_bytes(32, "little"),
     ):
-        assert not signed(message, signature, nobody)
+        assert not is_signed(message, signature, nobody)
 
 
 def test_of_several_who_come_first_one_makes_the_key_and_all_have_it(tmp_path: Path) -> None:
     file = tmp_path / "new" / "key.pem"
     with ThreadPoolExecutor(8) as pool:
-        keys = list(pool.map(key_at, [file] * 8))
+        keys = list(pool.map(load_or_create_key, [file] * 8))
     assert len({key.public_key().public_bytes_raw() for key in keys}) == 1
     assert [each.name for each in file.parent.iterdir()] == ["key.pem"], "nothing is left beside it"
     assert file.stat().st_mode & 0o777 == 0o600

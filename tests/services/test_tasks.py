@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from turnlog.services.runtime.tasks import to_the_end
+from turnlog.services.runtime.tasks import run_to_completion
 
 
 async def deaf(times: int) -> None:
@@ -23,5 +23,5 @@ def test_a_program_ends_although_a_task_it_left_behind_misses_its_cancellation()
         await asyncio.sleep(0)
         return "done"
 
-    assert asyncio.run(to_the_end(work())) == "done"
+    assert asyncio.run(run_to_completion(work())) == "done"
     assert left[0].cancelled()

@@ -15,19 +15,19 @@ from tests.parts.house import TENANT, House
 from tests.parts.reproduction import means
 from tests.services.whatif.twice import CONVERSATION, FIRST, folder_of, led
 from turnlog.events.errors import Unavailable
-from turnlog.events.log.ports import Raw
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.schema import prepare
-from turnlog.services.runtime.auditing import Auditing, Over, Progress, Step
-from turnlog.services.runtime.verifiers import FEW, Here, Verifiers, as_many_as_help, beside
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.runtime.auditing import VerifyService, VerifyOutcome, VerifyProgress, VerifyStep
+from turnlog.services.runtime.verifiers import IN_PROCESS_EVENT_LIMIT, ThreadVerifier, OpenVerifier, open_best_verifier, start_process_verifier
 
 SESSIONS = 5
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
+async def store(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
     store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
-    await prepare(store)
+    await prepare_schema(store)
     yield store
     await store.close()
 
@@ -41,23 +41,23 @@ async def house(tmp_path: Path) -> House:
     return house
 
 
-def auditing(house: House, store: Store, verifiers: Verifiers) -> Auditing:
-    return Auditing(TENANT, house.sessions, house.segments, store, means(), verifiers)
+def auditing(house: House, store: ReadModelStore, verifiers: OpenVerifier) -> VerifyService:
+    return VerifyService(TENANT, house.sessions, house.segments, store, means(), verifiers)
 
 
-async def steps(auditing: Auditing) -> list[Step]:
-    return [step async for step in auditing.whole(None) if not isinstance(step, Progress)]
+async def steps(auditing: VerifyService) -> list[VerifyStep]:
+    return [step async for step in auditing.verify_log(None) if not isinstance(step, VerifyProgress)]
 
 
-async def ended_early(auditing: Auditing, others: Collection[BaseProcess]) -> None:
+async def ended_early(auditing: VerifyService, others: Collection[BaseProcess]) -> None:
     """Verify a log while every process that is started for it is killed."""
-    async for _ in auditing.whole(None):
+    async for _ in auditing.verify_log(None):
         for process in active_children():
             if process not in others:
                 process.kill()
 
 
-def altered(log: list[Raw | None], session: str, was: bytes, now: bytes) -> None:
+def altered(log: list[RawEvent | None], session: str, was: bytes, now: bytes) -> None:
     """Alter the first event of a session that has these bytes."""
     at, raw = next(
         (at, raw)
@@ -69,33 +69,33 @@ def altered(log: list[Raw | None], session: str, was: bytes, now: bytes) -> None
 
 @pytest.mark.tampers
 async def test_processes_find_what_one_alone_finds_and_are_gone_when_all_is_said(
-    house: House, store: Store
+    house: House, store: ReadModelStore
 ) -> None:
     before = active_children()
     altered(house.log.stored, "s-1", b"And the pen?", b"And the hen?")
     altered(house.log.stored, "s-2", b'"manifest"', b'"manifold"')
     altered(house.log.stored, "s-3", b'{"specversion"', b'["specversion"')
-    found = await steps(auditing(house, store, lambda _events, _means: beside(2)))
-    assert found == await steps(auditing(house, store, as_many_as_help))
+    found = await steps(auditing(house, store, lambda _events, _means: start_process_verifier(2)))
+    assert found == await steps(auditing(house, store, open_best_verifier))
     over = found[-1]
-    assert isinstance(over, Over)
+    assert isinstance(over, VerifyOutcome)
     assert {session for _, session in over.tally.unsound} == {"s-1", "s-2", "s-3"}
     assert over.tally.sessions == SESSIONS
     assert active_children() == before
 
 
 async def test_where_a_process_is_lost_nothing_is_said_to_be_sound(
-    house: House, store: Store
+    house: House, store: ReadModelStore
 ) -> None:
     before = active_children()
-    shared = auditing(house, store, lambda _events, _means: beside(1))
+    shared = auditing(house, store, lambda _events, _means: start_process_verifier(1))
     with pytest.raises(Unavailable, match="was lost"):
         await ended_early(shared, before)
     assert active_children() == before
 
 
 def test_a_short_log_is_verified_without_another_process() -> None:
-    few = as_many_as_help(FEW - 1, means())
+    few = open_best_verifier(IN_PROCESS_EVENT_LIMIT - 1, means())
     assert isinstance(few, nullcontext)
     with few as alone:
-        assert isinstance(alone, Here)
+        assert isinstance(alone, ThreadVerifier)

@@ -10,13 +10,13 @@ import pytest
 
 from tests.parts.windows import blueprint_of, opened_by
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.testing import claiming, saying
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Call, Texts
-from turnlog.projections.window.counting import ByVocabulary
-from turnlog.projections.window.material import Material
-from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.vocabularies import ready, remembering
+from turnlog.projections.testing import claim_turn, submit_turn
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import PromptCall, PromptTexts
+from turnlog.projections.window.counting import VocabularyCounter
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.runtime.installed import collect_installed
+from turnlog.services.runtime.vocabularies import load_vocabularies, create_cached_counter
 
 BLUEPRINT = """
 blueprint: counted
@@ -60,24 +60,24 @@ def blueprint() -> Blueprint:
 async def test_a_count_is_exact_for_the_models_that_have_the_vocabulary(
     blueprint: Blueprint, model: str, *, exact: bool
 ) -> None:
-    await ready(blueprint)
-    known = installed().vocabularies
-    session = opened_by(blueprint, {}).later(saying("What is it?"), claiming())
-    material = Material(blueprint, vocabularies=known)
-    call = Call("reply", model, "openai", "2026-01-01T00:00:00Z")
-    asked = needs(material, session.opened, call)
-    said = dict.fromkeys(asked.said, "What is it?")
-    manifest = assemble(material, session.opened, call, Texts(said=said)).manifest
+    await load_vocabularies(blueprint)
+    known = collect_installed().vocabularies
+    session = opened_by(blueprint, {}).apply_steps(submit_turn("What is it?"), claim_turn())
+    material = SessionMaterial(blueprint, vocabularies=known)
+    call = PromptCall("reply", model, "openai", "2026-01-01T00:00:00Z")
+    asked = find_prompt_needs(material, session.opened_state, call)
+    said = dict.fromkeys(asked.text_refs, "What is it?")
+    manifest = assemble(material, session.opened_state, call, PromptTexts(by_ref=said)).manifest
     assert (manifest.counter.name, manifest.counter.exact) == ("o200k_base", exact)
 
 
 async def test_the_parts_of_a_message_share_what_the_whole_counts(blueprint: Blueprint) -> None:
-    await ready(blueprint)
-    known = installed().vocabularies
-    counting = ByVocabulary("o200k_base", known["o200k_base"], exact=True)
+    await load_vocabularies(blueprint)
+    known = collect_installed().vocabularies
+    counting = VocabularyCounter("o200k_base", known["o200k_base"], exact=True)
     for texts in (["inter", "nation", "ally"], ["One. ", "Two, ", "three."], ["a"], []):
-        shares = counting.shares(texts)
-        assert sum(shares) == counting.count("".join(texts))
+        shares = counting.count_shares(texts)
+        assert sum(shares) == counting.count_tokens("".join(texts))
         assert len(shares) == len(texts)
 
 
@@ -88,7 +88,7 @@ def test_counts_are_remembered_and_texts_are_not() -> None:
         asked.append(len(text))
         return len(text)
 
-    count = remembering(length, most=2)
+    count = create_cached_counter(length, max_counts=2)
     long = 1_000_000
     tracemalloc.start()
     for letter in "aab":

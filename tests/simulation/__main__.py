@@ -8,7 +8,7 @@ import sys
 from tests.simulation.judging import all_judged
 from tests.simulation.simulation import Simulation
 from tests.simulation.verdict import faults
-from turnlog.events.kinds import name_of
+from turnlog.events.kinds import format_event_name
 
 
 def main() -> int:
@@ -44,7 +44,7 @@ def show(seed: int) -> int:
         for each in events:
             stored = simulation.server.sessions.messages[each.stream_sequence - 1]
             turn, attempt = (getattr(each.event, name, "") for name in ("turn", "attempt"))
-            name, by = name_of(each.envelope.type), each.envelope.source
+            name, by = format_event_name(each.envelope.type), each.envelope.source
             print(
                 f"{stored.at:%H:%M:%S.%f} {session} {each.sequence:3} {name} {turn} {attempt} {by}"
             )

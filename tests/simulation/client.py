@@ -33,16 +33,16 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.memory_commands import PurgeMemory
-from turnlog.projections.window.material import Material
+from turnlog.projections.window.material import SessionMaterial
 from turnlog.services.gateway import commands, summaries, turns
-from turnlog.services.gateway.caller import Caller
+from turnlog.services.gateway.caller import RequestIdentity
 from turnlog.services.gateway.payloads.asked import (
-    CancelForm,
-    ChoiceForm,
-    CloseForm,
-    RedactForm,
-    SignalForm,
-    TurnForm,
+    CancelTurnRequest,
+    RecordChoiceRequest,
+    CloseSessionRequest,
+    RedactReplyRequest,
+    PhaseSignalRequest,
+    SubmitTurnRequest,
 )
 
 PLAIN: Final = Request({"type": "http", "method": "POST", "path": "/", "headers": []})
@@ -55,7 +55,7 @@ class Client:
 
     name: str
     session: str
-    material: Material
+    material: SessionMaterial
     loop: SimulatedLoop
     gateway: Gateways
     """Picks one that is there."""
@@ -84,7 +84,7 @@ class Client:
             case "submit":
                 await self._submit()
             case "cancel":
-                form = CancelForm(turn=turn if self.chance.random() < 0.3 else None)
+                form = CancelTurnRequest(turn=turn if self.chance.random() < 0.3 else None)
                 act = partial(commands.cancel_turn, form=form)
                 await self._act("cancel", CancelTurn(form.turn), act)
             case "exclude":
@@ -94,15 +94,15 @@ class Client:
                 act = partial(commands.restore_turn, turn=turn)
                 await self._act(f"restore {turn}", RestoreTurn(turn), act)
             case "redact":
-                redact = RedactForm(turn=turn, reason="on request")
-                command = RedactReply(turn, redact.reason, commands.OPERATOR, "-")
+                redact = RedactReplyRequest(turn=turn, reason="on request")
+                command = RedactReply(turn, redact.reason, commands.OPERATOR_RULE, "-")
                 await self._act("redact", command, partial(commands.redact_reply, form=redact))
             case "purge":
                 await self._act("purge", PurgeMemory(), summaries.purge_memory)
             case "choose":
                 await self._choose()
             case "close":
-                close = CloseForm()
+                close = CloseSessionRequest()
                 act = partial(commands.close_session, form=close)
                 await self._act("close", CloseSession(close.reason), act)
 
@@ -110,21 +110,21 @@ class Client:
         phases = self.material.phases
         assert phases is not None
         if self.chance.random() < 0.7:
-            form = ChoiceForm(choice=self.chance.choice(CHOICES))
+            form = RecordChoiceRequest(choice=self.chance.choice(CHOICES))
             command = RecordChoice(form.choice, phases)
             return await self._act("choice", command, partial(commands.record_choice, form=form))
         signal = self.chance.choice(SIGNALS)
-        sent = partial(commands.send_signal, form=SignalForm(signal=signal))
+        sent = partial(commands.send_signal, form=PhaseSignalRequest(signal=signal))
         return await self._act("signal", SendSignal(signal, phases), sent)
 
     async def _submit(self) -> None:
         key, blueprint = self._key(), self.material.blueprint
         text = f"{key} says " + "so " * self.chance.randint(0, 12)
-        form = TurnForm(text=text)
+        form = SubmitTurnRequest(text=text)
         self.wanted[key] = SubmitTurn(text, blueprint.policies, self.material.phases)
 
         def handler(gateway: Gateway) -> object:
-            caller = Caller(TENANT, f"POST {self.session}/turns", key)
+            caller = RequestIdentity(TENANT, f"POST {self.session}/turns", key)
             return turns.submit_turn(self.session, caller, gateway.desk, form, PLAIN)
 
         answer = await self._insist("submit", key, text, handler)
@@ -137,7 +137,7 @@ class Client:
         self.wanted[key] = command
 
         def handler(gateway: Gateway) -> object:
-            caller = Caller(TENANT, f"POST {self.session}/{what}", key)
+            caller = RequestIdentity(TENANT, f"POST {self.session}/{what}", key)
             return act(self.session, asked=caller, desk=gateway.desk, response=Response())
 
         await self._insist(what, key, None, handler)

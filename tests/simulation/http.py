@@ -14,8 +14,8 @@ from starlette.responses import Response
 
 from tests.simulation.roles import Gateway
 from turnlog.events.errors import TurnlogError
-from turnlog.services.gateway.problems import problem_of
-from turnlog.services.gateway.sse import EventStream
+from turnlog.services.gateway.problems import convert_error
+from turnlog.services.gateway.sse import SseResponse
 
 PATIENCE: Final = 12.0
 """Seconds a client waits for an answer, and for the next frame of a stream."""
@@ -63,7 +63,7 @@ async def _answered(gateway: Gateway, handler: Handler) -> Answer:
     try:
         told = await handler(gateway)
     except TurnlogError as error:
-        said = problem_of(error)
+        said = convert_error(error)
         return Answer(said.status, {"code": said.code, "detail": said.detail})
     if isinstance(told, BaseModel):
         return Answer(200, told.model_dump(mode="json"))
@@ -90,9 +90,9 @@ async def streamed(gateway: Gateway, streamer: Streamer) -> AsyncGenerator[Frame
         try:
             response = await streamer(gateway)
         except TurnlogError as error:
-            said = problem_of(error)
+            said = convert_error(error)
             return send(Answer(said.status, {"code": said.code, "detail": said.detail}))
-        if not isinstance(response, EventStream):
+        if not isinstance(response, SseResponse):
             return send(Answer(response.status_code))
         with suppress(TurnlogError):
             async for frame in response.frames:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.agents.workshop import agent
 from turnlog.projections.blueprint.cartridge import Cartridge
-from turnlog.projections.blueprint.phases import TRANSITION
+from turnlog.projections.blueprint.phases import TRANSITION_TOOL
 from turnlog.projections.blueprint.schema import Blueprint
 
 FORBIDDEN: Final = "forbidden"
@@ -68,7 +68,7 @@ def lesson(chance: random.Random) -> Blueprint:
     body = _body("lesson", _policies(chance), {"call": "by_phase"})
     asked = {"system": ["rules"]}, {"history": "whole"}
     body["calls"]["debrief"] = {"messages": asked, "input": "none", "budget": "window"}
-    body["calls"]["reply"]["tools"] = [TRANSITION]
+    body["calls"]["reply"]["tools"] = [TRANSITION_TOOL]
     body["history"]["whole"] = {"all": True}
     phases = {
         "from": "cartridge.phases",

@@ -15,7 +15,7 @@ from itertools import compress
 from tests.faults.history import Try
 from tests.simulation.loop import BEGAN
 from tests.simulation.stream import Stream
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.projections.session.commands import Command
 from turnlog.projections.session.decide import decide
@@ -24,7 +24,7 @@ from turnlog.projections.session.state import SessionState
 
 
 def untrue(
-    tries: Sequence[Try], wanted: Mapping[str, Command], events: Sequence[Recorded], stored: Stream
+    tries: Sequence[Try], wanted: Mapping[str, Command], events: Sequence[RecordedEvent], stored: Stream
 ) -> Iterator[str]:
     """Give the answers to a session's commands that were true at no moment."""
     states: list[SessionState | None] = [None]
@@ -44,7 +44,7 @@ def untrue(
                 yield f"{each.key} ({each.body['what']}) was told {told}, which was true at no time"
 
 
-def _begins(event: Recorded) -> bool:
+def _begins(event: RecordedEvent) -> bool:
     """Tell whether an event was appended behind what lay there, and not as one with it."""
     return event.envelope.prevstreamseq is not None
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from tests.simulation.numbered import NumberedFuture, NumberedTask
-from turnlog.services.runtime.tasks import stopped
+from turnlog.services.runtime.tasks import cancel_tasks
 
 Result = TypeVar("Result")
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -126,7 +126,7 @@ class SimulatedLoop:
         """End tasks for good, so that none is collected while it waits."""
 
         async def ended() -> None:
-            await stopped(*tasks)
+            await cancel_tasks(*tasks)
 
         self.until = float("inf")
         self.run(ended())

@@ -14,16 +14,16 @@ from typing import Final, get_args
 from tests.simulation.kinds import FORBIDDEN, SIGNALS
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.weather import CLEARS, Weather
-from turnlog.events.turn import Finish
-from turnlog.projections.blueprint.phases import TRANSITION
-from turnlog.projections.window.request import ChatMessage, Request
+from turnlog.events.turn import FinishReason
+from turnlog.projections.blueprint.phases import TRANSITION_TOOL
+from turnlog.projections.window.request import ChatMessage, ChatRequest
 from turnlog.services.runtime.prices import PriceTable
 from turnlog.services.worker.model.exchange import (
-    Finished,
+    FinishedAnswer,
     ModelRequest,
     TextDelta,
-    ToolCall,
-    Usage,
+    ModelToolCall,
+    ModelUsage,
 )
 from turnlog.services.worker.model.failures import FailureCode, ModelFailure
 
@@ -42,7 +42,7 @@ class SimulatedModel:
     said: list[str] = field(default_factory=list[str])
     """Texts it said to their end."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """See `Model.stream`."""
         chance = self.loop.chance
         self.asked.append((self.loop.clock(), _digest(request)))
@@ -70,27 +70,27 @@ class SimulatedModel:
         return PriceTable("simulated", {})
 
 
-def _end(chance: random.Random, request: ModelRequest) -> Finished:
-    usage = Usage(40, 20) if chance.random() < 0.7 else None
-    finish: Finish = "length" if chance.random() < 0.1 else "stop"
+def _end(chance: random.Random, request: ModelRequest) -> FinishedAnswer:
+    usage = ModelUsage(40, 20) if chance.random() < 0.7 else None
+    finish: FinishReason = "length" if chance.random() < 0.1 else "stop"
     tools = _asked(chance, request)
-    return Finished("tool_calls" if tools else finish, tools, usage, request.model, None)
+    return FinishedAnswer("tool_calls" if tools else finish, tools, usage, request.model, None)
 
 
-def _asked(chance: random.Random, request: ModelRequest) -> tuple[ToolCall, ...]:
+def _asked(chance: random.Random, request: ModelRequest) -> tuple[ModelToolCall, ...]:
     offered = re.findall("shop_[a-z]+", str(request.tools))
     if offered:
         return tuple(_order(chance, offered) for _ in range(chance.choice((0, 1, 1, 2))))
     signal = chance.choice((*SIGNALS, "nonsense"))
     asks = bool(request.tools) and chance.random() < 0.4
-    return (ToolCall("t1", TRANSITION, f'{{"signal": "{signal}"}}'),) if asks else ()
+    return (ModelToolCall("t1", TRANSITION_TOOL, f'{{"signal": "{signal}"}}'),) if asks else ()
 
 
-def _order(chance: random.Random, offered: Sequence[str]) -> ToolCall:
+def _order(chance: random.Random, offered: Sequence[str]) -> ModelToolCall:
     """Order what nobody else orders, of a tool that is offered, mostly."""
     tool = chance.choice(offered) if chance.random() < 0.95 else "nonsense"
     order = f'{{"order": {chance.getrandbits(48)}}}' if chance.random() < 0.95 else "nonsense"
-    return ToolCall("t1", tool, order)
+    return ModelToolCall("t1", tool, order)
 
 
 def _plans(request: ModelRequest) -> bool:
@@ -105,5 +105,5 @@ def _plan(chance: random.Random) -> str:
 
 def _digest(request: ModelRequest) -> str:
     said = tuple(ChatMessage(str(m["role"]), str(m["content"])) for m in request.messages)  # type: ignore[arg-type]
-    asked = Request(request.model, said, request.tools, request.parameters)  # type: ignore[arg-type]
+    asked = ChatRequest(request.model, said, request.tools, request.parameters)  # type: ignore[arg-type]
     return asked.digest

@@ -16,7 +16,7 @@ from tests.simulation.acks import Said
 from tests.simulation.stream import Stream
 from tests.simulation.wire import Holding
 from turnlog.events.call import AttemptStarted
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.turn import TurnReleased, TurnSubmitted
 
 
@@ -33,7 +33,7 @@ class Turn:
 
 
 def wrong_words(
-    said: Sequence[Said], stored: Stream, log: Mapping[str, Sequence[Recorded]]
+    said: Sequence[Said], stored: Stream, log: Mapping[str, Sequence[RecordedEvent]]
 ) -> Iterator[str]:
     """Give what was said by somebody who knew that it was not theirs to say."""
     turns = {place: turn for events in log.values() for place, turn in _turns(events, stored)}
@@ -52,7 +52,7 @@ def _superseded(said: Said, turn: Turn) -> Iterator[str]:
         yield f"{turn.name}: {said.word} for delivery {said.by}, knowing of {known[-1]}"
 
 
-def _turns(events: Sequence[Recorded], stored: Stream) -> Iterator[tuple[int, Turn]]:
+def _turns(events: Sequence[RecordedEvent], stored: Stream) -> Iterator[tuple[int, Turn]]:
     ends = settled(events)
     places: dict[int, tuple[int, Turn]] = {}
     for recorded in events:

@@ -16,19 +16,19 @@ from faststream.nats.message import NatsMessage
 from tests.simulation.roles import Making
 from tests.simulation.weather import CALM, DEADLY, DOUBTFUL, SLEEPY
 from turnlog.events.call import AttemptStarted
-from turnlog.events.codec import Batch, Command, Draft, read, write
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import EventBatch, CommandRef, EventDraft, decode_event, encode_batch
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.log.outcomes import Conflicted, Outcome, Unreachable
-from turnlog.events.log.ports import Stamped
+from turnlog.events.log.outcomes import BatchConflict, AppendOutcome, LogUnreachable
+from turnlog.events.log.ports import StampedTokenEvent
 from turnlog.events.nats.jetstream_log import JetStreamLog
-from turnlog.events.nats.opening import JetStream
-from turnlog.events.nats.tokens import JetStreamTokens
+from turnlog.events.nats.opening import JetStreamClient
+from turnlog.events.nats.tokens import JetStreamTokenStream
 from turnlog.events.tokens import AttemptClosed, Token
-from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.sessions import CommandHandler
 from turnlog.services.worker import app
-from turnlog.services.worker.answering import Answering
+from turnlog.services.worker.answering import TurnRunner
 
 
 @dataclass
@@ -46,8 +46,8 @@ def on_log(kind: type[Instead]) -> Making:
     return Making(over=lambda on: replace(on, log=cast("JetStreamLog", kind(on.log))))
 
 
-def _on_tokens(on: JetStream) -> JetStream:
-    return replace(on, tokens=cast("JetStreamTokens", Credulous(on.tokens)))
+def _on_tokens(on: JetStreamClient) -> JetStreamClient:
+    return replace(on, tokens=cast("JetStreamTokenStream", Credulous(on.tokens)))
 
 
 class Overheard(Instead):
@@ -64,10 +64,10 @@ class Overheard(Instead):
         await self.real.nack(delay=delay)
 
 
-async def fenced_naks(message: NatsMessage, answering: Answering) -> None:
+async def fenced_naks(message: NatsMessage, answering: TurnRunner) -> None:
     """Hand back what one was fenced off from."""
     overheard = Overheard(message)
-    await app.take(cast("NatsMessage", overheard), answering)
+    await app.handle_message(cast("NatsMessage", overheard), answering)
     if not overheard.said:
         await message.nack(delay=0)
 
@@ -75,38 +75,38 @@ async def fenced_naks(message: NatsMessage, answering: Answering) -> None:
 class Blind(Instead):
     """A log on which claims are put wherever the session has come to."""
 
-    async def append(self, batch: Batch) -> Outcome:
-        outcome: Outcome = await self.real.append(batch)
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        outcome: AppendOutcome = await self.real.append(batch)
         claims = any(isinstance(each.event, AttemptStarted) for each in _read(batch))
-        if not claims or not isinstance(outcome, Conflicted):
+        if not claims or not isinstance(outcome, BatchConflict):
             return outcome
-        return await self.append(await _behind_whatever_is_there(self.real, batch))
+        return await self.append_batch(await _behind_whatever_is_there(self.real, batch))
 
 
 class Impatient(Instead):
     """A log that says the same thing once more, as a new event, when it got no certain answer."""
 
-    async def append(self, batch: Batch) -> Outcome:
-        outcome: Outcome = await replace(self.real, patience=0.0).append(batch)
-        if not (isinstance(outcome, Unreachable) and outcome.ambiguous):
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
+        outcome: AppendOutcome = await replace(self.real, patience=0.0).append(batch)
+        if not (isinstance(outcome, LogUnreachable) and outcome.ambiguous):
             return outcome
-        return await self.append(await _behind_whatever_is_there(self.real, batch))
+        return await self.append_batch(await _behind_whatever_is_there(self.real, batch))
 
 
 class Trusting(Instead):
     """A log that takes any replica's word for the leader's."""
 
-    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
         del leader
-        found: Recorded | None = await self.real.last(tenant, session)
+        found: RecordedEvent | None = await self.real.last(tenant, session)
         return found
 
 
 class Credulous(Instead):
     """Tokens that fit together whatever is missing: no gap, and whatever digest there should be."""
 
-    async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
-        held: Sequence[Stamped] = await self.real.recorded(tenant, session, turn)
+    async def read_token_events(self, tenant: str, session: str, turn: int) -> Sequence[StampedTokenEvent]:
+        held: Sequence[StampedTokenEvent] = await self.real.recorded(tenant, session, turn)
         texts: dict[int, str] = {}
         return [replace(each, event=_fitted(each.event, texts)) for each in held]
 
@@ -118,7 +118,7 @@ def _fitted(event: Any, texts: dict[int, str]) -> Any:  # noqa: ANN401 - any tok
             texts[event.attempt] = text + event.text
             return event.model_copy(update={"offset": len(text)})
         case AttemptClosed():
-            return event.model_copy(update={"length": len(text), "digest": digest_of(text)})
+            return event.model_copy(update={"length": len(text), "digest": compute_digest(text)})
         case _:
             return event
 
@@ -130,13 +130,13 @@ class Forgetful(Instead):
         return await self.real.act(*wanted[:4], **named)
 
 
-async def ack_first(message: NatsMessage, answering: Answering) -> None:
+async def ack_first(message: NatsMessage, answering: TurnRunner) -> None:
     """Acknowledge a turn before it is answered."""
     await message.ack()
-    await app.take(message, answering)
+    await app.handle_message(message, answering)
 
 
-def _forgetful(sessions: Sessions) -> Sessions:
+def _forgetful(sessions: CommandHandler) -> CommandHandler:
     return cast("Sessions", Forgetful(sessions))
 
 
@@ -152,26 +152,26 @@ PLANTED: Final = {
 """What is planted, and a weather in which it shows."""
 
 
-def _read(batch: Batch) -> list[Recorded]:
-    return [read(message.payload, 0) for message in batch.messages]
+def _read(batch: EventBatch) -> list[RecordedEvent]:
+    return [decode_event(message.payload, 0) for message in batch.messages]
 
 
-async def _behind_whatever_is_there(log: JetStreamLog, batch: Batch) -> Batch:
-    last = await log.last(batch.tenant, batch.session, leader=True)
+async def _behind_whatever_is_there(log: JetStreamLog, batch: EventBatch) -> EventBatch:
+    last = await log.read_last_event(batch.tenant, batch.session, leader=True)
     drafts = [_draft(each) for each in _read(batch)]
-    return write(batch.tenant, batch.session, last.head if last else None, drafts)
+    return encode_batch(batch.tenant, batch.session, last.head if last else None, drafts)
 
 
-def _draft(recorded: Recorded) -> Draft:
+def _draft(recorded: RecordedEvent) -> EventDraft:
     of = recorded.envelope
-    return Draft(
+    return EventDraft(
         event=cast("KnownEvent", recorded.event),
         id=f"{of.id}-again",
         at=datetime.fromisoformat(of.time),
         source=of.source,
         actor=of.actor,
         causation=of.causationid,
-        command=Command(of.commandkey, of.commandhash)
+        command=CommandRef(of.commandkey, of.commandhash)
         if of.commandkey and of.commandhash
         else None,
     )

@@ -24,30 +24,30 @@ from tests.simulation.model import SimulatedModel
 from tests.simulation.server import Server
 from tests.simulation.shop import SimulatedShop
 from tests.simulation.wire import HOLDING, Wire
-from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.opening import JetStream, jetstream_on
-from turnlog.services.gateway.desk import Desk
+from turnlog.events.nats.connection import NatsConnection
+from turnlog.events.nats.opening import JetStreamClient, build_client
+from turnlog.services.gateway.desk import GatewayDependencies
 from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.gathering import Gathering
-from turnlog.services.runtime.library import Library
-from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.gathering import PromptInputLoader
+from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.runtime.sessions import CommandHandler
 from turnlog.services.runtime.settings import GatewaySettings
-from turnlog.services.runtime.snapshots import CheckedSnapshots
-from turnlog.services.runtime.telemetry import tracing
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
+from turnlog.services.runtime.telemetry import create_tracing
 from turnlog.services.runtime.texts import TextReader
 from turnlog.services.worker import app
-from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.context import Contexts
-from turnlog.services.worker.ending import Endings
-from turnlog.services.worker.heartbeat import Heart
+from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.context import CallContextBuilder
+from turnlog.services.worker.ending import OutcomeRecorder
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
 
 TENANT: Final = "t"
 PLACES: Final = 3
 """Turns a worker answers at once."""
 
-Take = Callable[[NatsMessage, Answering], Any]
+Take = Callable[[NatsMessage, TurnRunner], Any]
 """What a worker does with a delivery."""
-Over = Callable[[JetStream], JetStream]
+Over = Callable[[JetStreamClient], JetStreamClient]
 """What stands between the parts of a process and its connection; planted faults do."""
 
 
@@ -55,9 +55,9 @@ Over = Callable[[JetStream], JetStream]
 class Making:
     """How processes are made: as they are, or with a fault planted."""
 
-    take: Take = app.take
+    take: Take = app.handle_message
     over: Over = lambda jetstream: jetstream
-    asking: Callable[[Sessions], Sessions] = lambda sessions: sessions
+    asking: Callable[[CommandHandler], CommandHandler] = lambda sessions: sessions
 
 
 @dataclass(eq=False)
@@ -66,8 +66,8 @@ class Role:
 
     process: Process
     wire: Wire
-    on: JetStream
-    sessions: Sessions
+    on: JetStreamClient
+    sessions: CommandHandler
     blueprints: BlueprintStore
 
 
@@ -76,11 +76,11 @@ def role(name: str, server: Server, making: Making, wrong_by: float) -> Role:
     loop = server.loop
     process = Process(name, loop)
     wire = Wire(process, server, server.weather)
-    on = making.over(jetstream_on(Connection(wire.client, 5.0)))
+    on = making.over(build_client(NatsConnection(wire.client, 5.0)))
     ids = count(1)
-    sessions = Sessions(
+    sessions = CommandHandler(
         on.log,
-        CheckedSnapshots(on.log, on.snapshots),
+        CheckedSnapshotStore(on.log, on.snapshots),
         TextReader(on.log, on.blobs),
         NoOlderCommands(),
         partial(loop.clock, wrong_by),
@@ -90,9 +90,9 @@ def role(name: str, server: Server, making: Making, wrong_by: float) -> Role:
     return Role(process, wire, on, sessions, BlueprintStore(on.blobs))
 
 
-def desk(made: Role, sessions: Sessions) -> Desk:
+def desk(made: Role, sessions: CommandHandler) -> GatewayDependencies:
     """Give what the gateway's handlers work with; read models and the library are left out."""
-    parts: dict[str, Any] = {each.name: None for each in fields(Desk)}
+    parts: dict[str, Any] = {each.name: None for each in fields(GatewayDependencies)}
     parts |= {
         "settings": GatewaySettings.model_construct(tenant=TENANT, keep_alive=15.0),
         "log": made.on.log,
@@ -101,12 +101,12 @@ def desk(made: Role, sessions: Sessions) -> Desk:
         "blueprints": made.blueprints,
         "stopping": asyncio.Event(),
     }
-    return Desk(**parts)
+    return GatewayDependencies(**parts)
 
 
-def gathering(made: Role) -> Gathering:
+def gathering(made: Role) -> PromptInputLoader:
     """Give what calls are filled in by; no blueprint here asks for segments."""
-    return Gathering(made.on.log, made.sessions.texts, cast("Any", None))
+    return PromptInputLoader(made.on.log, made.sessions.texts, cast("Any", None))
 
 
 ON_ITS_WAY: Final = 1.0
@@ -120,7 +120,7 @@ class Worker:
     role: Role
     model: SimulatedModel
     shop: SimulatedShop
-    answering: Answering
+    answering: TurnRunner
     take: Take
     places: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
@@ -129,7 +129,7 @@ class Worker:
         self.places = [self.role.process.spawn(self._work()) for _ in range(PLACES)]
 
     async def _work(self) -> None:
-        while not self.answering.stopping.is_set():
+        while not self.answering.stop_requested.is_set():
             with suppress(errors.Error):
                 raw = await self.role.wire.request(PULL, timeout=PULL_SECONDS + ON_ITS_WAY)
                 place = raw.metadata
@@ -146,18 +146,18 @@ def worker(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> 
     model = SimulatedModel(server.loop, server.weather)
     shop = SimulatedShop(server.loop, server.weather)
     tokens, blobs = made.on.tokens, made.on.blobs
-    answering = Answering(
+    answering = TurnRunner(
         name=name,
         sessions=made.sessions,
         blueprints=made.blueprints,
-        contexts=Contexts(
-            made.sessions, made.blueprints, blobs, Library(()), gathering(made), "simulated/one"
+        contexts=CallContextBuilder(
+            made.sessions, made.blueprints, blobs, BlueprintFolders(()), gathering(made), "simulated/one"
         ),
         tokens=tokens,
         model=model,
-        heart=Heart(made.sessions, tokens, server.ack_wait / 3),
-        endings=Endings(made.sessions, tokens, blobs, model.prices, server.loop.chance.random),
-        tracing=tracing("simulated", None),
+        heartbeat=AttemptHeartbeat(made.sessions, tokens, server.ack_wait / 3),
+        outcomes=OutcomeRecorder(made.sessions, tokens, blobs, model.prices, server.loop.chance.random),
+        tracing=create_tracing("simulated", None),
         ack_wait=server.ack_wait,
         servers=shop,
     )
@@ -169,7 +169,7 @@ class Gateway:
     """A gateway that is asked by clients."""
 
     role: Role
-    desk: Desk
+    desk: GatewayDependencies
 
 
 def gateway(name: str, server: Server, making: Making, wrong_by: float = 0.0) -> Gateway:

@@ -22,7 +22,7 @@ from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.stream import Stored, Stream, key_of
 from tests.simulation.weather import Weather
 from tests.simulation.wire import ACKS, Holding, Packet, Wire
-from turnlog.events.ids import BLOBS, LIVE, SESSIONS, SNAPSHOTS, TOKENS
+from turnlog.events.ids import BLOBS_STREAM, REPUBLISH_PREFIX, SESSIONS_STREAM, SNAPSHOTS_STREAM, TOKENS_STREAM
 
 EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 BATCH: Final = "Nats-Batch-Id"
@@ -31,10 +31,10 @@ COMMIT: Final = "Nats-Batch-Commit"
 LAST: Final = "Nats-Last-Sequence"
 """What lies before a message: under its subject where it is republished, else in its batch."""
 WRONG_LAST, INCOMPLETE, NO_MESSAGE = 10071, 10176, 10037
-STREAMS: Final = {"session": SESSIONS, "tokens": TOKENS, "blob": BLOBS, "snapshot": SNAPSHOTS}
-LIVELY: Final = frozenset({SESSIONS, TOKENS})
+STREAMS: Final = {"session": SESSIONS_STREAM, "tokens": TOKENS_STREAM, "blob": BLOBS_STREAM, "snapshot": SNAPSHOTS_STREAM}
+LIVELY: Final = frozenset({SESSIONS_STREAM, TOKENS_STREAM})
 LONGEST_LAG: Final = 3.0
-DANGER: Final = {SESSIONS: 1.0, TOKENS: 5.0, BLOBS: 0.0, SNAPSHOTS: 0.0}
+DANGER: Final = {SESSIONS_STREAM: 1.0, TOKENS_STREAM: 5.0, BLOBS_STREAM: 0.0, SNAPSHOTS_STREAM: 0.0}
 """How dangerous it is to send something there: little time lies between a reply and its record."""
 
 
@@ -58,13 +58,13 @@ class Server:
 
     @property
     def sessions(self) -> Stream:
-        return self.streams[SESSIONS]
+        return self.streams[SESSIONS_STREAM]
 
     def restart(self, seconds: float) -> None:
         """Be away for a while, and come back without tokens."""
         self._down_until = self.loop.time() + seconds
         self._batches.clear()
-        self.streams[TOKENS] = Stream(TOKENS, self.loop.clock())
+        self.streams[TOKENS_STREAM] = Stream(TOKENS_STREAM, self.loop.clock())
         for wire in self.wires:
             wire.cut(seconds + self.loop.chance.random())
 
@@ -186,7 +186,7 @@ class Server:
         return stored
 
     def _republish(self, stream: Stream, stored: Stored) -> None:
-        subject = f"{LIVE}.{stored.subject}"
+        subject = f"{REPUBLISH_PREFIX}.{stored.subject}"
         headers = _headers(stream, stored)
         for wire in self.wires:
             if wire.listens(subject):

@@ -12,8 +12,8 @@ from tests.agents.workshop import Shop
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.weather import CLEARS, Weather
 from turnlog.projections.blueprint.tools import ServerSpec
-from turnlog.projections.tools.offers import Offer
-from turnlog.services.worker.tools.exchange import Answered, Code, ServerFailure
+from turnlog.projections.tools.offers import ToolOffer
+from turnlog.services.worker.tools.exchange import ToolAnswer, ServerFailureCode, ToolServerFailure
 
 
 @dataclass
@@ -25,27 +25,27 @@ class SimulatedShop:
     done: list[tuple[str, JsonValue]] = field(default_factory=list[tuple[str, JsonValue]])
     """Each tool that was run, with the order that it was given."""
 
-    async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
+    async def list_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
         """See `ToolServers.offers`."""
         await self._takes_time("tools_unreachable")
-        return await Shop().offers(server, spec)
+        return await Shop().list_offers(server, spec)
 
-    async def ask(
+    async def call_tool(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
-    ) -> Answered:
+    ) -> ToolAnswer:
         """See `ToolServers.ask`."""
         del server, spec
         self.done.append((tool, arguments.get("order")))
         await self._takes_time("tools_failed")
         chance = self.loop.chance
-        return Answered(f"{chance.randint(0, 9)} in stock", failed=chance.random() < 0.2)
+        return ToolAnswer(f"{chance.randint(0, 9)} in stock", failed=chance.random() < 0.2)
 
     async def close(self) -> None:
         """See `ToolServers.close`."""
 
-    async def _takes_time(self, code: Code) -> None:
+    async def _takes_time(self, code: ServerFailureCode) -> None:
         chance = self.loop.chance
         slow = 40 if chance.random() < 0.1 else 4
         await asyncio.sleep(chance.random() * slow * self.weather.pace)
         if self.loop.time() < CLEARS and chance.random() < self.weather.failing:
-            raise ServerFailure(code, "it went away")
+            raise ToolServerFailure(code, "it went away")

@@ -26,15 +26,15 @@ from tests.simulation.roles import TENANT, Gateway, Making, Role, Worker, gatewa
 from tests.simulation.server import Server
 from tests.simulation.watcher import Watcher
 from tests.simulation.weather import CLEARS, ENDS, Weather, weather
-from turnlog.events.codec import read
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.projections.blueprint.schema import reach
+from turnlog.projections.blueprint.schema import compute_history_reach
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.evolve import evolve
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.material import Material
-from turnlog.services.runtime.sessions import By
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.runtime.sessions import CommandMetadata
 
 ACK_WAIT: Final = 10.0
 AS_IT_IS: Final = Making()
@@ -53,7 +53,7 @@ class Simulation:
     gateways: list[Gateway] = field(default_factory=list[Gateway])
     workers: list[Worker] = field(default_factory=list[Worker])
     clients: list[Client] = field(default_factory=list[Client])
-    materials: dict[str, Material] = field(default_factory=dict[str, Material])
+    materials: dict[str, SessionMaterial] = field(default_factory=dict[str, SessionMaterial])
     """What each session is made from."""
     complaints: list[str] = field(default_factory=list[str])
     """What broke without anybody being told."""
@@ -65,7 +65,7 @@ class Simulation:
         self.server = Server(self.loop, self.weather, ACK_WAIT)
         self._made = 0
         self._watching: list[asyncio.Task[None]] = []
-        self._read: list[Recorded] = []
+        self._read: list[RecordedEvent] = []
         self._states: dict[str, SessionState | None] = {}
 
     def run(self) -> None:
@@ -94,9 +94,9 @@ class Simulation:
         self.loop.wind_up([*tasks, *self._watching])
 
     @property
-    def log(self) -> dict[str, list[Recorded]]:
+    def log(self) -> dict[str, list[RecordedEvent]]:
         """Every session's events as they are stored."""
-        found: dict[str, list[Recorded]] = {session: [] for session in self.materials}
+        found: dict[str, list[RecordedEvent]] = {session: [] for session in self.materials}
         for recorded in self._newly_read():
             found[recorded.session].append(recorded)
         return found
@@ -143,11 +143,11 @@ class Simulation:
             self._newly_read()
         return session
 
-    def _drawn(self) -> Material:
+    def _drawn(self) -> SessionMaterial:
         drawn = self.chance.random()
         if drawn < 0.35:
-            return Material(lesson(self.chance), LESSON)
-        return Material(worker_of_steps(self.chance) if drawn < 0.5 else dialogue(self.chance))
+            return SessionMaterial(lesson(self.chance), LESSON)
+        return SessionMaterial(worker_of_steps(self.chance) if drawn < 0.5 else dialogue(self.chance))
 
     def _client(self, session: str, number: int) -> Client:
         return Client(
@@ -220,9 +220,9 @@ class Simulation:
         self._newly_read()
         return [name for name, state in self._states.items() if state and state.open]
 
-    def _newly_read(self) -> list[Recorded]:
+    def _newly_read(self) -> list[RecordedEvent]:
         for stored in self.server.sessions.messages[len(self._read) :]:
-            recorded = read(stored.data, stored.sequence)
+            recorded = decode_event(stored.data, stored.sequence)
             self._read.append(recorded)
             before = self._states.get(recorded.session)
             self._states[recorded.session] = evolve(before, recorded)
@@ -236,10 +236,10 @@ def _told(logger: object, name: str, log: EventDict) -> EventDict:
     return log
 
 
-async def _opened(role: Role, session: str, material: Material) -> None:
+async def _opened(role: Role, session: str, material: SessionMaterial) -> None:
     blueprint, store = material.blueprint, role.blueprints
-    ref = await store.pin(TENANT, blueprint)
-    cartridge = await store.pin_cartridge(TENANT, material.cartridge) if material.phases else None
+    ref = await store.store_blueprint(TENANT, blueprint)
+    cartridge = await store.store_cartridge(TENANT, material.cartridge) if material.phases else None
     profile = blueprint.default_profile
-    command = OpenSession(ref, profile, reach(blueprint), {}, cartridge, material.phases)
-    await role.sessions.act(TENANT, session, command, By("tester"))
+    command = OpenSession(ref, profile, compute_history_reach(blueprint), {}, cartridge, material.phases)
+    await role.sessions.handle(TENANT, session, command, CommandMetadata("tester"))

@@ -22,9 +22,9 @@ from tests.simulation.simulation import ACK_WAIT, Simulation
 from tests.simulation.stream import Stream
 from tests.simulation.weather import CLEARS
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.content import Digest, Plain, digest_of
-from turnlog.events.envelope import Recorded
-from turnlog.events.ids import BLOBS
+from turnlog.events.content import Digest, PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.ids import BLOBS_STREAM
 from turnlog.events.turn import TurnCompleted, TurnReleased, TurnSubmitted
 from turnlog.projections.session.evolve import fold
 
@@ -58,7 +58,7 @@ def faults(done: Simulation) -> list[str]:
     return found
 
 
-def _checked(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Sequence[Finding]:
+def _checked(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Sequence[Finding]:
     keys = {each.envelope.commandkey for events in log.values() for each in events}
     tries = judgeable(done.history.tries, keys)
     heard = [each for each in done.history.heard if each.end == "done"]
@@ -67,8 +67,8 @@ def _checked(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Sequenc
 
 
 def _blobs(done: Simulation) -> Mapping[Digest, str]:
-    stored: Stream = done.server.streams[BLOBS]
-    return {digest_of(each.data): each.data.decode() for each in stored.messages}
+    stored: Stream = done.server.streams[BLOBS_STREAM]
+    return {compute_digest(each.data): each.data.decode() for each in stored.messages}
 
 
 def _unequal_answers(history: History) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _unequal_answers(history: History) -> Iterator[str]:
             yield f"{each.key} was told {told[each.key]} and {each.body}"
 
 
-def _late(events: Sequence[Recorded], deadline: timedelta) -> Iterator[str]:
+def _late(events: Sequence[RecordedEvent], deadline: timedelta) -> Iterator[str]:
     """Turns that were settled later than somebody awake could have seen to."""
     ends = settled(events)
     clear = BEGAN + timedelta(seconds=CLEARS)
@@ -93,11 +93,11 @@ def _late(events: Sequence[Recorded], deadline: timedelta) -> Iterator[str]:
                 yield f"turn {turn} was settled {_at(events[ends[turn][0] - 1]) - due} late"
 
 
-def _at(recorded: Recorded) -> datetime:
+def _at(recorded: RecordedEvent) -> datetime:
     return datetime.fromisoformat(recorded.envelope.time)
 
 
-def _attempts(events: Sequence[Recorded]) -> Iterator[str]:
+def _attempts(events: Sequence[RecordedEvent]) -> Iterator[str]:
     started: dict[int, int] = {}
     replied: dict[int, int] = {}
     digests: dict[int, Digest] = {}
@@ -114,29 +114,29 @@ def _attempts(events: Sequence[Recorded]) -> Iterator[str]:
                     yield f"attempt {attempt} of turn {turn} answered after it was superseded"
             case CallCompleted(turn=turn, attempt=attempt, digest=digest, text=None):
                 replied[turn], digests[turn] = attempt, digest
-            case TurnCompleted(turn=turn, text=Plain() as text):
+            case TurnCompleted(turn=turn, text=PlainText() as text):
                 if digests.get(turn) != text.digest:
                     yield f"turn {turn} has another text than its call"
             case _:
                 pass
 
 
-def _heard(session: str, done: Simulation, events: Sequence[Recorded]) -> Iterator[str]:
+def _heard(session: str, done: Simulation, events: Sequence[RecordedEvent]) -> Iterator[str]:
     ends = settled(events)
     for heard in done.history.heard:
         if heard.session == session and heard.turn not in ends:
             yield f"a watcher was told that turn {heard.turn} is {heard.end}"
 
 
-def _unlike(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Iterator[str]:
+def _unlike(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Iterator[str]:
     """States that a process holds and that the log does not make."""
     for role in done.roles:
-        for held in role.sessions.held.states:
+        for held in role.sessions.state_cache.states:
             if held != fold(log[held.session][: held.head.sequence]):
                 yield f"{role.process.name} holds another {held.session} than the log makes"
 
 
-def _unrecorded_requests(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Iterator[str]:
+def _unrecorded_requests(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Iterator[str]:
     stored = done.server.sessions
     fixed: dict[str, datetime] = {}
     for events in log.values():
@@ -151,12 +151,12 @@ def _unrecorded_requests(done: Simulation, log: Mapping[str, Sequence[Recorded]]
                 yield f"a model was asked by {worker.answering.name} what is not on the log"
 
 
-def _invented(done: Simulation, log: Mapping[str, Sequence[Recorded]]) -> Iterator[str]:
+def _invented(done: Simulation, log: Mapping[str, Sequence[RecordedEvent]]) -> Iterator[str]:
     said = {text for worker in done.workers for text in worker.model.said}
     for session, events in log.items():
         for each in events:
             match each.event:
-                case TurnCompleted(turn=turn, text=Plain(text=text)) if text not in said:
+                case TurnCompleted(turn=turn, text=PlainText(text=text)) if text not in said:
                     yield f"{session}: no model ever said the reply of turn {turn}"
                 case _:
                     pass

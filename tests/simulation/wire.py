@@ -21,7 +21,7 @@ from nats.protocol.parser import Parser
 
 from tests.simulation.loop import Process
 from tests.simulation.weather import CLEARS, Weather
-from turnlog.events.nats.frames import Frame, Frames
+from turnlog.events.nats.frames import RawFrame, RawParser
 
 if TYPE_CHECKING:
     from tests.simulation.server import Server
@@ -56,7 +56,7 @@ class Listener:
     """What the house knows it by where it takes its messages from the wire."""
 
     async def hear(self, message: Msg) -> None:
-        if take := self.wire.frames.takers.get(str(self._id).encode()):
+        if take := self.wire.frames.handlers.get(str(self._id).encode()):
             take(framed(message))
         elif self.heard is not None:
             await self.heard(message)
@@ -83,7 +83,7 @@ class Wire:
     _answers: dict[str, asyncio.Future[Msg]] = field(
         default_factory=dict[str, "asyncio.Future[Msg]"]
     )
-    frames: Frames = field(default_factory=lambda: Frames(Parser()))
+    frames: RawParser = field(default_factory=lambda: RawParser(Parser()))
     """Nothing is parsed here; it says who takes what."""
     _inboxes: int = 0
     _listened: int = 0
@@ -211,13 +211,13 @@ class Wire:
             self.seen.setdefault(session, []).append((self.process.awake_for, sequence))
 
 
-def framed(message: Msg) -> Frame:
+def framed(message: Msg) -> RawFrame:
     """Give a message as it comes over a wire."""
     headers = dict(message.headers or {})
     first = "NATS/1.0 " + headers.pop("Status") if "Status" in headers else "NATS/1.0"
     lines = [first, *(f"{name}: {value}" for name, value in headers.items()), "", ""]
     head = "\r\n".join(lines).encode()
-    return Frame(message.subject.encode(), message.reply.encode(), head, message.data)
+    return RawFrame(message.subject.encode(), message.reply.encode(), head, message.data)
 
 
 def run(step: Awaitable[None]) -> None:

@@ -26,7 +26,7 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     SendSignal,
 )
-from turnlog.projections.window.material import Material
+from turnlog.projections.window.material import SessionMaterial
 from turnlog.services.worker.model.failures import ModelFailure
 
 What = Literal["say", "choose", "signal", "redact", "exclude", "restore", "cancel"]
@@ -124,7 +124,7 @@ def tight(blueprint: Blueprint) -> Blueprint:
     return Blueprint.model_validate(written)
 
 
-TIGHT: Final = Material(tight(shipped("lucky-draw").blueprint), CARTRIDGE)
+TIGHT: Final = SessionMaterial(tight(shipped("lucky-draw").blueprint), CARTRIDGE)
 
 
 async def played(actions: list[Action]) -> Playhouse:

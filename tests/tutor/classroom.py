@@ -23,8 +23,8 @@ from tests.parts.processes import NOTHING, Machine, machine
 from tests.parts.roles import telling
 from tests.parts.service import Service
 from tests.services.gateway.watching import Heard
-from turnlog.events.envelope import Recorded
-from turnlog.services.runtime.library import SHIPPED
+from turnlog.events.envelope import RecordedEvent
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
 
 SHARE = "share-before-reading"
 DRAW = "lucky-draw"
@@ -104,7 +104,7 @@ class Classroom:
         assert first["role"] == "system"
         return str(first["content"])
 
-    async def events(self, session: str) -> list[Recorded]:
+    async def events(self, session: str) -> list[RecordedEvent]:
         """Give all events of a session."""
         return await self.service.events(session)
 
@@ -131,7 +131,7 @@ async def school(
     folder: Path, provider: OpenAIServer, told: Mapping[str, str] = NOTHING
 ) -> AsyncGenerator[Machine]:
     """Give a machine whose service reads its trickster from a copy under `folder`."""
-    shutil.copytree(SHIPPED / "trickster", folder / "blueprints/trickster")
+    shutil.copytree(SHIPPED_BLUEPRINTS / "trickster", folder / "blueprints/trickster")
     variables = telling(provider) | {
         "TURNLOG_BLUEPRINTS": str(folder / "blueprints"),
         # Nobody dies here, and a busy machine is no reason to think so

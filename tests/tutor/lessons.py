@@ -9,12 +9,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from tests.parts.windows import fetched
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.tokens import ToolRequest
-from turnlog.projections.blueprint.overriding import prompt_layers
-from turnlog.projections.blueprint.phases import TRANSITION, PhaseGraph
-from turnlog.projections.blueprint.schema import reach
+from turnlog.projections.blueprint.overriding import list_prompt_layers
+from turnlog.projections.blueprint.phases import TRANSITION_TOOL, PhaseGraph
+from turnlog.projections.blueprint.schema import compute_history_reach
 from turnlog.projections.session.commands import (
     ClaimTurn,
     CompleteTurn,
@@ -22,34 +22,34 @@ from turnlog.projections.session.commands import (
     OpenSession,
     RecordChoice,
     SubmitTurn,
-    Withheld,
+    WithheldAnswer,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.testing import SPENT, Given, attempt_of, given, opening
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Assembled, Call
-from turnlog.projections.window.material import Material
-from turnlog.services.runtime.library import Library
+from turnlog.projections.testing import SAMPLE_SPENT, SessionScenario, get_attempt, given, open_session
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import AssembledPrompt, PromptCall
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.runtime.library import BlueprintFolders
 
-LIBRARY: Final = Library()
+LIBRARY: Final = BlueprintFolders()
 MODEL: Final = "openai/test"
 
 
-def shipped(task: str) -> Material:
+def shipped(task: str) -> SessionMaterial:
     """Give the shipped blueprint with one of its cartridges."""
-    blueprint = LIBRARY.get("trickster")
-    return Material(blueprint, LIBRARY.cartridge(blueprint, {"task": task}) or {})
+    blueprint = LIBRARY.load_blueprint("trickster")
+    return SessionMaterial(blueprint, LIBRARY.read_cartridge(blueprint, {"task": task}) or {})
 
 
 def shipped_files(task: str) -> dict[str, str]:
     """Give the prompt files of a task, by layer."""
-    blueprint = LIBRARY.get("trickster")
-    layers = prompt_layers(blueprint)
-    found = LIBRARY.prompt_files(blueprint, layers, "openai", {"task": task})
+    blueprint = LIBRARY.load_blueprint("trickster")
+    layers = list_prompt_layers(blueprint)
+    found = LIBRARY.read_prompt_files(blueprint, layers, "openai", {"task": task})
     return {name: text for name, (_, text) in found.items()}
 
 
-def graph(material: Material) -> PhaseGraph:
+def graph(material: SessionMaterial) -> PhaseGraph:
     """Give the state machine of a task."""
     assert material.phases is not None
     return material.phases
@@ -59,65 +59,65 @@ def graph(material: Material) -> PhaseGraph:
 class Lesson:
     """A session that has come so far, and what it is made from."""
 
-    material: Material
+    material: SessionMaterial
     files: Mapping[str, str]
-    session: Given
+    session: SessionScenario
 
-    def later(self, session: Given) -> Lesson:
+    def later(self, session: SessionScenario) -> Lesson:
         """Go on from another moment."""
         return Lesson(self.material, self.files, session)
 
     def chosen(self, choice: str) -> Lesson:
         """Make a choice."""
-        return self.later(self.session.later(RecordChoice(choice, graph(self.material))))
+        return self.later(self.session.apply_steps(RecordChoice(choice, graph(self.material))))
 
     def asked(self, text: str) -> Lesson:
         """Say something."""
         policies = self.material.blueprint.policies
-        return self.later(self.session.later(SubmitTurn(text, policies, graph(self.material))))
+        return self.later(self.session.apply_steps(SubmitTurn(text, policies, graph(self.material))))
 
     def called(self) -> Lesson:
         """Let a worker claim the open turn and fix its prompt."""
         policies = self.material.blueprint.policies
-        state = self.session.opened
-        claimed = self.session.later(ClaimTurn(attempt_of(state).turn, "w1", policies))
+        state = self.session.opened_state
+        claimed = self.session.apply_steps(ClaimTurn(get_attempt(state).turn, "w1", policies))
         found = self.later(claimed).assembled
-        attempt = attempt_of(claimed.opened)
-        return self.later(claimed.later(FixContext(attempt, MODEL, {}, found.manifest)))
+        attempt = get_attempt(claimed.opened_state)
+        return self.later(claimed.apply_steps(FixContext(attempt, MODEL, {}, found.manifest)))
 
     def answered(self, text: str, *, signal: str | None = None, unsafe: bool = False) -> Lesson:
         """Let the model answer, with a signal or with what may not be said."""
-        wish = ToolRequest(id="call-1", tool=TRANSITION, arguments=f'{{"signal": "{signal}"}}')
+        wish = ToolRequest(id="call-1", tool=TRANSITION_TOOL, arguments=f'{{"signal": "{signal}"}}')
         replacement = self.material.blueprint.policies.replacement
-        withheld = Withheld("it matches a pattern", "contact-details", replacement, digest_of(text))
+        withheld = WithheldAnswer("it matches a pattern", "contact-details", replacement, compute_digest(text))
         called = self.called()
         completed = CompleteTurn(
-            attempt_of(called.session.opened),
+            get_attempt(called.session.opened_state),
             text,
             "safety" if unsafe else "stop",
-            SPENT,
+            SAMPLE_SPENT,
             graph(self.material),
             (wish,) if signal else (),
             withheld if unsafe else None,
         )
-        return self.later(called.session.later(completed))
+        return self.later(called.session.apply_steps(completed))
 
     @property
-    def assembled(self) -> Assembled:
+    def assembled(self) -> AssembledPrompt:
         """The prompt of the call that the session makes now."""
-        state: SessionState = self.session.opened
-        call = Call(self.material.call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
-        texts = fetched(needs(self.material, state, call), self.session.events, self.files)
+        state: SessionState = self.session.opened_state
+        call = PromptCall(self.material.find_call_kind(state), MODEL, "openai", "2026-01-01T00:00:00Z")
+        texts = fetched(find_prompt_needs(self.material, state, call), self.session.events, self.files)
         return assemble(self.material, state, call, texts)
 
 
-def opened(material: Material, files: Mapping[str, str], **attributes: JsonValue) -> Lesson:
+def opened(material: SessionMaterial, files: Mapping[str, str], **attributes: JsonValue) -> Lesson:
     """Open a session with its prompt files pinned."""
-    ref = opening().blueprint
+    ref = open_session().blueprint
     values = {"task": "any", "locale": "lt", **attributes}
-    command = OpenSession(ref, "tutor", reach(material.blueprint), values, phases=graph(material))
+    command = OpenSession(ref, "tutor", compute_history_reach(material.blueprint), values, phases=graph(material))
     layers = {
-        name: PromptFile(digest=digest_of(text), path=f"{name}.md") for name, text in files.items()
+        name: PromptFile(digest=compute_digest(text), path=f"{name}.md") for name, text in files.items()
     }
     pinned = PromptsSnapshotted(provider="openai", layers=layers)
     return Lesson(material, files, given(command, pinned))

@@ -16,17 +16,17 @@ from tests.parts.house import BY, TENANT, House, delivery
 from tests.parts.puppet import Line, finished
 from tests.tutor.lessons import LIBRARY, graph
 from turnlog.events.call import ContextAssembled
-from turnlog.events.envelope import Recorded
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemoryTokens
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemoryTokenStream
 from turnlog.events.turn import TurnReleased, TurnSubmitted
-from turnlog.projections.blueprint.phases import TRANSITION
-from turnlog.projections.blueprint.schema import Blueprint, reach
+from turnlog.projections.blueprint.phases import TRANSITION_TOOL
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
 from turnlog.projections.session.commands import Command, OpenSession, SubmitTurn
-from turnlog.projections.window.material import Material
-from turnlog.services.runtime.sessions import Done
-from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.delivery import Verdict
-from turnlog.services.worker.model.exchange import ToolCall
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.runtime.sessions import CommandOutcome
+from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.delivery import DeliveryVerdict
+from turnlog.services.worker.model.exchange import ModelToolCall
 
 SESSION = "s"
 
@@ -55,8 +55,8 @@ def yielding_house() -> House:
     """Give a house whose every part yields."""
     return House(
         log=cast("MemoryLog", Yielding(MemoryLog())),
-        blobs=cast("MemoryBlobs", Yielding(MemoryBlobs())),
-        tokens=cast("MemoryTokens", Yielding(MemoryTokens())),
+        blobs=cast("MemoryBlobs", Yielding(MemoryBlobStore())),
+        tokens=cast("MemoryTokens", Yielding(MemoryTokenStream())),
     )
 
 
@@ -71,7 +71,7 @@ def impatient(blueprint: Blueprint) -> Blueprint:
 class Playhouse:
     """One session of a task."""
 
-    material: Material
+    material: SessionMaterial
     house: House = field(default_factory=yielding_house)
     workers: int = 0
 
@@ -79,25 +79,25 @@ class Playhouse:
         """Open the session."""
         blueprint = self.material.blueprint
         command = OpenSession(
-            await self.house.blueprints.pin(TENANT, blueprint),
+            await self.house.blueprints.store_blueprint(TENANT, blueprint),
             blueprint.default_profile,
-            reach(blueprint),
+            compute_history_reach(blueprint),
             {"task": "lucky-draw", "locale": "lt"},
-            await self.house.blueprints.pin_cartridge(TENANT, self.material.cartridge),
+            await self.house.blueprints.store_cartridge(TENANT, self.material.cartridge),
             graph(self.material),
         )
         await self.act(command)
 
-    async def act(self, command: Command) -> Done:
+    async def act(self, command: Command) -> CommandOutcome:
         """Ask something of the session."""
-        return await self.house.sessions.act(TENANT, SESSION, command, BY)
+        return await self.house.sessions.handle(TENANT, SESSION, command, BY)
 
     async def submit(self, text: str) -> None:
         """Say something."""
         policies = self.material.blueprint.policies
         await self.act(SubmitTurn(text, policies, graph(self.material)))
 
-    def worker(self) -> Answering:
+    def worker(self) -> TurnRunner:
         """Start a worker that takes over whatever another one has left."""
         self.workers += 1
         worker = self.house.worker(f"w{self.workers}")
@@ -106,9 +106,9 @@ class Playhouse:
         return worker
 
     @property
-    def opening_event(self) -> Recorded | None:
+    def opening_event(self) -> RecordedEvent | None:
         """The event by which workers learn of the turn that is open; none when none is."""
-        asked: Recorded | None = None
+        asked: RecordedEvent | None = None
         for event in self.house.events():
             match event.event:
                 case TurnSubmitted() | TurnReleased():
@@ -117,13 +117,13 @@ class Playhouse:
                     pass
         return asked
 
-    def answering(self) -> asyncio.Task[Verdict]:
+    def answering(self) -> asyncio.Task[DeliveryVerdict]:
         """Let a new worker take the turn that was opened last."""
         event = self.opening_event
         assert event is not None
-        return asyncio.create_task(self.worker().answer(delivery(event, redelivered=True)))
+        return asyncio.create_task(self.worker().run_turn(delivery(event, redelivered=True)))
 
-    async def answer(self, *script: Line) -> Verdict:
+    async def answer(self, *script: Line) -> DeliveryVerdict:
         """Let the model say these lines to a new worker."""
         if script:
             self.house.model.scripts = [script]
@@ -147,7 +147,7 @@ class Playhouse:
     def wishing(self, *signals: str) -> Line:
         """Let the answer that follows ask for these transitions; a line of a script."""
         calls = tuple(
-            ToolCall(f"call-{number}", TRANSITION, f'{{"signal": "{name}"}}')
+            ModelToolCall(f"call-{number}", TRANSITION_TOOL, f'{{"signal": "{name}"}}')
             for number, name in enumerate(signals)
         )
         end = replace(finished(finish="tool_calls" if calls else "stop"), tool_calls=calls)
@@ -162,4 +162,4 @@ class Playhouse:
 
 def noted(call: ContextAssembled) -> bool:
     """Tell whether a call carries the note of a reply that was withheld."""
-    return any(part.layer == "redaction_note" and part.kept for part in call.manifest.parts)
+    return any(part.layer == "redaction_note" and part.is_included for part in call.manifest.parts)

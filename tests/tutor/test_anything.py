@@ -12,23 +12,23 @@ from tests.tutor.anything import ACTIONS, FORBIDDEN_HERE, TIGHT, Action, played
 from tests.tutor.lessons import graph
 from tests.tutor.playhouse import Playhouse, noted
 from turnlog.events.call import ContextAssembled
-from turnlog.events.content import Plain, digest_of
-from turnlog.events.envelope import Recorded
-from turnlog.events.manifest import FromTurns, Part
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.manifest import HistorySource, PromptPart
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import ToolCalled, ToolReturned
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.audit.prompts import Means
-from turnlog.projections.audit.reproduction import proven
-from turnlog.projections.audit.retelling import blobs_named
-from turnlog.projections.audit.verify import verify
-from turnlog.projections.history import Turn, history
-from turnlog.projections.session.evolve import fold, fold_whole
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Call, Texts, provider_of
-from turnlog.projections.window.request import ChatMessage, Request
-from turnlog.services.runtime.installed import installed
+from turnlog.projections.audit.prompts import VerificationContext
+from turnlog.projections.audit.reproduction import read_verified_request
+from turnlog.projections.audit.retelling import collect_blob_digests
+from turnlog.projections.audit.verify import verify_session
+from turnlog.projections.history import HistoryTurn, build_history
+from turnlog.projections.session.evolve import fold, fold_unbounded
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import PromptCall, PromptTexts, parse_provider
+from turnlog.projections.window.request import ChatMessage, ChatRequest
+from turnlog.services.runtime.installed import collect_installed
 
 # Shrinking a whole lesson takes minutes, and a short list of actions is read as it is
 lessons = settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
@@ -40,23 +40,23 @@ class Made:
     """A call as it was recorded, what was known then, and its prompt as it reads back."""
 
     call: ContextAssembled
-    before: tuple[Recorded, ...]
-    request: Request
+    before: tuple[RecordedEvent, ...]
+    request: ChatRequest
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PromptPart, ...]:
         return self.call.manifest.parts
 
     @property
-    def turns(self) -> dict[int, Turn]:
-        return {turn.turn: turn for turn in history(self.before)}
+    def turns(self) -> dict[int, HistoryTurn]:
+        return {turn.turn: turn for turn in build_history(self.before)}
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
     """A session that is over, with all there is to know of it."""
 
-    events: tuple[Recorded, ...]
+    events: tuple[RecordedEvent, ...]
     blobs: dict[str, str]
     sent: tuple[str, ...]
     """Digests of what reached the model."""
@@ -66,14 +66,14 @@ class Played:
         for place, recorded in enumerate(self.events):
             if isinstance(recorded.event, ContextAssembled):
                 before = self.events[:place]
-                request = proven(recorded.event, before, self.blobs)
+                request = read_verified_request(recorded.event, before, self.blobs)
                 yield Made(recorded.event, before, request)
 
 
 async def all_of(play: Playhouse) -> Played:
     events = tuple(play.house.events())
-    wanted = blobs_named(events)
-    blobs = {digest: (await play.house.blobs.get("t", digest)).decode() for digest in wanted}
+    wanted = collect_blob_digests(events)
+    blobs = {digest: (await play.house.blobs.get_blob("t", digest)).decode() for digest in wanted}
     sent = tuple(_digest(play, number) for number in range(len(play.house.model.requests)))
     return Played(events, blobs, sent)
 
@@ -84,7 +84,7 @@ def _digest(play: Playhouse, number: int) -> str:
         ChatMessage(said["role"], said["content"])  # type: ignore[arg-type]
         for said in asked.messages
     )
-    return Request(asked.model, messages, asked.tools, asked.parameters).digest  # type: ignore[arg-type]
+    return ChatRequest(asked.model, messages, asked.tools, asked.parameters).digest  # type: ignore[arg-type]
 
 
 def session_of(actions: list[Action]) -> Played:
@@ -128,7 +128,7 @@ def leads(entered: PhaseEntered, exchanges: int) -> bool:
         case _:
             # The exchange that brings a signal is not one that came before it
             came = exchanges - (entered.turn is not None)
-            target = GRAPH.leads(entered.before, entered.signal or "")
+            target = GRAPH.find_next_phase(entered.before, entered.signal or "")
             return came >= left.min_exchanges and entered.phase == target
 
 
@@ -138,7 +138,7 @@ def test_every_call_reads_back_and_is_assembled_again_to_what_was_recorded_and_s
     actions: list[Action],
 ) -> None:
     session = session_of(actions)
-    assert verify(session.events, session.blobs, Means(installed())).findings == ()
+    assert verify_session(session.events, session.blobs, VerificationContext(collect_installed())).findings == ()
     recorded = [made.call.manifest.digest for made in session.calls]
     assert set(session.sent) <= set(recorded)
     for made in session.calls:
@@ -147,15 +147,15 @@ def test_every_call_reads_back_and_is_assembled_again_to_what_was_recorded_and_s
 
 def again(made: Made, blobs: dict[str, str]) -> str:
     """Assemble a call from the state at its sequence; gives the digest."""
-    state = fold_whole(made.before)
+    state = fold_unbounded(made.before)
     assert state is not None
     assert made.call.manifest.sequence == state.head.sequence
     manifest = made.call.manifest
-    call = Call(manifest.kind, made.call.model, provider_of(made.call.model), manifest.at)
+    call = PromptCall(manifest.kind, made.call.model, parse_provider(made.call.model), manifest.at)
     places = {event.stream_sequence: event.event for event in made.before}
-    wanted = needs(TIGHT, state, call)
-    said = {each: getattr(places[each.place], each.field).text for each in wanted.said}
-    return assemble(TIGHT, state, call, Texts(blobs, said)).manifest.digest
+    wanted = find_prompt_needs(TIGHT, state, call)
+    said = {each: getattr(places[each.place], each.field).text for each in wanted.text_refs}
+    return assemble(TIGHT, state, call, PromptTexts(blobs, said)).manifest.digest
 
 
 @lessons
@@ -172,7 +172,7 @@ def test_every_prompt_keeps_the_rules_of_a_window(actions: list[Action]) -> None
 
 
 def always_kept(made: Made) -> None:
-    kept = {part.layer for part in made.parts if part.kept}
+    kept = {part.layer for part in made.parts if part.is_included}
     frame = "reveal" if made.call.manifest.kind == "debrief" else "task"
     assert {frame, "safety_config", "language", "persona", "behaviour", "safety"} <= kept
 
@@ -187,22 +187,22 @@ def within_its_budget(made: Made) -> None:
 
 
 def shows_only_what_may_be_shown(made: Made) -> None:
-    runs = [part.source for part in made.parts if isinstance(part.source, FromTurns) and part.kept]
+    runs = [part.source for part in made.parts if isinstance(part.source, HistorySource) and part.is_included]
     shown = {number for run in runs for number in range(run.first, run.last + 1)}
     usable = {n for n, turn in made.turns.items() if turn.status == "completed"}
     usable -= {n for n, turn in made.turns.items() if turn.excluded}
     assert shown <= usable
     if made.call.manifest.kind == "debrief":
         # One that began by itself and was answered by a tool alone has nothing to show
-        nothing = Plain(text="")
+        nothing = PlainText(text="")
         assert shown == {n for n in usable if made.turns[n].text or made.turns[n].reply != nothing}
-    assert FORBIDDEN_HERE not in str(made.request.wire())
+    assert FORBIDDEN_HERE not in str(made.request.encode_plain())
 
 
 def offers_what_the_phase_does(made: Made) -> None:
     state = fold(made.before)
     assert state is not None
-    offered = GRAPH.offered(state.phase, state.exchanges)
+    offered = GRAPH.list_signals(state.phase, state.exchanges)
     tools = made.request.tools
     assert bool(tools) == bool(offered)
     assert all(f'"{name}"' in str(tools).replace("'", '"') for name in offered)
@@ -221,18 +221,18 @@ def begins_as_the_last_one_of_its_kind(earlier: Made, later: Made) -> None:
     assert messages[:same] == earlier.request.messages[:same]
 
 
-def goes_on(old: Part, new: Part, messages: tuple[ChatMessage, ...]) -> bool:
+def goes_on(old: PromptPart, new: PromptPart, messages: tuple[ChatMessage, ...]) -> bool:
     """Tell whether a part is the same, or the same run with later turns at its end."""
-    if not (isinstance(old.source, FromTurns) and isinstance(new.source, FromTurns)):
+    if not (isinstance(old.source, HistorySource) and isinstance(new.source, HistorySource)):
         return old == new
     if old.message is None or old.message != new.message or old.source.first != new.source.first:
         return old == new
     starts = (messages[old.message :][:length] for length in range(len(messages) + 1))
-    return any(digest_of(_lines(start)) == old.digest for start in starts)
+    return any(compute_digest(_lines(start)) == old.digest for start in starts)
 
 
 def _lines(messages: tuple[ChatMessage, ...]) -> str:
-    return "".join(f"{said.role} {digest_of(said.content)}\n" for said in messages)
+    return "".join(f"{said.role} {compute_digest(said.content)}\n" for said in messages)
 
 
 @lessons

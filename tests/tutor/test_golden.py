@@ -15,9 +15,9 @@ from pydantic import JsonValue
 from tests.parts.windows import drawn
 from tests.tutor.classroom import DRAW, SHARE
 from tests.tutor.lessons import Lesson, opened, shipped, shipped_files
-from turnlog.projections.window.call import Assembled
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.request import canonical
+from turnlog.projections.window.call import AssembledPrompt
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.request import encode_canonical
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -54,13 +54,13 @@ def full() -> Lesson:
 
 def sparse() -> Lesson:
     """One file, one filled field, no choices."""
-    material = Material(shipped(SHARE).blueprint, SPARSE)
+    material = SessionMaterial(shipped(SHARE).blueprint, SPARSE)
     return opened(material, {"persona": PERSONA}, locale="fr").asked("Why?").answered("Because.")
 
 
 def empty() -> Lesson:
     """No file, no field, and nothing is said."""
-    return opened(Material(shipped(SHARE).blueprint, LEAST), {}).asked("").answered("")
+    return opened(SessionMaterial(shipped(SHARE).blueprint, LEAST), {}).asked("").answered("")
 
 
 def withheld_at_last() -> Lesson:
@@ -105,10 +105,10 @@ def test_a_layer_that_is_absent_leaves_no_gap(variant: str) -> None:
     assert "\n\n\n" not in system
 
 
-def text(found: Assembled) -> str:
+def text(found: AssembledPrompt) -> str:
     """Draw a prompt with its tools, what was left out of it, and its digest."""
-    tools = "".join(f"──── tool ────\n{canonical(tool)}\n" for tool in found.request.tools)
-    parts = [part for part in found.manifest.parts if not part.kept]
+    tools = "".join(f"──── tool ────\n{encode_canonical(tool)}\n" for tool in found.request.tools)
+    parts = [part for part in found.manifest.parts if not part.is_included]
     absent = "".join(f"{part.layer}: {part.treatment}, {part.rule}\n" for part in parts)
     account = f"════ {found.manifest.kind}\n{absent}{found.manifest.digest}\n"
     return drawn(found.request) + tools + account

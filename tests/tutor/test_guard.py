@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.tutor.lessons import shipped
 from tests.tutor.playhouse import SESSION, Playhouse, impatient
-from turnlog.events.content import Plain, digest_of
+from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tokens import AttemptClosed, Token
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.history import history
-from turnlog.projections.window.material import Material
-from turnlog.services.worker.guard import Guard, Violation, guard_of
+from turnlog.projections.history import build_history
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.worker.guard import OutputGuard, GuardViolation, build_guard
 
 HoldBack = Literal["none", "sentence", "reply"]
 HOLDS: Final[tuple[HoldBack, ...]] = ("none", "sentence", "reply")
@@ -26,12 +26,12 @@ DRAW: Final = shipped("lucky-draw")
 SECRET: Final = "trick@example.org"
 
 
-def holding(hold_back: HoldBack) -> Material:
+def holding(hold_back: HoldBack) -> SessionMaterial:
     """Give the trickster with another measure of holding back."""
     blueprint = impatient(DRAW.blueprint)
     written = blueprint.model_dump(mode="json", by_alias=True, exclude_unset=True)
     written["policies"]["safety"]["hold_back"] = hold_back
-    return Material(Blueprint.model_validate(written), DRAW.cartridge)
+    return SessionMaterial(Blueprint.model_validate(written), DRAW.cartridge)
 
 
 MATERIALS: Final = {hold: holding(hold) for hold in HOLDS}
@@ -55,12 +55,12 @@ def chunked(draw: st.DrawFn) -> tuple[str, ...]:
     return tuple(reply[a:b] for a, b in pairwise([0, *cuts, len(reply)]) if a < b)
 
 
-def heard(guard: Guard, pieces: tuple[str, ...]) -> tuple[list[str], Violation | None]:
+def heard(guard: OutputGuard, pieces: tuple[str, ...]) -> tuple[list[str], GuardViolation | None]:
     """Give what a guard shows of a reply, and what ends it."""
     shown: list[str] = []
     for piece in (*pieces, None):
-        released = guard.end() if piece is None else guard.hear(piece)
-        if isinstance(released, Violation):
+        released = guard.release_rest() if piece is None else guard.add_text(piece)
+        if isinstance(released, GuardViolation):
             return shown, released
         shown += [released] if released else []
     return shown, None
@@ -72,7 +72,7 @@ def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_we
     hold_back: HoldBack, pieces: tuple[str, ...]
 ) -> None:
     reply = "".join(pieces)
-    shown, violation = heard(guard_of(MATERIALS[hold_back]), pieces)
+    shown, violation = heard(build_guard(MATERIALS[hold_back]), pieces)
     text = "".join(shown)
     assert reply.startswith(text)
     assert not BROKEN.search(text)
@@ -87,14 +87,14 @@ def test_nothing_forbidden_is_ever_shown_and_a_reply_that_holds_it_never_ends_we
 @given(chunked())
 def test_a_held_back_sentence_is_shown_whole_or_not_at_all(pieces: tuple[str, ...]) -> None:
     reply = "".join(pieces)
-    shown, _ = heard(guard_of(MATERIALS["sentence"]), pieces)
+    shown, _ = heard(build_guard(MATERIALS["sentence"]), pieces)
     for token in shown:
         assert token == reply[-len(token) :] or token[-1].isspace()
 
 
 @given(chunked())
 def test_a_reply_held_back_whole_is_shown_at_once_or_not_at_all(pieces: tuple[str, ...]) -> None:
-    shown, violation = heard(guard_of(MATERIALS["reply"]), pieces)
+    shown, violation = heard(build_guard(MATERIALS["reply"]), pieces)
     assert shown == ([] if violation else ["".join(pieces)])
 
 
@@ -104,7 +104,7 @@ async def spoken(hold_back: HoldBack, *pieces: str) -> tuple[Playhouse, list[str
     await play.open()
     await play.submit("Who are you?")
     await play.answer(*pieces)
-    held = await play.house.tokens.recorded("t", SESSION, 1)
+    held = await play.house.tokens.read_token_events("t", SESSION, 1)
     assert not any(isinstance(each.event, AttemptClosed) for each in held)
     return play, [each.event.text for each in held if isinstance(each.event, Token)]
 
@@ -124,9 +124,9 @@ async def test_what_is_withheld_lies_in_a_blob_that_the_record_names_and_nowhere
     assert redacted.rule == "contact-details"
     withheld = "".join(pieces[:said])
     assert redacted.withheld is not None
-    assert redacted.withheld == digest_of(withheld)
-    assert await play.house.blobs.get("t", redacted.withheld) == withheld.encode()
+    assert redacted.withheld == compute_digest(withheld)
+    assert await play.house.blobs.get_blob("t", redacted.withheld) == withheld.encode()
     assert "trick@exa" not in str([each.stored for each in events])
-    (turn,) = history(events)
+    (turn,) = build_history(events)
     replacement = MATERIALS[hold_back].blueprint.policies.replacement
-    assert (turn.reply, turn.redacted) == (Plain(text=replacement), True)
+    assert (turn.reply, turn.redacted) == (PlainText(text=replacement), True)

@@ -12,7 +12,7 @@ from tests.tutor.classroom import FORBIDDEN, NOTE
 from tests.tutor.lessons import shipped
 from tests.tutor.playhouse import Playhouse, impatient, noted
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
-from turnlog.projections.window.material import Material
+from turnlog.projections.window.material import SessionMaterial
 from turnlog.services.worker.model.exchange import ModelRequest
 from turnlog.services.worker.model.failures import ModelFailure
 
@@ -38,7 +38,7 @@ BLUEPRINT: Final = impatient(DRAW.blueprint)
 
 
 async def playing(cartridge: dict[str, JsonValue] | None = None) -> Playhouse:
-    play = Playhouse(Material(BLUEPRINT, cartridge or DRAW.cartridge))
+    play = Playhouse(SessionMaterial(BLUEPRINT, cartridge or DRAW.cartridge))
     await play.open()
     await play.submit("One")
     return play

@@ -69,7 +69,7 @@ async def test_the_withheld_text_is_in_no_event_and_in_the_blob_that_one_of_them
     assert SECRET not in str([each.stored for each in events])
     (redacted,) = [each.event for each in events if isinstance(each.event, ReplyRedacted)]
     assert redacted.withheld
-    blob = await room.service.nats.blobs.get("default", redacted.withheld)
+    blob = await room.service.nats.blobs.get_blob("default", redacted.withheld)
     assert blob.decode().startswith("Well. Write to me at trick@example.org. ")
     ended = [each.event for each in events if isinstance(each.event, AttemptEnded)]
     assert [each.usage.known for each in ended] == ["reported", "estimated", "reported"]

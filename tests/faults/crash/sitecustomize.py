@@ -64,12 +64,12 @@ def guarded(holder: Any, name: str, named: Named) -> None:  # noqa: ANN401 - a c
 
 
 def appending(module: Any) -> None:  # noqa: ANN401
-    from turnlog.events.codec import read  # noqa: PLC0415 - while `module` loads, not before
-    from turnlog.events.kinds import name_of  # noqa: PLC0415
+    from turnlog.events.codec import decode_event  # noqa: PLC0415 - while `module` loads, not before
+    from turnlog.events.kinds import format_event_name  # noqa: PLC0415
 
     def events(_connection: Any, _stream: str, batch: Any, *_: Any) -> Iterable[str]:  # noqa: ANN401
         for message in batch.messages:
-            yield f"append:{name_of(read(message.payload, 1).envelope.type)}"
+            yield f"append:{format_event_name(decode_event(message.payload, 1).envelope.type)}"
 
     guarded(module, "append", events)
 

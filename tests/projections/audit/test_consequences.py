@@ -5,24 +5,24 @@ from __future__ import annotations
 from tests.parts.led import Led, led_by
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.turn import TurnSubmitted
-from turnlog.projections.audit.consequences import consequences
-from turnlog.projections.audit.known import whole
-from turnlog.projections.testing import Given, exchange, given, opening, saying
+from turnlog.projections.audit.consequences import iterate_effects
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.testing import SessionScenario, build_exchange, given, open_session, submit_turn
 
 ENTERED = PhaseEntered(phase="walk", before="talk", signal="on_success", turn=1)
 MOVED = "talk → walk by on_success"
 
 
-def told(session: Given, turn: int) -> list[str]:
+def told(session: SessionScenario, turn: int) -> list[str]:
     """Give what a turn led to, as people read it."""
-    return [each.what for each in consequences(whole(session.events), turn)]
+    return [each.what for each in iterate_effects(build_complete_log(session.events), turn)]
 
 
 def test_a_turn_that_somebody_brought_did_not_start_by_itself() -> None:
-    ended = given(opening(), *exchange("Go on.", "We are there."), ENTERED)
-    assert told(ended.later(saying("And now I speak.")), 1) == [MOVED]
+    ended = given(open_session(), *build_exchange("Go on.", "We are there."), ENTERED)
+    assert told(ended.apply_steps(submit_turn("And now I speak.")), 1) == [MOVED]
     alone = f"turn 2 started by itself in phase {ENTERED.phase}"
-    assert told(ended.later(TurnSubmitted(turn=2)), 1) == [MOVED, alone]
+    assert told(ended.apply_steps(TurnSubmitted(turn=2)), 1) == [MOVED, alone]
 
 
 def test_a_note_is_of_the_latest_reply_although_an_earlier_one_was_withheld_after_it() -> None:

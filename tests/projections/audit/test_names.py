@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.parts.led import Led, led_by
-from turnlog.events.library import SEGMENTS
-from turnlog.projections.audit.diff import diff
-from turnlog.projections.audit.known import whole
-from turnlog.projections.audit.sides import side_of
+from turnlog.events.library import SEGMENT_FAMILY
+from turnlog.projections.audit.diff import compare_calls
+from turnlog.projections.audit.known import build_complete_log
+from turnlog.projections.audit.sides import build_call_snapshot
 
 Told = list[tuple[str, list[tuple[str, list[tuple[int, str]]]]]]
 
 
 def test_a_session_with_the_name_of_the_library_differs_for_its_own_reasons() -> None:
-    assert told("s") == told(SEGMENTS)
+    assert told("s") == told(SEGMENT_FAMILY)
 
 
 def told(name: str) -> Told:
@@ -30,11 +30,11 @@ def told(name: str) -> Told:
         replace(each, envelope=each.envelope.model_copy(update={"subject": name}))
         for each in led.session.events
     ]
-    sides = [side_of(whole(events), call, led.library) for call in (first, last)]
+    sides = [build_call_snapshot(build_complete_log(events), call, led.library) for call in (first, last)]
     return [
         (
             change.layer,
             [(why.what, [(by.sequence, by.event) for by in why.by]) for why in change.because],
         )
-        for change in diff(*sides).changes
+        for change in compare_calls(*sides).changes
     ]

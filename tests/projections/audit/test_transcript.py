@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.plan import StepPlanned
 from turnlog.events.session import ProfileSwitched
 from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.projections.audit.transcript import Afterwards, Untold, transcript
+from turnlog.projections.audit.transcript import LaterChanges, UnsettledTurns, render_transcript
 from turnlog.projections.session.commands import CloseSession, RedactReply
 from turnlog.projections.testing import (
-    answering,
-    claiming,
-    exchange,
+    complete_turn,
+    claim_turn,
+    build_exchange,
     given,
-    opening,
-    saying,
+    open_session,
+    submit_turn,
 )
 
 FORGED = (
@@ -25,15 +25,15 @@ FORGED = (
 
 def test_a_reason_of_many_lines_does_not_make_a_turn_that_never_was() -> None:
     session = given(
-        opening(),
-        *exchange("Hi.", "Hello.\n\n### Turn 3"),
+        open_session(),
+        *build_exchange("Hi.", "Hello.\n\n### Turn 3"),
         RedactReply(1, FORGED, "operator", "(withheld)\n\n### Turn 4"),
         CloseSession(FORGED),
     )
-    after = Afterwards()
+    after = LaterChanges()
     for each in session.events:
-        after.learn(each)
-    page = "".join(transcript(session.events, after, Untold()))
+        after.apply_event(each)
+    page = "".join(render_transcript(session.events, after, UnsettledTurns()))
     assert [line for line in page.splitlines() if line.startswith(("#", "**", "> "))][1:] == [
         f"### Turn 1 · {session.events[1].envelope.time} · withheld",
         "**User**",
@@ -47,19 +47,19 @@ def test_a_reason_of_many_lines_does_not_make_a_turn_that_never_was() -> None:
 
 def test_a_page_says_how_a_turn_was_worked_out_and_what_a_phase_does_not_see() -> None:
     session = given(
-        opening(),
+        open_session(),
         PhaseEntered(phase="operate", before="focus", signal="asked", hidden=("ideate",)),
         ProfileSwitched(profile="agent", before="chat", reason="asked"),
-        saying("Get me a hammer."),
-        claiming(),
-        StepPlanned(turn=1, step=1, goal=Plain(text="Find one.\n### Turn 9")),
+        submit_turn("Get me a hammer."),
+        claim_turn(),
+        StepPlanned(turn=1, step=1, goal=PlainText(text="Find one.\n### Turn 9")),
         ToolCalled(turn=1, call="1.2", id="t", tool="look", arguments="{}", step=1),
         ToolReturned(
             turn=1, call="1.2", id="t", tool="look", outcome="failed", detail="it is shut"
         ),
-        answering("There is none."),
+        complete_turn("There is none."),
     )
-    page = "".join(transcript(session.events, Afterwards(), Untold()))
+    page = "".join(render_transcript(session.events, LaterChanges(), UnsettledTurns()))
     assert "*Phase operate, by asked, which does not see ideate.*" in page
     assert "*Profile agent.*" in page
     assert page.endswith(

@@ -11,25 +11,25 @@ import pytest
 from pydantic import JsonValue
 
 from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
-from turnlog.events.codec import read, write
-from turnlog.events.content import Digest, Plain, digest_of
-from turnlog.events.envelope import Head, Recorded
-from turnlog.events.log.ports import Raw
-from turnlog.events.testing import draft, recorded
-from turnlog.events.testing.samples import samples
+from turnlog.events.codec import decode_event, encode_batch
+from turnlog.events.content import Digest, PlainText, compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.log.ports import RawEvent
+from turnlog.events.testing import make_draft, record_events
+from turnlog.events.testing.samples import build_samples
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolStarted
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.audit.chain import Chains, Noted
-from turnlog.projections.audit.findings import Finding
-from turnlog.projections.audit.prompts import Means
-from turnlog.projections.audit.report import Report
-from turnlog.projections.audit.retelling import NAMING, blobs_in
-from turnlog.projections.audit.unread import decoded
-from turnlog.projections.audit.verify import verify
+from turnlog.projections.audit.chain import ChainVerifier, WitnessedHead
+from turnlog.projections.audit.findings import AuditFinding
+from turnlog.projections.audit.prompts import VerificationContext
+from turnlog.projections.audit.report import VerificationReport
+from turnlog.projections.audit.retelling import BLOB_NAMING_TYPES, list_event_blobs
+from turnlog.projections.audit.unread import decode_events
+from turnlog.projections.audit.verify import verify_session
 from turnlog.projections.session.commands import FixContext
-from turnlog.projections.testing import Given, answering, attempt_of, claiming, saying
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.pinned import Installed, Pins
+from turnlog.projections.testing import SessionScenario, complete_turn, get_attempt, claim_turn, submit_turn
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.pinned import InstalledExtensions, MaterialPins
 
 FILES = {"persona": "You are a guide."}
 BLUEPRINT = blueprint_of(
@@ -50,28 +50,28 @@ profiles:
   chat: {default: true, call: reply}
 """
 )
-PINNED = digest_of("assistant")
+PINNED = compute_digest("assistant")
 BLOBS = {PINNED: "assistant", **blobs_of(FILES)}
 """What the events name; the builders of sessions pin a blueprint of that name."""
 
 
-def means() -> Means:
-    return Means(Installed({}, {}), {Pins(PINNED, None, None): Material(BLUEPRINT)})
+def means() -> VerificationContext:
+    return VerificationContext(InstalledExtensions({}, {}), {MaterialPins(PINNED, None, None): SessionMaterial(BLUEPRINT)})
 
 
 def report_on(
-    events: Sequence[Recorded], blobs: Mapping[Digest, str] = BLOBS, noted: Noted | None = None
-) -> Report:
-    return verify(events, blobs, means(), noted)
+    events: Sequence[RecordedEvent], blobs: Mapping[Digest, str] = BLOBS, noted: WitnessedHead | None = None
+) -> VerificationReport:
+    return verify_session(events, blobs, means(), noted)
 
 
-def told(session: Given, text: str, reply: str) -> Given:
+def told(session: SessionScenario, text: str, reply: str) -> SessionScenario:
     """Say something and have it answered, the prompt recorded as a worker does."""
-    session = session.later(saying(text), claiming())
+    session = session.apply_steps(submit_turn(text), claim_turn())
     found = assembled(session, BLUEPRINT, FILES)
-    attempt = attempt_of(session.opened)
+    attempt = get_attempt(session.opened_state)
     fixed = FixContext(attempt, "openai/test", dict(found.request.parameters), found.manifest)
-    return session.later(fixed, answering(reply))
+    return session.apply_steps(fixed, complete_turn(reply))
 
 
 SESSION = told(told(opened_by(BLUEPRINT, FILES), "Where am I?", "Here."), "And now?", "Still.")
@@ -84,7 +84,7 @@ CALLS = [
 Found = list[tuple[str, str, int | None]]
 
 
-def checks(events: Sequence[Recorded], noted: Noted | None = None) -> Found:
+def checks(events: Sequence[RecordedEvent], noted: WitnessedHead | None = None) -> Found:
     """Name what is found: which promise fails, by which check, and where."""
     found = report_on(events, noted=noted).findings
     return [(each.verdict, each.check, each.sequence) for each in found]
@@ -95,18 +95,18 @@ def unaltered(found: Found) -> Found:
     return [each for each in found if each[0] != "reproduction"]
 
 
-def unaltered_in(report: Report) -> list[Finding]:
+def unaltered_in(report: VerificationReport) -> list[AuditFinding]:
     """Leave out what a hole brings with it: a turn whose tools or answers lie in it."""
     return [each for each in report.findings if each.check not in {"reference", "assembly"}]
 
 
-def stored_as(event: Recorded, payload: bytes) -> Recorded:
-    return read(payload, event.stream_sequence)
+def stored_as(event: RecordedEvent, payload: bytes) -> RecordedEvent:
+    return decode_event(payload, event.stream_sequence)
 
 
-def rechained(events: Sequence[Recorded]) -> list[Recorded]:
+def rechained(events: Sequence[RecordedEvent]) -> list[RecordedEvent]:
     """Write every digest of the chain anew, as somebody would who owns the whole log."""
-    made: list[Recorded] = []
+    made: list[RecordedEvent] = []
     for event in events:
         said = json.loads(event.stored)
         if made:
@@ -117,7 +117,7 @@ def rechained(events: Sequence[Recorded]) -> list[Recorded]:
 
 def test_a_sound_session_has_nothing_to_find() -> None:
     report = report_on(EVENTS)
-    assert report.sound
+    assert report.is_sound
     assert (report.events, report.head) == (len(EVENTS), LAST.head)
     assert (report.prompts.calls, report.prompts.reference, report.prompts.assembly) == (2, 2, 2)
     assert (report.verdicts.integrity, report.verdicts.completeness) == ("intact", "unwitnessed")
@@ -147,7 +147,7 @@ def test_an_altered_last_event_is_found_by_whoever_noted_it() -> None:
     altered = stored_as(LAST, LAST.stored.replace(b"Still.", b"Never."))
     events = (*EVENTS[:-1], altered)
     assert checks(events) == []
-    noted = Noted(LAST.sequence, LAST.head.hash)
+    noted = WitnessedHead(LAST.sequence, LAST.head.hash)
     assert checks(events, noted) == [("integrity", "noted", LAST.sequence)]
     assert report_on(EVENTS, noted=noted).verdicts.completeness == "witnessed"
 
@@ -155,7 +155,7 @@ def test_an_altered_last_event_is_found_by_whoever_noted_it() -> None:
 @pytest.mark.promise("P17")
 def test_a_missing_end_is_found_by_whoever_noted_it_and_by_nobody_else() -> None:
     assert checks(EVENTS[:-3]) == []
-    noted = Noted(LAST.sequence, LAST.head.hash)
+    noted = WitnessedHead(LAST.sequence, LAST.head.hash)
     assert checks(EVENTS[:-3], noted) == [("completeness", "noted", LAST.sequence)]
     assert report_on(EVENTS[:-3], noted=noted).verdicts.completeness == "incomplete"
 
@@ -164,7 +164,7 @@ def test_a_history_written_anew_from_its_first_event_is_found_by_whoever_noted_i
     bent = [stored_as(e, e.stored.replace(b'"tester"', b'"nobody"')) for e in EVENTS]
     anew = rechained(bent)
     assert checks(anew) == []
-    noted = Noted(EVENTS[4].sequence, EVENTS[4].head.hash)
+    noted = WitnessedHead(EVENTS[4].sequence, EVENTS[4].head.hash)
     assert checks(anew, noted) == [("integrity", "noted", EVENTS[4].sequence)]
 
 
@@ -190,13 +190,13 @@ def test_an_event_that_is_there_twice_is_found() -> None:
 
 
 def test_an_event_that_was_put_in_between_is_found() -> None:
-    forged = write(
+    forged = encode_batch(
         "acme",
         "s1",
         EVENTS[2].head,
-        [draft(TurnCompleted(turn=1, call="1.1", text=Plain(text="Forged."), finish="stop"))],
+        [make_draft(TurnCompleted(turn=1, call="1.1", text=PlainText(text="Forged."), finish="stop"))],
     )
-    put_in = read(forged.messages[0].payload, EVENTS[3].stream_sequence)
+    put_in = decode_event(forged.messages[0].payload, EVENTS[3].stream_sequence)
     found = checks((*EVENTS[:3], put_in, *EVENTS[3:]))
     assert ("integrity", "sequence", 4) in found
 
@@ -216,14 +216,14 @@ def test_two_logs_that_were_spliced_are_found_at_the_joint() -> None:
 
 
 def test_a_first_event_that_continues_another_is_found() -> None:
-    batch = write("acme", "s1", Head(0, 7, digest_of("before")), [draft(EVENTS[0].event)])  # type: ignore[arg-type]
-    first = read(batch.messages[0].payload, 8)
+    batch = encode_batch("acme", "s1", ChainHead(0, 7, compute_digest("before")), [make_draft(EVENTS[0].event)])  # type: ignore[arg-type]
+    first = decode_event(batch.messages[0].payload, 8)
     assert checks((first,)) == [("integrity", "chain", 1)]
 
 
 def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> None:
-    again = TurnCompleted(turn=2, call="2.1", text=Plain(text="Or not."), finish="stop")
-    report = report_on(SESSION.recorded(again).events)
+    again = TurnCompleted(turn=2, call="2.1", text=PlainText(text="Or not."), finish="stop")
+    report = report_on(SESSION.append_events(again).events)
     (found,) = report.findings
     assert (found.check, found.sequence) == ("answers", len(EVENTS) + 1)
     assert found.detail == f"turn 2 was settled before, by event {LAST.sequence}"
@@ -233,12 +233,12 @@ def test_a_turn_that_is_answered_twice_is_found_with_a_chain_that_holds() -> Non
 def test_a_tool_that_never_returned_and_one_that_nobody_asked_for_are_found() -> None:
     asked = ToolCalled(turn=2, call="2.1", id="a", tool="look", arguments="{}")
     back = ToolReturned(turn=2, call="2.1", id="b", tool="look", outcome="accepted")
-    assert checks(SESSION.recorded(asked).events) == [("integrity", "tools", len(EVENTS) + 1)]
-    assert checks(SESSION.recorded(back).events) == [("integrity", "tools", len(EVENTS) + 1)]
+    assert checks(SESSION.append_events(asked).events) == [("integrity", "tools", len(EVENTS) + 1)]
+    assert checks(SESSION.append_events(back).events) == [("integrity", "tools", len(EVENTS) + 1)]
     came = back.model_copy(update={"id": "a"})
-    assert checks(SESSION.recorded(asked, came).events) == []
+    assert checks(SESSION.append_events(asked, came).events) == []
     # The same id may be asked for again once it is back, as providers do that give none
-    assert checks(SESSION.recorded(asked, came, asked, came).events) == []
+    assert checks(SESSION.append_events(asked, came, asked, came).events) == []
 
 
 def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
@@ -246,10 +246,10 @@ def test_tools_that_are_asked_for_begun_or_back_twice_are_found() -> None:
     begun = ToolStarted(turn=2, call="2.1", id="a", tool="look", attempt=2)
     back = ToolReturned(turn=2, call="2.1", id="a", tool="look", outcome="answered")
     end = len(EVENTS)
-    assert checks(SESSION.recorded(asked, begun, back).events) == []
-    assert checks(SESSION.recorded(asked, begun, begun, back).events) == [], "by another worker"
+    assert checks(SESSION.append_events(asked, begun, back).events) == []
+    assert checks(SESSION.append_events(asked, begun, begun, back).events) == [], "by another worker"
     for bad, at in (([asked, asked, back], 2), ([asked, back, back], 3), ([begun], 1)):
-        assert checks(SESSION.recorded(*bad).events) == [("integrity", "tools", end + at)]
+        assert checks(SESSION.append_events(*bad).events) == [("integrity", "tools", end + at)]
 
 
 @pytest.mark.parametrize(
@@ -271,20 +271,20 @@ def test_a_blob_that_is_gone_or_altered_is_found_and_so_is_every_prompt_of_it(
 
 
 def test_every_kind_of_event_that_names_blobs_is_asked_for_them() -> None:
-    for each in recorded(*samples().values()):
-        assert (type(each.event) in NAMING) or not tuple(blobs_in(each)), each.envelope.type
+    for each in record_events(*build_samples().values()):
+        assert (type(each.event) in BLOB_NAMING_TYPES) or not tuple(list_event_blobs(each)), each.envelope.type
 
 
 def test_a_prompt_of_another_model_than_recorded_is_found() -> None:
-    session = opened_by(BLUEPRINT, FILES).later(saying("Hi"), claiming())
+    session = opened_by(BLUEPRINT, FILES).apply_steps(submit_turn("Hi"), claim_turn())
     found = assembled(session, BLUEPRINT, FILES)
-    attempt = attempt_of(session.opened)
+    attempt = get_attempt(session.opened_state)
     swapped = FixContext(attempt, "openai/other", {}, found.manifest)
-    report = report_on(session.later(swapped).events)
+    report = report_on(session.apply_steps(swapped).events)
     assert [finding.check for finding in report.findings] == ["reference", "assembly"]
 
 
-def rewritten(place: int, **changed: JsonValue) -> list[Recorded]:
+def rewritten(place: int, **changed: JsonValue) -> list[RecordedEvent]:
     """Give the session with another manifest at a call, the chain written anew behind it."""
     event = EVENTS[place]
     said = json.loads(event.stored)
@@ -308,7 +308,7 @@ def test_a_manifest_that_was_edited_with_its_digest_made_anew_is_found_by_assemb
         "tools": [],
     }
     canonical = json.dumps(request, sort_keys=True, separators=(",", ":"))
-    report = report_on(rewritten(CALLS[1], parts=parts, digest=digest_of(canonical)))
+    report = report_on(rewritten(CALLS[1], parts=parts, digest=compute_digest(canonical)))
     (found,) = report.findings
     assert (found.check, found.sequence) == ("assembly", event.sequence)
     assert "part persona" in found.detail
@@ -323,7 +323,7 @@ def test_a_figure_of_a_manifest_that_was_edited_is_named() -> None:
 
 def test_a_prompt_of_an_older_assembler_that_comes_out_otherwise_is_no_failure() -> None:
     report = report_on(rewritten(CALLS[1], assembler=0, tokens=1))
-    assert report.sound
+    assert report.is_sound
     assert (report.verdicts.reproduction, report.prompts.unreproducible) == ("unreproducible", 1)
     assert report.prompts.why == "it was assembled by version 0, and this is 1"
     assert (report.prompts.reference, report.prompts.assembly) == (2, 1)
@@ -336,7 +336,7 @@ def test_what_nobody_can_have_meant_is_a_finding_and_no_error() -> None:
 
 def test_a_session_without_events_has_no_head() -> None:
     report = report_on(())
-    assert report.sound
+    assert report.is_sound
     assert report.head is None
 
 
@@ -351,10 +351,10 @@ DATA = b'"data":{'
 def test_an_event_that_cannot_be_read_is_told_once_and_names_the_calls_behind_it(
     place: int, where: bytes
 ) -> None:
-    raws = [Raw("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS]
+    raws = [RawEvent("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS]
     raws[place] = replace(raws[place], stored=raws[place].stored.replace(where, b"[" + where))
-    events, unread = decoded(raws)
-    report = verify(events, BLOBS, means(), unread=unread)
+    events, unread = decode_events(raws)
+    report = verify_session(events, BLOBS, means(), undecodable=unread)
     bad = EVENTS[place].sequence
     assert [(each.verdict, each.sequence) for each in unaltered_in(report)] == [("integrity", bad)]
     behind = [EVENTS[call].event for call in CALLS if call > place]
@@ -367,23 +367,23 @@ def test_an_event_that_cannot_be_read_is_told_once_and_names_the_calls_behind_it
 
 def test_what_cannot_be_read_and_was_put_in_between_hides_nothing_behind_it() -> None:
     first, second, third, fourth = (
-        Raw("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS[:4]
+        RawEvent("session.acme.s1.x", each.stream_sequence, each.stored) for each in EVENTS[:4]
     )
-    between = Raw("session.acme.s1.x", 99, b"?")
-    noted = Chains({("acme", "s1"): Noted(4, digest_of("another"))})
+    between = RawEvent("session.acme.s1.x", 99, b"?")
+    noted = ChainVerifier({("acme", "s1"): WitnessedHead(4, compute_digest("another"))})
     assert told_by(noted, first, second, third, between, fourth) == [("log", 4), ("noted", 4)]
     forged = replace(fourth, stored=fourth.stored.replace(b'"prevhash":"', b'"prevhash":"?'))
-    found = told_by(Chains(), first, second, third, between, forged)
+    found = told_by(ChainVerifier(), first, second, third, between, forged)
     assert found == [("log", 4), ("chain", 3)]
 
 
-def told_by(chains: Chains, *raws: Raw) -> list[tuple[str, int | None]]:
-    found = filter(None, map(chains.taken, raws))
+def told_by(chains: ChainVerifier, *raws: RawEvent) -> list[tuple[str, int | None]]:
+    found = filter(None, map(chains.check_event, raws))
     return [(finding.check, finding.sequence) for _, finding in found]
 
 
 def test_a_name_that_steers_a_terminal_is_spelt_in_what_is_told_of_it() -> None:
     stored = b'{"tenant": "t", "subject": "\\u001b[2J", "sequence": 1}'
-    found = Chains().taken(Raw("session.t.s.turn", 1, stored))
+    found = ChainVerifier().check_event(RawEvent("session.t.s.turn", 1, stored))
     assert found
     assert found[1].detail == r"it belongs to session '\x1b[2J'"

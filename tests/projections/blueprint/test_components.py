@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.overriding import prompt_layers
-from turnlog.projections.blueprint.source import read_source
+from turnlog.projections.blueprint.overriding import list_prompt_layers
+from turnlog.projections.blueprint.source import load_blueprint_source
 
 TEXT = """\
 blueprint: agent
@@ -59,7 +59,7 @@ FAULTS = [
 
 
 def test_a_budget_by_components_is_read() -> None:
-    budget = read_source(TEXT).blueprint.budget["window"]
+    budget = load_blueprint_source(TEXT).blueprint.budget["window"]
     limits = {name: (each.tokens, each.fixed) for name, each in budget.components.items()}
     assert limits == {
         "system_prompt": (1_000, True),
@@ -68,7 +68,7 @@ def test_a_budget_by_components_is_read() -> None:
         "rag_context": (1_000, False),
         "query": (1_000, True),
     }
-    assert [step.word for step in budget.steps] == [
+    assert [step.action_name for step in budget.steps] == [
         *("condense_tools", "condense_repeats", "drop_oldest_pairs", "drop")
     ]
 
@@ -77,13 +77,13 @@ def test_a_budget_by_components_is_read() -> None:
 def test_a_fault_says_what_is_wrong_and_what_to_do(before: str, after: str, fault: str) -> None:
     assert before in TEXT
     with pytest.raises(FaultyBlueprint) as refused:
-        read_source(TEXT.replace(before, after))
+        load_blueprint_source(TEXT.replace(before, after))
     said = "\n".join(str(each) for each in refused.value.faults)
     assert fault in said.replace("cannot make room", "no room")
 
 
 def test_prompt_files_are_looked_for_by_category_provider_and_profile() -> None:
-    layers = prompt_layers(read_source(TEXT).blueprint)
+    layers = list_prompt_layers(load_blueprint_source(TEXT).blueprint)
     assert {name: (layer.file, layer.search) for name, layer in layers.items()} == {
         "base": (
             "master_system.md",

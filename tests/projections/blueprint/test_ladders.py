@@ -6,12 +6,12 @@ import pytest
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.budget import ByInput, allowed
+from turnlog.projections.blueprint.budget import InputTokenLimit, resolve_limit
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.schema import reach
-from turnlog.projections.blueprint.source import read_source
-from turnlog.projections.blueprint.values import checked_values, schema_of
-from turnlog.services.runtime.plugins import check_plugins
+from turnlog.projections.blueprint.schema import compute_history_reach
+from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.projections.blueprint.values import check_values, build_values_schema
+from turnlog.services.runtime.plugins import check_plugins_registered
 
 TEXT = """\
 blueprint: master
@@ -65,41 +65,41 @@ FAULTS = [
 def test_a_fault_is_named_with_its_line(written: str, instead: str, said: str) -> None:
     assert written in TEXT
     with pytest.raises(FaultyBlueprint) as faulty:
-        read_source(TEXT.replace(written, instead))
+        load_blueprint_source(TEXT.replace(written, instead))
     line = next(n for n, each in enumerate(TEXT.splitlines(), 1) if written.splitlines()[0] in each)
     assert any(said in str(fault) for fault in faulty.value.faults), faulty.value.faults
     assert any(fault.line == line for fault in faulty.value.faults)
 
 
 def test_a_budget_may_be_what_a_turn_says_and_then_nothing_bounds_the_state() -> None:
-    blueprint = read_source(TEXT).blueprint
+    blueprint = load_blueprint_source(TEXT).blueprint
     limit = blueprint.budget["prompt"].tokens
-    assert isinstance(limit, ByInput)
-    assert (allowed(limit, {}), allowed(limit, {"tokens": 7})) == (900, 7)
+    assert isinstance(limit, InputTokenLimit)
+    assert (resolve_limit(limit, {}), resolve_limit(limit, {"tokens": 7})) == (900, 7)
     looking_back = TEXT.replace("messages: [", "messages: [{history: all}, ").replace(
         "forms:", "history: {all: {}}\nforms:"
     )
-    assert reach(read_source(looking_back).blueprint) == 0
+    assert compute_history_reach(load_blueprint_source(looking_back).blueprint) == 0
 
 
 def test_the_items_of_a_list_are_checked_each_by_each_and_served_as_a_schema() -> None:
-    inputs = read_source(TEXT).blueprint.inputs
+    inputs = load_blueprint_source(TEXT).blueprint.inputs
     given: dict[str, JsonValue] = {"people": [{"who": "a", "tier": 1}, {"who": "b"}]}
-    assert checked_values(inputs, given, "inputs") == given
+    assert check_values(inputs, given, "inputs") == given
     with pytest.raises(Refused) as refused:
-        checked_values(inputs, {"people": [{"tier": 1}]}, "inputs")
+        check_values(inputs, {"people": [{"tier": 1}]}, "inputs")
     assert (refused.value.code, refused.value.field) == ("missing-value", "inputs.people.0.who")
-    schema = schema_of(inputs)["properties"]
+    schema = build_values_schema(inputs)["properties"]
     assert isinstance(schema, dict)
     assert schema["people"] == {
         "type": "array",
-        "items": schema_of(inputs["people"].of or {}),
+        "items": build_values_schema(inputs["people"].of or {}),
     }
 
 
 def test_a_step_that_no_package_registers_is_refused_before_a_session_opens() -> None:
     step = "registered: {name: nobodys, layer: state}"
-    blueprint = read_source(TEXT.replace("trim: {layer: state, chars: [80]}", step)).blueprint
+    blueprint = load_blueprint_source(TEXT.replace("trim: {layer: state, chars: [80]}", step)).blueprint
     with pytest.raises(Refused) as refused:
-        check_plugins(blueprint)
+        check_plugins_registered(blueprint)
     assert refused.value.code == "unknown-step"

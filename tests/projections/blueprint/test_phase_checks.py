@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.source import read_source
+from turnlog.projections.blueprint.source import load_blueprint_source
 
 TEXT = """
 blueprint: agent
@@ -33,13 +33,13 @@ profiles: {chat: {default: true, call: reply}}
 def test_phases_that_cannot_be_gone_through_are_told_of(
     written: str, instead: str, fault: str
 ) -> None:
-    assert read_source(TEXT).blueprint.phases
+    assert load_blueprint_source(TEXT).blueprint.phases
     assert written in TEXT
     with pytest.raises(FaultyBlueprint) as found:
-        read_source(TEXT.replace(written, instead))
+        load_blueprint_source(TEXT.replace(written, instead))
     assert any(fault in str(each) for each in found.value.faults)
 
 
 def test_where_phases_are_not_kept_apart_nothing_need_be_said_of_what_they_see() -> None:
     text = TEXT.replace("  can_see: {ideate: [ideate], focus: [ideate, focus]}\n", "")
-    assert read_source(text).blueprint.phases
+    assert load_blueprint_source(text).blueprint.phases

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from turnlog.projections.blueprint.schema import Blueprint, reach
-from turnlog.projections.blueprint.source import read_source
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.source import load_blueprint_source
 
 TWO_CALLS = """\
 blueprint: two
@@ -22,21 +22,21 @@ profiles: {chat: {default: true, call: reply}}
 
 
 def read(before: str = "", after: str = "") -> Blueprint:
-    return read_source(TWO_CALLS.replace(before, after)).blueprint
+    return load_blueprint_source(TWO_CALLS.replace(before, after)).blueprint
 
 
 def test_a_window_reaches_as_far_as_its_budget_has_characters() -> None:
-    assert reach(read()) == 30
+    assert compute_history_reach(read()) == 30
 
 
 def test_the_widest_window_counts() -> None:
     wider = "    messages: [{history: recent}]\n    budget: large"
-    assert reach(read("    messages: [{history: whole}]", wider)) == 400
+    assert compute_history_reach(read("    messages: [{history: whole}]", wider)) == 400
 
 
 def test_one_window_without_a_budget_reaches_without_end() -> None:
-    assert reach(read("{history: whole}", "{history: recent}")) == 0
+    assert compute_history_reach(read("{history: whole}", "{history: recent}")) == 0
 
 
 def test_where_no_call_looks_back_nothing_bounds_the_state() -> None:
-    assert reach(read("{history: recent}, ", "")) == 0
+    assert compute_history_reach(read("{history: recent}, ", "")) == 0

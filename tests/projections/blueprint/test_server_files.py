@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.schema import Blueprint, stored_form
-from turnlog.projections.blueprint.source import read_source
-from turnlog.projections.blueprint.tools import LocalServer, RemoteServer
+from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.source import load_blueprint_source
+from turnlog.projections.blueprint.tools import LocalServerSpec, RemoteServerSpec
 
 TEXT = """
 blueprint: agent
@@ -30,17 +30,17 @@ def reading(**files: str) -> Blueprint:
         assert folder == "mcp/"
         return [(f"mcp/{name}.yaml", text) for name, text in files.items()]
 
-    return read_source(TEXT, "agent/blueprint.yaml", beside).blueprint
+    return load_blueprint_source(TEXT, "agent/blueprint.yaml", beside).blueprint
 
 
 def test_a_folder_stands_for_the_servers_in_it() -> None:
     blueprint = reading(time=TIME, all="url: http://127.0.0.1:1/mcp")
     assert blueprint.tools
     assert blueprint.tools.servers == {
-        "time": LocalServer(command=("mcp-server-time",), idempotent=("get_current_time",)),
-        "all": RemoteServer(url="http://127.0.0.1:1/mcp"),
+        "time": LocalServerSpec(command=("mcp-server-time",), idempotent=("get_current_time",)),
+        "all": RemoteServerSpec(url="http://127.0.0.1:1/mcp"),
     }
-    assert b'"folder"' not in stored_form(blueprint)
+    assert b'"folder"' not in encode_blueprint(blueprint)
 
 
 def test_what_is_wrong_with_a_server_is_told_with_its_file_and_line() -> None:
@@ -65,5 +65,5 @@ def test_a_folder_without_servers_is_told_of() -> None:
 )
 def test_a_file_that_would_be_passed_over_is_told_of(files: tuple[str, ...], fault: str) -> None:
     with pytest.raises(FaultyBlueprint) as told:
-        read_source(TEXT, "agent/blueprint.yaml", lambda _: [(file, TIME) for file in files])
+        load_blueprint_source(TEXT, "agent/blueprint.yaml", lambda _: [(file, TIME) for file in files])
     assert fault in str(told.value)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
+from turnlog.projections.blueprint.slots import fill_slots, find_slots, format_prompt_value
 
 
 @pytest.mark.parametrize(
@@ -18,15 +18,15 @@ from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
     ],
 )
 def test_text_stands_as_it_is_and_all_else_as_json(value: JsonValue, text: str) -> None:
-    assert spelt(value) == text
-    assert filled_slots("<{x}>", {"x": value}) == f"<{text}>"
+    assert format_prompt_value(value) == text
+    assert fill_slots("<{x}>", {"x": value}) == f"<{text}>"
 
 
 def test_what_only_looks_like_a_slot_stands_as_it_is() -> None:
     text = "{} {A} { a } {{ {a b} {1}"
-    assert slots_in(text) == ()
-    assert filled_slots(text, {"a": "x"}) == text
+    assert find_slots(text) == ()
+    assert fill_slots(text, {"a": "x"}) == text
 
 
 def test_every_slot_is_named() -> None:
-    assert slots_in("{a}/{b_c}-{d-e}{a}") == ("a", "b_c", "d-e", "a")
+    assert find_slots("{a}/{b_c}-{d-e}{a}") == ("a", "b_c", "d-e", "a")

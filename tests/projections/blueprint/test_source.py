@@ -8,8 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.schema import Blueprint, stored_form
-from turnlog.projections.blueprint.source import read_source
+from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
+from turnlog.projections.blueprint.source import load_blueprint_source
 
 GOOD = """\
 blueprint: guide
@@ -41,12 +41,12 @@ profiles:
 
 
 def read(text: str) -> Blueprint:
-    return read_source(text).blueprint
+    return load_blueprint_source(text).blueprint
 
 
 def said_of(text: str) -> list[str]:
     with pytest.raises(FaultyBlueprint) as refused:
-        read_source(text)
+        load_blueprint_source(text)
     return [str(fault).removeprefix("blueprint.yaml:") for fault in refused.value.faults]
 
 
@@ -64,7 +64,7 @@ def test_a_blueprint_reads_as_it_was_written() -> None:
 
 def test_what_a_session_pins_says_the_same_again() -> None:
     blueprint = read(GOOD)
-    assert Blueprint.model_validate_json(stored_form(blueprint)) == blueprint
+    assert Blueprint.model_validate_json(encode_blueprint(blueprint)) == blueprint
 
 
 @pytest.mark.parametrize("word", ["on", "no", "yes", "off", "2001-01-01", "12:30", "0o17x"])
@@ -225,7 +225,7 @@ def test_a_tag_is_refused(tagged: str) -> None:
 def test_the_schema_of_blueprints_is_one_that_editors_can_read() -> None:
     schema = Blueprint.model_json_schema()
     Draft202012Validator.check_schema(schema)
-    Draft202012Validator(schema).validate(json.loads(stored_form(read(GOOD))))
+    Draft202012Validator(schema).validate(json.loads(encode_blueprint(read(GOOD))))
 
 
 def test_the_blueprint_on_the_page_is_sound() -> None:

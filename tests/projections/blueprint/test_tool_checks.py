@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.source import read_source
+from turnlog.projections.blueprint.source import load_blueprint_source
 
 TEXT = """
 blueprint: agent
@@ -76,9 +76,9 @@ profiles: {agent: {default: true, program: tools, plan: plan, act: act, call: re
     ],
 )
 def test_what_cannot_be_meant_is_told(written: str, instead: str, fault: str) -> None:
-    assert read_source(TEXT).blueprint.tools
+    assert load_blueprint_source(TEXT).blueprint.tools
     with pytest.raises(FaultyBlueprint) as found:
-        read_source(TEXT.replace(written, instead))
+        load_blueprint_source(TEXT.replace(written, instead))
     assert any(fault in str(each) for each in found.value.faults)
 
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_meant_is_told(written: str, instead: str, fault: str) ->
 )
 def test_a_secret_in_an_address_is_refused_and_not_said_again(address: str) -> None:
     with pytest.raises(FaultyBlueprint) as found:
-        read_source(TEXT.replace("command: [mcp-server-time]", f'url: "{address}"'))
+        load_blueprint_source(TEXT.replace("command: [mcp-server-time]", f'url: "{address}"'))
     assert "hush" not in str(found.value)
     (fault,) = found.value.faults
     assert fault.path == "tools.servers.time.url"
@@ -111,5 +111,5 @@ def test_a_secret_in_an_address_is_refused_and_not_said_again(address: str) -> N
 def test_a_fix_names_the_words_of_an_author(written: str, instead: str, fix: str) -> None:
     assert written in TEXT
     with pytest.raises(FaultyBlueprint) as found:
-        read_source(TEXT.replace(written, instead))
+        load_blueprint_source(TEXT.replace(written, instead))
     assert any(fix in str(each) for each in found.value.faults)

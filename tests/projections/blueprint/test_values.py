@@ -9,28 +9,28 @@ from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused, TooLarge
-from turnlog.projections.blueprint.schema import Value
-from turnlog.projections.blueprint.values import checked_values, schema_of
+from turnlog.projections.blueprint.schema import ValueSpec
+from turnlog.projections.blueprint.values import check_values, build_values_schema
 
 SPECS = {
-    "task": Value(type="id", required=True),
-    "language": Value(type="text", default="English"),
-    "locale": Value(type="locale"),
-    "level": Value(type="int"),
-    "hints": Value(type="bool"),
-    "patterns": Value(type="list"),
-    "player": Value(type="map"),
+    "task": ValueSpec(type="id", required=True),
+    "language": ValueSpec(type="text", default="English"),
+    "locale": ValueSpec(type="locale"),
+    "level": ValueSpec(type="int"),
+    "hints": ValueSpec(type="bool"),
+    "patterns": ValueSpec(type="list"),
+    "player": ValueSpec(type="map"),
 }
 
 
 def refused(given: dict[str, JsonValue]) -> Refused:
     with pytest.raises(Refused) as refusal:
-        checked_values(SPECS, given, "attributes")
+        check_values(SPECS, given, "attributes")
     return refusal.value
 
 
 def test_what_is_not_given_takes_its_default_or_stays_away() -> None:
-    assert checked_values(SPECS, {"task": "t1"}, "attributes") == {
+    assert check_values(SPECS, {"task": "t1"}, "attributes") == {
         "task": "t1",
         "language": "English",
     }
@@ -46,7 +46,7 @@ def test_what_is_given_stands() -> None:
         "patterns": [1, "a", None],
         "player": {"name": "Ada"},
     }
-    assert checked_values(SPECS, given, "attributes") == given
+    assert check_values(SPECS, given, "attributes") == given
 
 
 def test_a_missing_value_is_named_with_what_to_add() -> None:
@@ -143,12 +143,12 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.sampled_from([*SPECS, "other"]), VALUES))
 def test_the_schema_takes_exactly_what_the_check_takes(given: dict[str, JsonValue]) -> None:
-    schema = schema_of(SPECS)
+    schema = build_values_schema(SPECS)
     Draft202012Validator.check_schema(schema)
     # Floats without a fraction are whole numbers to JSON Schema; none are drawn.
     valid = Draft202012Validator(schema).is_valid(json.loads(json.dumps(given)))
     try:
-        checked_values(SPECS, given, "inputs")
+        check_values(SPECS, given, "inputs")
     except Refused:
         assert not valid
     else:

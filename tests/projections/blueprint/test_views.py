@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.source import read_source
+from turnlog.projections.blueprint.source import load_blueprint_source
 
 TEXT = """\
 blueprint: talker
@@ -41,11 +41,11 @@ FAULTS = [
 
 
 def test_a_view_like_another_is_summed_up_by_the_words_of_that_one() -> None:
-    blueprint = read_source(TEXT).blueprint
-    summary = blueprint.view("short").summary
+    blueprint = load_blueprint_source(TEXT).blueprint
+    summary = blueprint.resolve_view("short").summary
     assert summary is not None
     assert (summary.above_tokens, summary.keep_messages) == (4_000, 6)
-    assert blueprint.summarised_by("short") == "chat"
+    assert blueprint.find_summary_view("short") == "chat"
 
 
 @pytest.mark.parametrize(("right", "wrong", "told"), FAULTS)
@@ -53,5 +53,5 @@ def test_a_summary_that_cannot_be_had_is_named_before_any_session_opens(
     right: str, wrong: str, told: str
 ) -> None:
     with pytest.raises(FaultyBlueprint) as faulty:
-        read_source(TEXT.replace(right, wrong))
+        load_blueprint_source(TEXT.replace(right, wrong))
     assert told in "\n".join(map(str, faulty.value.faults))

@@ -7,16 +7,16 @@ from collections import Counter
 
 from tests.parts.library import Library
 from turnlog.events.library import SegmentText
-from turnlog.projections.library.choosing import choose
+from turnlog.projections.library.choosing import select_segments
 from turnlog.projections.library.commands import EditSegment
-from turnlog.projections.library.picked import Wanted
-from turnlog.projections.library.shelf import Shelf
+from turnlog.projections.library.picked import SegmentRequest
+from turnlog.projections.library.shelf import SegmentLibrary
 
-RULES = Wanted("ruleset", "r")
+RULES = SegmentRequest("ruleset", "r")
 
 
-def numbers(shelf: Shelf, *locales: str, wanted: Wanted = RULES, session: str = "s") -> list[int]:
-    return [each.segment.id for each in choose(shelf, wanted, locales, session).choices]
+def numbers(shelf: SegmentLibrary, *locales: str, wanted: SegmentRequest = RULES, session: str = "s") -> list[int]:
+    return [each.segment.id for each in select_segments(shelf, wanted, locales, session).choices]
 
 
 async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -> None:
@@ -27,8 +27,8 @@ async def test_a_scope_and_reference_give_their_own_active_segments_in_order() -
     await library.act(EditSegment(off, active=False))
     shelf = await library.shelf()
     assert numbers(shelf) == [1, 4]
-    assert numbers(shelf, wanted=Wanted("core")) == [3]
-    assert numbers(shelf, wanted=Wanted("ruleset")) == []
+    assert numbers(shelf, wanted=SegmentRequest("core")) == [3]
+    assert numbers(shelf, wanted=SegmentRequest("ruleset")) == []
 
 
 async def test_the_first_locale_that_has_anything_is_taken_whole() -> None:
@@ -59,7 +59,7 @@ async def test_a_session_is_always_given_the_same_variant_and_sessions_differ() 
     shelf = await library.shelf()
 
     def given(session: str) -> tuple[str, ...]:
-        choices = choose(shelf, RULES, (), session).choices
+        choices = select_segments(shelf, RULES, (), session).choices
         return tuple(each.version.variant for each in choices)
 
     picks = Counter(given(f"session-{n}") for n in range(1_000))
@@ -78,7 +78,7 @@ async def test_what_this_release_cannot_use_is_left_out_and_reported() -> None:
     version = dataclasses.replace(segment.versions[0], text=urgent)
     later = dataclasses.replace(segment, versions=(version,))
     shelf = dataclasses.replace(shelf, segments={**shelf.segments, number: later})
-    chosen = choose(shelf, RULES, ("lt", "en"), "s")
+    chosen = select_segments(shelf, RULES, ("lt", "en"), "s")
     assert [each.segment.id for each in chosen.choices] == [2]
     (omitted,) = chosen.omitted
     assert omitted.segment == number

@@ -8,11 +8,11 @@ import pytest
 
 from tests.parts.library import Library
 from turnlog.events.errors import Refused
-from turnlog.projections.library.authored import Authored, flaws
+from turnlog.projections.library.authored import SegmentInput, find_segment_faults
 from turnlog.projections.library.commands import EditSegment
 
-RULES = Authored("ruleset", "Roll two dice.", "ruleset.classic")
-CUE = Authored("npc", "He nods.", "npc.innkeeper", type="npc_cue", tier=1, priority="high")
+RULES = SegmentInput("ruleset", "Roll two dice.", "ruleset.classic")
+CUE = SegmentInput("npc", "He nods.", "npc.innkeeper", type="npc_cue", tier=1, priority="high")
 
 
 async def test_numbers_are_given_out_in_order_and_never_twice() -> None:
@@ -26,10 +26,10 @@ async def test_an_edit_is_a_version_more_and_the_one_before_stays_known() -> Non
     library = Library()
     number = await library.add("core", "one")
     done = await library.act(EditSegment(number, content="two", tier=2))
-    segment = done.shelf.segments[number]
+    segment = done.library_state.segments[number]
     assert [each.version for each in segment.versions] == [1, 2]
     assert [each.text.tier for each in segment.versions] == [0, 2]
-    assert segment.latest["a"].version == 2
+    assert segment.latest_versions["a"].version == 2
 
 
 async def test_an_edit_that_changes_nothing_leads_to_nothing() -> None:
@@ -37,21 +37,21 @@ async def test_an_edit_that_changes_nothing_leads_to_nothing() -> None:
     number = await library.add("core", "one")
     before = (await library.shelf()).sequence
     done = await library.act(EditSegment(number, content="one", active=True))
-    assert done.shelf.sequence == before
-    assert done.carried.sequence == before
+    assert done.library_state.sequence == before
+    assert done.changes.sequence == before
 
 
 async def test_a_variant_begins_beside_the_others_and_is_switched_alone() -> None:
     library = Library()
     number = await library.add("core", "one")
     await library.act(EditSegment(number, "b", content="other"))
-    segment = (await library.act(EditSegment(number, "a", active=False))).shelf.segments[number]
-    assert list(segment.latest) == ["a", "b"]
-    assert list(segment.on) == ["b"]
-    segment = (await library.act(EditSegment(number, active=False))).shelf.segments[number]
-    assert not segment.active
-    segment = (await library.act(EditSegment(number, "c", content="new"))).shelf.segments[number]
-    assert not segment.active, "a variant that is new to a switched-off segment is off too"
+    segment = (await library.act(EditSegment(number, "a", active=False))).library_state.segments[number]
+    assert list(segment.latest_versions) == ["a", "b"]
+    assert list(segment.active_versions) == ["b"]
+    segment = (await library.act(EditSegment(number, active=False))).library_state.segments[number]
+    assert not segment.is_active
+    segment = (await library.act(EditSegment(number, "c", content="new"))).library_state.segments[number]
+    assert not segment.is_active, "a variant that is new to a switched-off segment is off too"
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ async def test_what_cannot_be_is_refused_by_field_and_changes_nothing(
 
 
 def test_everything_that_is_wrong_with_a_segment_is_named_at_once() -> None:
-    wrong = Authored("Core!", "", "no id", "english?", -1, "a b", "urgent", "B", id=0)
-    assert [flaw.field for flaw in flaws(wrong)] == [
+    wrong = SegmentInput("Core!", "", "no id", "english?", -1, "a b", "urgent", "B", id=0)
+    assert [flaw.field for flaw in find_segment_faults(wrong)] == [
         "content",
         "scope",
         "variant",
@@ -97,10 +97,10 @@ async def test_importing_again_changes_nothing() -> None:
     library = Library()
     rows = (RULES, CUE, CUE, dataclasses.replace(RULES, id=40, locale="lt", active=False))
     first = await library.take_in(*rows)
-    assert first.carried.added == (40, 41, 42, 43)
+    assert first.changes.added == (40, 41, 42, 43)
     again = await library.take_in(*rows)
-    assert again.carried.added == again.carried.edited == ()
-    assert again.shelf.segments == first.shelf.segments
+    assert again.changes.added == again.changes.edited == ()
+    assert again.library_state.segments == first.library_state.segments
 
 
 async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
@@ -109,23 +109,23 @@ async def test_a_row_with_a_number_edits_the_segment_of_that_number() -> None:
     other = dataclasses.replace(RULES, id=5, content="Roll three.", active=False)
     beside = dataclasses.replace(RULES, id=5, content="Roll none.", variant="b")
     done = await library.take_in(other, beside)
-    segment = done.shelf.segments[5]
-    assert done.carried.added == ()
-    assert done.carried.edited == (5,)
+    segment = done.library_state.segments[5]
+    assert done.changes.added == ()
+    assert done.changes.edited == (5,)
     assert [(each.version, each.variant) for each in segment.versions] == [
         (1, "a"),
         (2, "a"),
         (3, "b"),
     ]
-    assert list(segment.on) == ["b"]
+    assert list(segment.active_versions) == ["b"]
 
 
 async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
     library = Library()
     rows = [dataclasses.replace(RULES, id=3, variant=name, content=name) for name in "ab"]
     done = await library.take_in(*rows)
-    assert list(done.shelf.segments[3].on) == ["a", "b"]
-    assert (await library.take_in(*rows)).carried.edited == ()
+    assert list(done.library_state.segments[3].active_versions) == ["a", "b"]
+    assert (await library.take_in(*rows)).changes.edited == ()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_one_import_begins_a_segment_with_all_its_variants() -> None:
     ],
 )
 async def test_one_bad_row_leaves_everything_as_it_was(
-    bad: Authored, code: str, field: str
+    bad: SegmentInput, code: str, field: str
 ) -> None:
     library = Library()
     await library.add("core", "one")
@@ -152,5 +152,5 @@ async def test_a_thousand_and_more_rows_are_one_import() -> None:
     library = Library()
     rows = [dataclasses.replace(RULES, content=f"Rule {n}.") for n in range(2_500)]
     done = await library.take_in(*rows)
-    assert len(done.carried.added) == 2_500
-    assert done.shelf.sequence == 50, "an event holds some of them, never all"
+    assert len(done.changes.added) == 2_500
+    assert done.library_state.sequence == 50, "an event holds some of them, never all"

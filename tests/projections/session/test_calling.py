@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from turnlog.events.call import AttemptEnded, Cost, Usage
-from turnlog.events.content import Plain
+from turnlog.events.call import AttemptEnded, AttemptCost, TokenUsage
+from turnlog.events.content import PlainText
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import SessionClosed, SessionOpened
 from turnlog.events.turn import (
@@ -29,31 +29,31 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.testing import (
-    Asked,
-    Given,
-    claiming,
-    exchange,
+    CommandOrFactory,
+    SessionScenario,
+    claim_turn,
+    build_exchange,
     given,
-    opening,
-    saying,
+    open_session,
+    submit_turn,
 )
 
 REJECT = Policies(second_submit="reject")
 INTERRUPT = Policies(second_submit="interrupt")
 NARROW = Policies(queue_limit=1)
 
-TALKED = given(opening(), *exchange("Hi", "Hello"))
-ASKED = given(opening(), saying("Hi"))
-CLAIMED = given(opening(), saying("Hi"), claiming())
-WAITING = given(opening(), saying("One"), saying("Two"), saying("Three"))
-CLOSED = given(opening(), *exchange("Hi", "Hello"), CloseSession("done"))
+TALKED = given(open_session(), *build_exchange("Hi", "Hello"))
+ASKED = given(open_session(), submit_turn("Hi"))
+CLAIMED = given(open_session(), submit_turn("Hi"), claim_turn())
+WAITING = given(open_session(), submit_turn("One"), submit_turn("Two"), submit_turn("Three"))
+CLOSED = given(open_session(), *build_exchange("Hi", "Hello"), CloseSession("done"))
 FAILED = given(
-    opening(), saying("Hi"), TurnFailed(turn=1, code="deadline", detail="late", retryable=True)
+    open_session(), submit_turn("Hi"), TurnFailed(turn=1, code="deadline", detail="late", retryable=True)
 )
 
 
 def test_a_turn_must_say_something() -> None:
-    TALKED.when(SubmitTurn(None, Policies())).refused("text-missing", field="text")
+    TALKED.when(SubmitTurn(None, Policies())).then_refused("text-missing", field="text")
 
 
 def redacting(turn: int = 1) -> RedactReply:
@@ -66,13 +66,13 @@ def lost(turn: int, attempt: int) -> AttemptEnded:
         call=f"{turn}.1",
         attempt=attempt,
         outcome="lost",
-        usage=Usage(known="unknown"),
-        cost=Cost(price="unknown", table="none"),
+        usage=TokenUsage(known="unknown"),
+        cost=AttemptCost(price="unknown", table="none"),
     )
 
 
 def test_a_session_opens_with_what_it_was_given() -> None:
-    command = opening(reach=7, language="French")
+    command = open_session(reach=7, language="French")
     given().when(command).then(
         SessionOpened(
             blueprint=command.blueprint,
@@ -84,28 +84,28 @@ def test_a_session_opens_with_what_it_was_given() -> None:
 
 
 def test_a_session_opens_once() -> None:
-    given(opening()).when(opening()).refused("session-exists", field="session")
+    given(open_session()).when(open_session()).then_refused("session-exists", field="session")
 
 
 @pytest.mark.parametrize(
     "asked",
-    [saying("Hi"), CancelTurn(), CloseSession("done"), ExcludeTurn(1), RestoreTurn(1), redacting()],
+    [submit_turn("Hi"), CancelTurn(), CloseSession("done"), ExcludeTurn(1), RestoreTurn(1), redacting()],
     ids=lambda asked: type(asked).__name__,
 )
-def test_nothing_is_asked_of_a_session_that_is_not_there(asked: Asked) -> None:
-    given().when(asked).refused("unknown-session", field="session")
+def test_nothing_is_asked_of_a_session_that_is_not_there(asked: CommandOrFactory) -> None:
+    given().when(asked).then_refused("unknown-session", field="session")
 
 
 def test_the_first_turn_is_open_at_once() -> None:
-    given(opening()).when(saying("Hi")).then(TurnSubmitted(turn=1, text=Plain(text="Hi")))
+    given(open_session()).when(submit_turn("Hi")).then(TurnSubmitted(turn=1, text=PlainText(text="Hi")))
 
 
 def test_a_turn_brings_its_inputs_references_and_meta() -> None:
     command = SubmitTurn("Hi", Policies(), None, {"a": 1}, {"ticker": "X"}, {"client": "web"})
-    given(opening()).when(command).then(
+    given(open_session()).when(command).then(
         TurnSubmitted(
             turn=1,
-            text=Plain(text="Hi"),
+            text=PlainText(text="Hi"),
             inputs={"a": 1},
             references={"ticker": "X"},
             meta={"client": "web"},
@@ -114,46 +114,46 @@ def test_a_turn_brings_its_inputs_references_and_meta() -> None:
 
 
 def test_the_next_turn_opens_when_the_last_one_is_answered() -> None:
-    TALKED.when(saying("More")).then(TurnSubmitted(turn=2, text=Plain(text="More")))
+    TALKED.when(submit_turn("More")).then(TurnSubmitted(turn=2, text=PlainText(text="More")))
 
 
 def test_numbers_of_turns_are_never_used_again() -> None:
-    FAILED.when(saying("More")).then(TurnSubmitted(turn=2, text=Plain(text="More")))
-    WAITING.later(CancelTurn(3)).when(saying("Four")).then(
-        TurnQueued(turn=4, text=Plain(text="Four"))
+    FAILED.when(submit_turn("More")).then(TurnSubmitted(turn=2, text=PlainText(text="More")))
+    WAITING.apply_steps(CancelTurn(3)).when(submit_turn("Four")).then(
+        TurnQueued(turn=4, text=PlainText(text="Four"))
     )
 
 
 def test_a_closed_session_takes_nothing_more() -> None:
-    CLOSED.when(saying("More")).refused("session-closed")
+    CLOSED.when(submit_turn("More")).then_refused("session-closed")
 
 
 def test_a_second_submit_is_refused_where_the_blueprint_says_reject() -> None:
-    ASKED.when(saying("More", REJECT)).refused("turn-open")
-    CLAIMED.when(saying("More", REJECT)).refused("turn-open")
+    ASKED.when(submit_turn("More", REJECT)).then_refused("turn-open")
+    CLAIMED.when(submit_turn("More", REJECT)).then_refused("turn-open")
 
 
 def test_a_second_submit_waits_where_the_blueprint_says_queue() -> None:
-    ASKED.when(saying("More")).then(TurnQueued(turn=2, text=Plain(text="More")))
+    ASKED.when(submit_turn("More")).then(TurnQueued(turn=2, text=PlainText(text="More")))
 
 
 def test_no_more_turns_wait_than_the_blueprint_allows() -> None:
-    queued = ASKED.later(saying("More", NARROW))
-    queued.when(saying("Again", NARROW)).refused("queue-full")
+    queued = ASKED.apply_steps(submit_turn("More", NARROW))
+    queued.when(submit_turn("Again", NARROW)).then_refused("queue-full")
 
 
 def test_a_second_submit_takes_the_place_of_the_first_where_the_blueprint_says_interrupt() -> None:
-    ASKED.when(saying("Stop", INTERRUPT)).then(
+    ASKED.when(submit_turn("Stop", INTERRUPT)).then(
         TurnCancelled(turn=1, reason="interrupted"),
-        TurnSubmitted(turn=2, text=Plain(text="Stop")),
+        TurnSubmitted(turn=2, text=PlainText(text="Stop")),
     )
 
 
 def test_an_interrupted_attempt_is_recorded_as_lost_at_a_cost_nobody_knows() -> None:
-    CLAIMED.when(saying("Stop", INTERRUPT)).then(
+    CLAIMED.when(submit_turn("Stop", INTERRUPT)).then(
         lost(1, 1),
         TurnCancelled(turn=1, reason="interrupted"),
-        TurnSubmitted(turn=2, text=Plain(text="Stop")),
+        TurnSubmitted(turn=2, text=PlainText(text="Stop")),
     )
 
 
@@ -172,23 +172,23 @@ def test_cancelling_a_waiting_turn_leaves_the_open_one_alone() -> None:
     WAITING.when(CancelTurn(3)).then(TurnCancelled(turn=3, reason="cancelled"))
 
 
-@pytest.mark.parametrize("before", [TALKED, FAILED, CLOSED, WAITING.later(CancelTurn(1))])
-def test_a_settled_turn_is_not_cancelled(before: Given) -> None:
-    before.when(CancelTurn(1)).refused("nothing-to-cancel", field="turn")
+@pytest.mark.parametrize("before", [TALKED, FAILED, CLOSED, WAITING.apply_steps(CancelTurn(1))])
+def test_a_settled_turn_is_not_cancelled(before: SessionScenario) -> None:
+    before.when(CancelTurn(1)).then_refused("nothing-to-cancel", field="turn")
 
 
 def test_where_no_turn_is_open_none_is_cancelled() -> None:
-    given(opening()).when(CancelTurn()).refused("nothing-to-cancel", field="turn")
+    given(open_session()).when(CancelTurn()).then_refused("nothing-to-cancel", field="turn")
 
 
 @pytest.mark.parametrize("turn", [-1, 0, 4, 10**9])
 @pytest.mark.parametrize("asked", [CancelTurn, ExcludeTurn, RestoreTurn, redacting])
 def test_a_turn_that_never_was_is_named(asked: Callable[[int], Command], turn: int) -> None:
-    WAITING.when(asked(turn)).refused("unknown-turn", field="turn")
+    WAITING.when(asked(turn)).then_refused("unknown-turn", field="turn")
 
 
 def test_closing_gives_up_what_is_open_and_what_waits() -> None:
-    WAITING.later(claiming()).when(CloseSession("done")).then(
+    WAITING.apply_steps(claim_turn()).when(CloseSession("done")).then(
         lost(1, 1),
         TurnCancelled(turn=1, reason="closed"),
         TurnCancelled(turn=2, reason="closed"),
@@ -215,42 +215,42 @@ def test_a_closed_session_can_still_be_corrected() -> None:
 
 
 @pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), redacting()])
-def test_an_unsettled_turn_is_not_marked(asked: Asked) -> None:
-    ASKED.when(asked).refused("turn-open", field="turn")
-    CLAIMED.when(asked).refused("turn-open", field="turn")
+def test_an_unsettled_turn_is_not_marked(asked: CommandOrFactory) -> None:
+    ASKED.when(asked).then_refused("turn-open", field="turn")
+    CLAIMED.when(asked).then_refused("turn-open", field="turn")
 
 
 @pytest.mark.parametrize("asked", [ExcludeTurn(2), RestoreTurn(2), redacting(2)])
-def test_a_waiting_turn_is_not_marked(asked: Asked) -> None:
-    WAITING.when(asked).refused("turn-open", field="turn")
+def test_a_waiting_turn_is_not_marked(asked: CommandOrFactory) -> None:
+    WAITING.when(asked).then_refused("turn-open", field="turn")
 
 
 @pytest.mark.parametrize("asked", [ExcludeTurn(1), RestoreTurn(1), redacting()])
-def test_a_turn_without_a_reply_has_nothing_to_mark(asked: Asked) -> None:
-    FAILED.when(asked).refused("no-reply", field="turn")
-    ASKED.later(CancelTurn()).when(asked).refused("no-reply", field="turn")
+def test_a_turn_without_a_reply_has_nothing_to_mark(asked: CommandOrFactory) -> None:
+    FAILED.when(asked).then_refused("no-reply", field="turn")
+    ASKED.apply_steps(CancelTurn()).when(asked).then_refused("no-reply", field="turn")
 
 
 def test_a_reply_is_withheld_with_its_reason() -> None:
     TALKED.when(redacting()).then(
         ReplyRedacted(
-            turn=1, reason="a secret", rule="operator", replacement=Plain(text="(Withheld.)")
+            turn=1, reason="a secret", rule="operator", replacement=PlainText(text="(Withheld.)")
         )
     )
 
 
 def test_a_reply_is_withheld_once() -> None:
-    TALKED.later(redacting()).when(redacting()).refused("already-redacted")
+    TALKED.apply_steps(redacting()).when(redacting()).then_refused("already-redacted")
 
 
 def test_turns_too_old_to_be_kept_one_by_one_follow_the_same_rules() -> None:
-    session = given(opening(reach=1), *exchange("Hi", "Hello"), *exchange("More", "No"))
-    assert [run.first for run in session.opened.earlier] == [1]
+    session = given(open_session(reach=1), *build_exchange("Hi", "Hello"), *build_exchange("More", "No"))
+    assert [run.first for run in session.opened_state.earlier] == [1]
     excluded = session.when(ExcludeTurn(1)).then(TurnExcluded(turn=1))
     excluded.when(ExcludeTurn(1)).then()
-    session.later(redacting()).when(redacting()).refused("already-redacted")
+    session.apply_steps(redacting()).when(redacting()).then_refused("already-redacted")
 
 
 def test_a_deadline_is_nothing_to_callers() -> None:
     late = ASKED.now + timedelta(days=9)
-    ASKED.when(saying("More"), at=late).then(TurnQueued(turn=2, text=Plain(text="More")))
+    ASKED.when(submit_turn("More"), at=late).then(TurnQueued(turn=2, text=PlainText(text="More")))

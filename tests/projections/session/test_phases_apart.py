@@ -12,20 +12,20 @@ from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.session.commands import CompleteTurn
 from turnlog.projections.testing import (
-    SPENT,
-    Asked,
-    Given,
-    attempt_of,
-    claiming,
-    exchange,
+    SAMPLE_SPENT,
+    CommandOrFactory,
+    SessionScenario,
+    get_attempt,
+    claim_turn,
+    build_exchange,
     given,
-    opening,
-    saying,
+    open_session,
+    submit_turn,
 )
-from turnlog.projections.window.material import Material
+from turnlog.projections.window.material import SessionMaterial
 
 APART: dict[str, JsonValue] = {"can_see": {"talk": ["talk"], "pick": ["pick"]}}
-TALKING = given(opening(), PhaseEntered(phase="talk"))
+TALKING = given(open_session(), PhaseEntered(phase="talk"))
 
 
 def graph(**more: JsonValue) -> PhaseGraph:
@@ -35,20 +35,20 @@ def graph(**more: JsonValue) -> PhaseGraph:
         "signals": {"understood": "on_success"},
         "calls": {"freeform": "reply", "debrief": "reply"},
     }
-    found = Material(led_by(phases=drawn | more), {"phases": PHASES}).phases
+    found = SessionMaterial(led_by(phases=drawn | more), {"phases": PHASES}).phases
     assert found is not None
     return found
 
 
-def ending(phases: PhaseGraph) -> Asked:
+def ending(phases: PhaseGraph) -> CommandOrFactory:
     """Answer the open turn and end its phase."""
     wanted = ToolRequest(id="t", tool="transition_phase", arguments='{"signal": "understood"}')
-    return lambda state: CompleteTurn(attempt_of(state), "So.", "stop", SPENT, phases, (wanted,))
+    return lambda state: CompleteTurn(get_attempt(state), "So.", "stop", SAMPLE_SPENT, phases, (wanted,))
 
 
-def waiting() -> Given:
+def waiting() -> SessionScenario:
     """Let one turn wait for another."""
-    return TALKING.later(saying("one"), saying("two"), claiming())
+    return TALKING.apply_steps(submit_turn("one"), submit_turn("two"), claim_turn())
 
 
 def test_a_turn_that_waits_is_given_up_with_the_phase_it_was_said_in() -> None:
@@ -80,7 +80,7 @@ def test_what_a_turn_was_about_is_not_inherited_where_it_may_not_be_seen(
     hidden: tuple[str, ...], *, kept: bool
 ) -> None:
     about = ReferenceUpdated(turn=1, identifiers={"order": "A-17"})
-    session = TALKING.later(*exchange("What of A-17?", "It left."), about)
-    moved = session.later(PhaseEntered(phase="pick", before="talk", hidden=hidden)).state
+    session = TALKING.apply_steps(*build_exchange("What of A-17?", "It left."), about)
+    moved = session.apply_steps(PhaseEntered(phase="pick", before="talk", hidden=hidden)).state
     assert moved is not None
     assert (moved.reference is not None) == kept

@@ -7,34 +7,34 @@ from turnlog.events.phase import PhaseEntered
 from turnlog.projections.session.memory_commands import RecordSummary
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.testing import (
-    SPENT,
-    answering,
-    attempt_of,
-    claiming,
-    exchange,
+    SAMPLE_SPENT,
+    complete_turn,
+    get_attempt,
+    claim_turn,
+    build_exchange,
     given,
-    opening,
-    saying,
+    open_session,
+    submit_turn,
 )
 
 TURNS = (TurnRange(first=1, last=1),)
 
 
 def summed(state: SessionState) -> RecordSummary:
-    return RecordSummary(attempt_of(state), "In short.", "stop", SPENT, "openai/heron")
+    return RecordSummary(get_attempt(state), "In short.", "stop", SAMPLE_SPENT, "openai/heron")
 
 
 def test_a_summary_is_of_the_phases_of_the_one_that_it_takes_in() -> None:
     begun = SummaryBegun(turn=2, view="talk", turns=TURNS, characters=100)
-    first = given(opening(), PhaseEntered(phase="a"), *exchange("One?", "Two."))
-    second = first.later(PhaseEntered(phase="b"), saying("And?"), claiming(), begun, summed)
-    former = second.opened.summaries[-1]
+    first = given(open_session(), PhaseEntered(phase="a"), *build_exchange("One?", "Two."))
+    second = first.apply_steps(PhaseEntered(phase="b"), submit_turn("And?"), claim_turn(), begun, summed)
+    former = second.opened_state.summaries[-1]
     assert former.phases == ("a", "b")
-    third = second.later(answering("So."), PhaseEntered(phase="c"), saying("Well?"), claiming())
+    third = second.apply_steps(complete_turn("So."), PhaseEntered(phase="c"), submit_turn("Well?"), claim_turn())
     again = begun.model_copy(update={"turn": 3, "former": former.sequence})
     (made,) = (
         event
-        for event in third.later(again).when(summed).events
+        for event in third.apply_steps(again).when(summed).events
         if isinstance(event, HistorySummarised)
     )
     assert made.phases == ("a", "b", "c")

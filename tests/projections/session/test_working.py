@@ -10,17 +10,17 @@ from turnlog.events.call import (
     AttemptStarted,
     CallCompleted,
     ContextAssembled,
-    Cost,
-    Fault,
-    Usage,
+    AttemptCost,
+    AttemptFault,
+    TokenUsage,
 )
-from turnlog.events.content import Plain, digest_of
-from turnlog.events.manifest import Counter, Manifest
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.manifest import CounterRef, Manifest
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.turn import TurnCompleted, TurnFailed, TurnReleased
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import (
-    Attempt,
+    AttemptRef,
     CancelTurn,
     ClaimTurn,
     CompleteTurn,
@@ -29,56 +29,56 @@ from turnlog.projections.session.commands import (
     SnapshotPrompts,
 )
 from turnlog.projections.testing import (
-    POLICIES,
-    SPENT,
-    Asked,
-    answering,
-    claiming,
+    DEFAULT_POLICIES,
+    SAMPLE_SPENT,
+    CommandOrFactory,
+    complete_turn,
+    claim_turn,
     given,
-    opening,
-    saying,
+    open_session,
+    submit_turn,
 )
 
-ASKED = given(opening(), saying("Hi"))
-CLAIMED = given(opening(), saying("Hi"), claiming())
-WAITING = given(opening(), saying("One"), saying("Two"), claiming())
-TAKEN_OVER = CLAIMED.later(claiming("w2"))
+ASKED = given(open_session(), submit_turn("Hi"))
+CLAIMED = given(open_session(), submit_turn("Hi"), claim_turn())
+WAITING = given(open_session(), submit_turn("One"), submit_turn("Two"), claim_turn())
+TAKEN_OVER = CLAIMED.apply_steps(claim_turn("w2"))
 
-FIRST = Attempt(1, "1.1", 1)
-SECOND = Attempt(1, "1.1", 2)
-FILE = PromptFile(digest=digest_of("Be kind."), path="persona.md")
-LIMITED = Fault(code="rate_limited", detail="too many requests", retryable=True)
+FIRST = AttemptRef(1, "1.1", 1)
+SECOND = AttemptRef(1, "1.1", 2)
+FILE = PromptFile(digest=compute_digest("Be kind."), path="persona.md")
+LIMITED = AttemptFault(code="rate_limited", detail="too many requests", retryable=True)
 MANIFEST = Manifest(
     kind="reply",
     at="2026-01-01T00:00:00Z",
     sequence=3,
     assembler=1,
-    counter=Counter(name="chars/4", exact=False),
+    counter=CounterRef(name="chars/4", exact=False),
     tokens=0,
     parts=(),
-    digest=digest_of("request"),
+    digest=compute_digest("request"),
 )
 
 
 def failing(
-    attempt: Attempt = FIRST,
+    attempt: AttemptRef = FIRST,
     then: Literal["retry", "fail", "release"] = "fail",
-    fault: Fault | None = LIMITED,
+    fault: AttemptFault | None = LIMITED,
 ) -> EndAttempt:
-    return EndAttempt(attempt, "failed", SPENT, then, fault, "Hel")
+    return EndAttempt(attempt, "failed", SAMPLE_SPENT, then, fault, "Hel")
 
 
-def ended(attempt: Attempt = FIRST, fault: Fault | None = LIMITED) -> AttemptEnded:
+def ended(attempt: AttemptRef = FIRST, fault: AttemptFault | None = LIMITED) -> AttemptEnded:
     return AttemptEnded(
         turn=attempt.turn,
         call=attempt.call,
         attempt=attempt.attempt,
         outcome="failed",
-        usage=SPENT.usage,
-        cost=SPENT.cost,
-        timings=SPENT.timings,
+        usage=SAMPLE_SPENT.usage,
+        cost=SAMPLE_SPENT.cost,
+        timings=SAMPLE_SPENT.timings,
         fault=fault,
-        partial=Plain(text="Hel"),
+        partial=PlainText(text="Hel"),
     )
 
 
@@ -88,9 +88,9 @@ def lost(attempt: int, partial: str | None = None) -> AttemptEnded:
         call="1.1",
         attempt=attempt,
         outcome="lost",
-        usage=Usage(known="unknown"),
-        cost=Cost(price="unknown", table="none"),
-        partial=None if partial is None else Plain(text=partial),
+        usage=TokenUsage(known="unknown"),
+        cost=AttemptCost(price="unknown", table="none"),
+        partial=None if partial is None else PlainText(text=partial),
     )
 
 
@@ -99,39 +99,39 @@ def started(attempt: int, worker: str) -> AttemptStarted:
 
 
 def test_an_open_turn_is_claimed() -> None:
-    ASKED.when(claiming("w1")).then(started(1, "w1"))
+    ASKED.when(claim_turn("w1")).then(started(1, "w1"))
 
 
 def test_claiming_a_running_turn_ends_the_attempt_before_it() -> None:
-    CLAIMED.when(claiming("w2")).then(lost(1), started(2, "w2"))
+    CLAIMED.when(claim_turn("w2")).then(lost(1), started(2, "w2"))
 
 
 def test_what_a_silent_attempt_had_said_is_kept_with_its_loss() -> None:
-    claim = ClaimTurn(1, "w2", POLICIES, partial="Hel")
+    claim = ClaimTurn(1, "w2", DEFAULT_POLICIES, partial="Hel")
     CLAIMED.when(claim).then(lost(1, "Hel"), started(2, "w2"))
 
 
 def test_claiming_a_turn_whose_attempt_has_ended_ends_nothing_twice() -> None:
-    CLAIMED.later(failing(then="release")).when(claiming("w2")).then(started(2, "w2"))
+    CLAIMED.apply_steps(failing(then="release")).when(claim_turn("w2")).then(started(2, "w2"))
 
 
 @pytest.mark.parametrize("turn", [0, 2, 3, 9])
 def test_a_turn_that_is_not_open_is_not_claimed(turn: int) -> None:
-    WAITING.when(ClaimTurn(turn, "w2", POLICIES)).then()
+    WAITING.when(ClaimTurn(turn, "w2", DEFAULT_POLICIES)).then()
 
 
 def test_a_settled_turn_is_not_claimed() -> None:
-    CLAIMED.later(answering("Hello")).when(ClaimTurn(1, "w2", POLICIES)).then()
-    CLAIMED.later(CancelTurn()).when(ClaimTurn(1, "w2", POLICIES)).then()
+    CLAIMED.apply_steps(complete_turn("Hello")).when(ClaimTurn(1, "w2", DEFAULT_POLICIES)).then()
+    CLAIMED.apply_steps(CancelTurn()).when(ClaimTurn(1, "w2", DEFAULT_POLICIES)).then()
 
 
 def test_a_turn_past_its_deadline_fails_when_claimed() -> None:
     policies = Policies(deadline_seconds=10)
     submitted = ASKED.now - timedelta(seconds=1)
     soon, late = (submitted + timedelta(seconds=seconds) for seconds in (9.999, 10))
-    ASKED.when(claiming("w1", policies), at=soon).then(started(1, "w1"))
-    ASKED.when(claiming("w1", policies), at=late).then(failed("deadline"))
-    CLAIMED.when(claiming("w2", policies), at=late).then(lost(1), failed("deadline"))
+    ASKED.when(claim_turn("w1", policies), at=soon).then(started(1, "w1"))
+    ASKED.when(claim_turn("w1", policies), at=late).then(failed("deadline"))
+    CLAIMED.when(claim_turn("w2", policies), at=late).then(lost(1), failed("deadline"))
 
 
 def failed(code: str) -> TurnFailed:
@@ -146,24 +146,24 @@ def failed(code: str) -> TurnFailed:
 
 def test_the_deadline_of_a_queued_turn_runs_from_its_release() -> None:
     policies = Policies(deadline_seconds=10)
-    released = WAITING.later(answering("Hello"))
-    assert released.opened.open is not None
-    at = datetime.fromisoformat(released.opened.open.released_at)
-    released.when(claiming("w1", policies), at=at + timedelta(seconds=9)).then_names(
+    released = WAITING.apply_steps(complete_turn("Hello"))
+    assert released.opened_state.open is not None
+    at = datetime.fromisoformat(released.opened_state.open.released_at)
+    released.when(claim_turn("w1", policies), at=at + timedelta(seconds=9)).then_names(
         "attempt-started"
     )
-    released.when(claiming("w1", policies), at=at + timedelta(seconds=10)).then_names("turn-failed")
+    released.when(claim_turn("w1", policies), at=at + timedelta(seconds=10)).then_names("turn-failed")
 
 
 def test_a_turn_that_nobody_answers_is_not_claimed_without_end() -> None:
     policies = Policies(max_claims=2)
-    twice = CLAIMED.later(claiming("w2", policies))
-    twice.when(claiming("w3", policies)).then(lost(2), failed("claims-exhausted"))
+    twice = CLAIMED.apply_steps(claim_turn("w2", policies))
+    twice.when(claim_turn("w3", policies)).then(lost(2), failed("claims-exhausted"))
 
 
 def test_a_turn_that_fails_releases_the_next() -> None:
     late = WAITING.now + timedelta(days=1)
-    WAITING.when(claiming("w2"), at=late).then(lost(1), failed("deadline"), TurnReleased(turn=2))
+    WAITING.when(claim_turn("w2"), at=late).then(lost(1), failed("deadline"), TurnReleased(turn=2))
     WAITING.when(failing()).then(ended(), failed("rate_limited"), TurnReleased(turn=2))
 
 
@@ -189,8 +189,8 @@ def test_a_prompt_is_fixed_with_its_manifest() -> None:
 
 
 def test_a_call_that_stands_in_for_another_says_so() -> None:
-    fixed = CLAIMED.later(FixContext(FIRST, "m", {}, MANIFEST))
-    second = Attempt(1, "1.2", 1)
+    fixed = CLAIMED.apply_steps(FixContext(FIRST, "m", {}, MANIFEST))
+    second = AttemptRef(1, "1.2", 1)
     after = fixed.when(FixContext(second, "m", {}, MANIFEST, supersedes="1.1")).then(
         ContextAssembled(
             turn=1,
@@ -202,37 +202,37 @@ def test_a_call_that_stands_in_for_another_says_so() -> None:
             profile="chat",
         )
     )
-    after.when(claiming("w2")).then_names("attempt-ended", "attempt-started")
-    assert after.when(claiming("w2")).events[-1] == AttemptStarted(
+    after.when(claim_turn("w2")).then_names("attempt-ended", "attempt-started")
+    assert after.when(claim_turn("w2")).events[-1] == AttemptStarted(
         turn=1, call="1.2", attempt=2, worker="w2"
     )
 
 
 def test_an_answer_ends_attempt_call_and_turn_together() -> None:
-    CLAIMED.when(answering("Hello", "length")).then(
+    CLAIMED.when(complete_turn("Hello", "length")).then(
         AttemptEnded(
             turn=1,
             call="1.1",
             attempt=1,
             outcome="answered",
-            usage=SPENT.usage,
-            cost=SPENT.cost,
-            timings=SPENT.timings,
+            usage=SAMPLE_SPENT.usage,
+            cost=SAMPLE_SPENT.cost,
+            timings=SAMPLE_SPENT.timings,
         ),
         CallCompleted(
             turn=1,
             call="1.1",
             attempt=1,
             finish="length",
-            digest=digest_of("Hello"),
+            digest=compute_digest("Hello"),
             characters=5,
         ),
-        TurnCompleted(turn=1, call="1.1", text=Plain(text="Hello"), finish="length"),
+        TurnCompleted(turn=1, call="1.1", text=PlainText(text="Hello"), finish="length"),
     )
 
 
 def test_an_answer_releases_the_turn_that_waits_longest() -> None:
-    released = WAITING.later(saying("Three")).when(answering("Hello"))
+    released = WAITING.apply_steps(submit_turn("Three")).when(complete_turn("Hello"))
     assert released.events[-1] == TurnReleased(turn=2)
 
 
@@ -241,25 +241,25 @@ def test_an_answer_releases_the_turn_that_waits_longest() -> None:
     [SnapshotPrompts(FIRST, "openai", {"persona": FILE}), FixContext(FIRST, "m", {}, MANIFEST)],
     ids=lambda asked: type(asked).__name__,
 )
-def test_a_superseded_attempt_fixes_nothing(asked: Asked) -> None:
+def test_a_superseded_attempt_fixes_nothing(asked: CommandOrFactory) -> None:
     TAKEN_OVER.when(asked).then()
 
 
 def test_a_superseded_attempt_has_its_answer_kept_as_its_cost_only() -> None:
-    late = CompleteTurn(FIRST, "Hello", "stop", SPENT)
+    late = CompleteTurn(FIRST, "Hello", "stop", SAMPLE_SPENT)
     kept = AttemptEnded(
         turn=1,
         call="1.1",
         attempt=1,
         outcome="cancelled",
-        usage=SPENT.usage,
-        cost=SPENT.cost,
-        timings=SPENT.timings,
-        partial=Plain(text="Hello"),
+        usage=SAMPLE_SPENT.usage,
+        cost=SAMPLE_SPENT.cost,
+        timings=SAMPLE_SPENT.timings,
+        partial=PlainText(text="Hello"),
     )
     TAKEN_OVER.when(late).then(kept)
-    CLAIMED.later(CancelTurn()).when(late).then(kept)
-    TAKEN_OVER.later(answering("Hi there")).when(late).then(kept)
+    CLAIMED.apply_steps(CancelTurn()).when(late).then(kept)
+    TAKEN_OVER.apply_steps(complete_turn("Hi there")).when(late).then(kept)
 
 
 @pytest.mark.parametrize("then", ["retry", "fail", "release"])
@@ -267,7 +267,7 @@ def test_a_superseded_attempt_ends_nothing_but_itself(
     then: Literal["retry", "fail", "release"],
 ) -> None:
     TAKEN_OVER.when(failing(then=then)).then(ended())
-    WAITING.later(CancelTurn()).when(failing(then=then)).then(ended())
+    WAITING.apply_steps(CancelTurn()).when(failing(then=then)).then(ended())
 
 
 def test_an_attempt_that_is_tried_again_starts_the_next_with_its_own_end() -> None:
@@ -276,8 +276,8 @@ def test_an_attempt_that_is_tried_again_starts_the_next_with_its_own_end() -> No
 
 def test_an_attempt_that_is_handed_back_leaves_the_turn_open() -> None:
     handed_back = CLAIMED.when(failing(then="release")).then(ended())
-    assert handed_back.opened.open is not None
-    assert not handed_back.opened.open.running
+    assert handed_back.opened_state.open is not None
+    assert not handed_back.opened_state.open.running
 
 
 def test_a_turn_fails_with_the_fault_of_its_last_attempt() -> None:
@@ -286,5 +286,5 @@ def test_a_turn_fails_with_the_fault_of_its_last_attempt() -> None:
 
 
 def test_a_turn_is_answered_by_its_latest_attempt_only() -> None:
-    answered = TAKEN_OVER.when(CompleteTurn(SECOND, "Hello", "stop", SPENT))
+    answered = TAKEN_OVER.when(CompleteTurn(SECOND, "Hello", "stop", SAMPLE_SPENT))
     answered.then_names("attempt-ended", "call-completed", "turn-completed")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.schema import prepare_schema
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -19,8 +19,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def store(database_url: str) -> AsyncIterator[Store]:
+async def store(database_url: str) -> AsyncIterator[ReadModelStore]:
     opened = open_store(database_url)
-    await prepare(opened)
+    await prepare_schema(opened)
     yield opened
     await opened.close()

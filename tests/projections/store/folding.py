@@ -7,56 +7,56 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from tests.projections.store.histories import everything
-from turnlog.events.log.ports import Identity, Log, Raw
+from turnlog.events.log.ports import LogIdentity, EventLog, RawEvent
 from turnlog.projections.store import checkpoints
-from turnlog.projections.store.advance import advance
-from turnlog.projections.store.checkpoints import Checkpoint
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.fold import Poison, arrived
-from turnlog.projections.store.tables import ROWS
+from turnlog.projections.store.advance import apply_batch
+from turnlog.projections.store.checkpoints import ProjectionPosition
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.fold import PoisonEvent, decode_raw_event
+from turnlog.projections.store.tables import ROW_TABLES
 
-LOG = Identity("SESSIONS", "2026-01-01T00:00:00Z")
+LOG = LogIdentity("SESSIONS", "2026-01-01T00:00:00Z")
 
 Rows = dict[str, list[tuple[object, ...]]]
 
 
-async def live(store: Store) -> Checkpoint:
+async def live(store: ReadModelStore) -> ProjectionPosition:
     """Give the checkpoint of the build that readers see, made when there is none."""
-    async with store.writing() as connection:
-        there = await checkpoints.active(connection)
-        return there or await checkpoints.begin(connection, LOG, seen=True)
+    async with store.open_writer() as connection:
+        there = await checkpoints.read_active_position(connection)
+        return there or await checkpoints.begin_build(connection, LOG, is_active=True)
 
 
-async def another(store: Store) -> Checkpoint:
+async def another(store: ReadModelStore) -> ProjectionPosition:
     """Begin a build that readers do not see."""
-    async with store.writing() as connection:
-        return await checkpoints.begin(connection, LOG, seen=False)
+    async with store.open_writer() as connection:
+        return await checkpoints.begin_build(connection, LOG, is_active=False)
 
 
 async def fold(
-    store: Store, at: Checkpoint, raws: Sequence[Raw]
-) -> tuple[Checkpoint, list[Poison]]:
+    store: ReadModelStore, at: ProjectionPosition, raws: Sequence[RawEvent]
+) -> tuple[ProjectionPosition, list[PoisonEvent]]:
     """Fold events in one transaction, and be sure that nobody else moved the checkpoint."""
     if not raws:
         return at, []
-    async with store.writing() as connection:
-        step = await advance(connection, at, [arrived(raw) for raw in raws])
+    async with store.open_writer() as connection:
+        step = await apply_batch(connection, at, [decode_raw_event(raw) for raw in raws])
     assert step is not None
     return step.checkpoint, list(step.poisons)
 
 
-async def fold_log(store: Store, log: Log) -> list[Poison]:
+async def fold_log(store: ReadModelStore, log: EventLog) -> list[PoisonEvent]:
     """Fold what the live rows lack of a log."""
     at = await live(store)
     waiting = [raw for raw in await everything(log) if raw.stream_sequence > at.position]
     return (await fold(store, at, waiting))[1]
 
 
-async def rows_of(store: Store, build: int) -> Rows:
+async def rows_of(store: ReadModelStore, build: int) -> Rows:
     """Give all rows of a build without its number, in the order of their keys."""
     rows: Rows = {}
-    async with store.reading() as connection:
-        for table in ROWS:
+    async with store.open_reader() as connection:
+        for table in ROW_TABLES:
             columns = [column for column in table.c if column.name != "build"]
             keys = [column for column in table.primary_key.columns if column.name != "build"]
             found = select(*columns).where(table.c.build == build).order_by(*keys)

@@ -18,18 +18,18 @@ from turnlog.events.call import (
     AttemptStarted,
     CallCompleted,
     ContextAssembled,
-    Cost,
-    Fault,
-    Timings,
-    Usage,
+    AttemptCost,
+    AttemptFault,
+    AttemptTimings,
+    TokenUsage,
 )
-from turnlog.events.content import Content, Erased, Plain, Sealed, digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Content, ErasedText, PlainText, SealedText, compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.outcomes import Appended
-from turnlog.events.log.ports import Log, Raw
-from turnlog.events.manifest import Counter, FromTurns, Manifest, Part, StepTaken
+from turnlog.events.log.outcomes import BatchAppended
+from turnlog.events.log.ports import EventLog, RawEvent
+from turnlog.events.manifest import CounterRef, HistorySource, Manifest, PromptPart, AppliedTrimStep
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
@@ -45,7 +45,7 @@ from turnlog.events.turn import (
     TurnSubmitted,
 )
 
-DIGEST = digest_of("anything")
+DIGEST = compute_digest("anything")
 
 
 def opened(blueprint: str = "assistant", **attributes: str | int | bool) -> SessionOpened:
@@ -54,16 +54,16 @@ def opened(blueprint: str = "assistant", **attributes: str | int | bool) -> Sess
 
 
 def submitted(turn: int, text: str) -> TurnSubmitted:
-    return TurnSubmitted(turn=turn, text=Plain(text=text))
+    return TurnSubmitted(turn=turn, text=PlainText(text=text))
 
 
 def completed(turn: int, text: str, call: str | None = None) -> TurnCompleted:
-    return TurnCompleted(turn=turn, call=call or f"{turn}.1", text=Plain(text=text), finish="stop")
+    return TurnCompleted(turn=turn, call=call or f"{turn}.1", text=PlainText(text=text), finish="stop")
 
 
-def part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0) -> Part:
-    run = FromTurns(view="recent", first=1, last=turns) if turns else None
-    return Part(
+def part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0) -> PromptPart:
+    run = HistorySource(view="recent", first=1, last=turns) if turns else None
+    return PromptPart(
         layer=component,
         component=component,
         source=run,
@@ -78,8 +78,8 @@ def part(component: str, *, tokens: int, message: int | None = 0, turns: int = 0
 def assembled(
     turn: int,
     call: str,
-    *parts: Part,
-    steps: tuple[StepTaken, ...] = (),
+    *parts: PromptPart,
+    steps: tuple[AppliedTrimStep, ...] = (),
     kind: str = "reply",
     profile: str | None = None,
 ) -> ContextAssembled:
@@ -88,12 +88,12 @@ def assembled(
         at="2026-01-01T00:00:00.000000Z",
         sequence=1,
         assembler=1,
-        counter=Counter(name="chars/4", exact=False),
+        counter=CounterRef(name="chars/4", exact=False),
         budget=1000,
-        tokens=sum(p.tokens for p in parts if p.kept),
+        tokens=sum(p.tokens for p in parts if p.is_included),
         parts=parts,
         steps=steps,
-        digest=digest_of(call),
+        digest=compute_digest(call),
     )
     return ContextAssembled(
         turn=turn,
@@ -113,12 +113,12 @@ def ended(
         call=call or f"{turn}.1",
         attempt=attempt,
         outcome="answered" if tokens is not None else "lost",
-        usage=Usage(
+        usage=TokenUsage(
             known="unknown" if tokens is None else "reported",
             input_tokens=tokens,
             output_tokens=tokens,
         ),
-        cost=Cost(
+        cost=AttemptCost(
             micro_dollars=micro_dollars,
             price="exact" if micro_dollars is not None else "unknown",
             table="t1",
@@ -134,21 +134,21 @@ def started(turn: int, attempt: int, call: str = "") -> AttemptStarted:
 class Story:
     """A session that is told batch by batch."""
 
-    log: Log
+    log: EventLog
     session: str = "s"
     tenant: str = "t"
-    last: Recorded | None = None
+    last: RecordedEvent | None = None
     at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
 
     async def tell(
-        self, *events: KnownEvent, command: codec.Command | None = None
-    ) -> Sequence[Recorded]:
+        self, *events: KnownEvent, command: codec.CommandRef | None = None
+    ) -> Sequence[RecordedEvent]:
         """Append events as one batch, a second after the one before."""
         self.at += timedelta(seconds=1)
         after = self.last.head if self.last else None
         number = after.sequence if after else 0
         drafts = [
-            codec.Draft(
+            codec.EventDraft(
                 event=event,
                 id=f"{self.tenant}-{self.session}-{number + behind}",
                 at=self.at,
@@ -159,8 +159,8 @@ class Story:
             )
             for behind, event in enumerate(events)
         ]
-        outcome = await self.log.append(codec.write(self.tenant, self.session, after, drafts))
-        assert isinstance(outcome, Appended), outcome
+        outcome = await self.log.append_batch(codec.encode_batch(self.tenant, self.session, after, drafts))
+        assert isinstance(outcome, BatchAppended), outcome
         self.last = outcome.events[-1]
         return outcome.events
 
@@ -168,16 +168,16 @@ class Story:
 def inject(log: MemoryLog, stored: bytes, session: str = "s", tenant: str = "t") -> int:
     """Put bytes on the log that no release wrote; gives their stream sequence."""
     place = len(log.stored) + 1
-    log.stored.append(Raw(f"session.{tenant}.{session}.turn", place, stored))
+    log.stored.append(RawEvent(f"session.{tenant}.{session}.turn", place, stored))
     return place
 
 
-async def everything(log: Log) -> list[Raw]:
+async def everything(log: EventLog) -> list[RawEvent]:
     """Give all that is on a log."""
-    return [raw async for bulk in log.follow(None, 0, live=False) for raw in bulk]
+    return [raw async for bulk in log.stream_raw_events(None, 0, live=False) for raw in bulk]
 
 
-def _assembled(turn: int, call: str, parts: Sequence[Part]) -> ContextAssembled:
+def _assembled(turn: int, call: str, parts: Sequence[PromptPart]) -> ContextAssembled:
     return assembled(turn, call, *parts)
 
 
@@ -187,9 +187,9 @@ _attempts = st.integers(1, 2)
 _words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.just("nul \0 nul")
 _calls = st.tuples(_turns, st.integers(1, 2)).map(lambda pair: f"{pair[0]}.{pair[1]}")
 _content: st.SearchStrategy[Content] = st.one_of(
-    st.builds(Plain, text=_words),
-    st.just(Sealed(sealed="c2VhbGVk", key="k", digest=DIGEST, characters=6)),
-    st.just(Erased(erased=True, digest=DIGEST, characters=6)),
+    st.builds(PlainText, text=_words),
+    st.just(SealedText(sealed="c2VhbGVk", key="k", digest=DIGEST, characters=6)),
+    st.just(ErasedText(erased=True, digest=DIGEST, characters=6)),
 )
 _figures = st.none() | st.integers(0, 10_000)
 _parts = st.builds(
@@ -225,14 +225,14 @@ _events: st.SearchStrategy[KnownEvent] = st.one_of(
         attempt=_attempts,
         outcome=st.sampled_from(["answered", "failed", "cancelled", "lost"]),
         usage=st.builds(
-            Usage,
+            TokenUsage,
             known=st.sampled_from(["reported", "estimated", "unknown"]),
             input_tokens=_figures,
             output_tokens=_figures,
         ),
-        cost=st.builds(Cost, micro_dollars=_figures, price=st.just("exact"), table=st.just("t")),
-        timings=st.none() | st.builds(Timings, first_token=_figures, total=st.integers(0, 9)),
-        fault=st.none() | st.builds(Fault, code=_words, detail=_words, retryable=st.booleans()),
+        cost=st.builds(AttemptCost, micro_dollars=_figures, price=st.just("exact"), table=st.just("t")),
+        timings=st.none() | st.builds(AttemptTimings, first_token=_figures, total=st.integers(0, 9)),
+        fault=st.none() | st.builds(AttemptFault, code=_words, detail=_words, retryable=st.booleans()),
     ),
     st.builds(
         CallCompleted,
@@ -275,10 +275,10 @@ class Step:
 
     session: str
     events: tuple[KnownEvent, ...] | bytes
-    command: codec.Command | None = None
+    command: codec.CommandRef | None = None
 
 
-_commands = st.none() | st.builds(codec.Command, key=st.sampled_from("abc"), hash=st.just(DIGEST))
+_commands = st.none() | st.builds(codec.CommandRef, key=st.sampled_from("abc"), hash=st.just(DIGEST))
 _steps = st.builds(
     Step,
     session=st.sampled_from(["s1", "s2"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.engine import ReadModelStore, open_store
 
 LONG = text(
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
@@ -16,9 +16,9 @@ LONG = text(
 )
 
 
-async def busy(store: Store) -> None:
+async def busy(store: ReadModelStore) -> None:
     while True:
-        async with store.writing() as connection:
+        async with store.open_writer() as connection:
             await connection.execute(LONG)
 
 

@@ -11,20 +11,20 @@ from sqlalchemy import event
 
 from tests.projections.store.folding import LOG, another, fold, live, rows_of
 from tests.projections.store.histories import Story, completed, everything, opened, submitted
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.store import checkpoints, queries
-from turnlog.projections.store.advance import advance
-from turnlog.projections.store.builds import clear_unseen
-from turnlog.projections.store.checkpoints import Checkpoint
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.fold import arrived
-from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.advance import apply_batch
+from turnlog.projections.store.builds import clear_hidden_builds
+from turnlog.projections.store.checkpoints import ProjectionPosition
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.fold import decode_raw_event
+from turnlog.projections.store.schema import prepare_schema
 
 
-async def read(store: Store) -> Checkpoint | None:
-    async with store.reading() as connection:
-        return await checkpoints.active(connection)
+async def read(store: ReadModelStore) -> ProjectionPosition | None:
+    async with store.open_reader() as connection:
+        return await checkpoints.read_active_position(connection)
 
 
 @pytest.fixture
@@ -34,33 +34,33 @@ async def log() -> MemoryLog:
     return log
 
 
-async def test_checkpoint_names_the_last_event_folded(store: Store, log: MemoryLog) -> None:
+async def test_checkpoint_names_the_last_event_folded(store: ReadModelStore, log: MemoryLog) -> None:
     raws = await everything(log)
     after, _ = await fold(store, await live(store), raws)
-    assert (after.position, after.hash) == (3, digest_of(raws[-1].stored))
+    assert (after.position, after.hash) == (3, compute_digest(raws[-1].stored))
     assert await read(store) == after
 
 
-async def test_events_delivered_again_change_nothing(store: Store, log: MemoryLog) -> None:
+async def test_events_delivered_again_change_nothing(store: ReadModelStore, log: MemoryLog) -> None:
     raws = await everything(log)
     at = await live(store)
     after, _ = await fold(store, at, raws)
     rows = await rows_of(store, at.build)
-    async with store.writing() as connection:
-        assert await advance(connection, at, [arrived(raw) for raw in raws]) is None
+    async with store.open_writer() as connection:
+        assert await apply_batch(connection, at, [decode_raw_event(raw) for raw in raws]) is None
     assert await read(store) == after
     assert await rows_of(store, at.build) == rows
 
 
 async def test_two_that_fold_the_same_events_at_once_fold_them_once(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
-    events = [arrived(raw) for raw in await everything(log)]
+    events = [decode_raw_event(raw) for raw in await everything(log)]
     at = await live(store)
 
     async def folding() -> bool:
-        async with store.writing() as connection:
-            return await advance(connection, at, events) is not None
+        async with store.open_writer() as connection:
+            return await apply_batch(connection, at, events) is not None
 
     assert sorted(await asyncio.gather(folding(), folding())) == [False, True]
     rebuilt, _ = await fold(store, await another(store), await everything(log))
@@ -68,15 +68,15 @@ async def test_two_that_fold_the_same_events_at_once_fold_them_once(
 
 
 async def test_what_is_given_up_before_the_commit_leaves_no_trace(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
-    events = [arrived(raw) for raw in await everything(log)]
+    events = [decode_raw_event(raw) for raw in await everything(log)]
     at = await live(store)
     folded = asyncio.Event()
 
     async def killed() -> None:
-        async with store.writing() as connection:
-            assert await advance(connection, at, events) is not None
+        async with store.open_writer() as connection:
+            assert await apply_batch(connection, at, events) is not None
             folded.set()
             await asyncio.Event().wait()
 
@@ -91,52 +91,52 @@ async def test_what_is_given_up_before_the_commit_leaves_no_trace(
     assert after.position == 3
 
 
-async def test_all_that_is_read_together_is_of_one_moment(store: Store, log: MemoryLog) -> None:
+async def test_all_that_is_read_together_is_of_one_moment(store: ReadModelStore, log: MemoryLog) -> None:
     raws = await everything(log)
     at, _ = await fold(store, await live(store), raws[:2])
-    async with store.reading() as connection:
-        before = await queries.turns(connection, "t", "s", limit=None)
+    async with store.open_reader() as connection:
+        before = await queries.list_turns(connection, "t", "s", limit=None)
         await fold(store, at, raws[2:])
-        assert await queries.turns(connection, "t", "s", limit=None) == before
-    async with store.reading() as connection:
-        assert await queries.turns(connection, "t", "s", limit=None) != before
+        assert await queries.list_turns(connection, "t", "s", limit=None) == before
+    async with store.open_reader() as connection:
+        assert await queries.list_turns(connection, "t", "s", limit=None) != before
 
 
 async def test_readers_are_switched_at_once_and_the_build_before_is_fenced(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     raws = await everything(log)
     old, _ = await fold(store, await live(store), raws[:1])
     new, _ = await fold(store, await another(store), raws)
-    async with store.writing() as connection:
-        switched = await checkpoints.switched(connection, new)
+    async with store.open_writer() as connection:
+        switched = await checkpoints.switch_to_build(connection, new)
     assert await read(store) == switched
-    async with store.writing() as connection:
-        assert await advance(connection, old, [arrived(raw) for raw in raws[1:]]) is None
+    async with store.open_writer() as connection:
+        assert await apply_batch(connection, old, [decode_raw_event(raw) for raw in raws[1:]]) is None
 
 
 async def test_build_that_was_given_up_cannot_be_filled_or_switched_to(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     raws = await everything(log)
     seen, _ = await fold(store, await live(store), raws)
     given_up, _ = await fold(store, await another(store), raws[:1])
-    async with store.writing() as connection:
-        await checkpoints.unseen(connection)
-    async with store.writing() as connection:
-        assert await advance(connection, given_up, [arrived(raw) for raw in raws[1:]]) is None
-        assert await checkpoints.switched(connection, given_up) is None
+    async with store.open_writer() as connection:
+        await checkpoints.claim_hidden_builds(connection)
+    async with store.open_writer() as connection:
+        assert await apply_batch(connection, given_up, [decode_raw_event(raw) for raw in raws[1:]]) is None
+        assert await checkpoints.switch_to_build(connection, given_up) is None
     assert await read(store) == seen
 
 
 async def test_clearing_away_takes_what_readers_do_not_see_and_nothing_else(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     raws = await everything(log)
     seen, _ = await fold(store, await live(store), raws)
     unseen, _ = await fold(store, await another(store), raws)
     rows = await rows_of(store, seen.build)
-    await clear_unseen(store)
+    await clear_hidden_builds(store)
     assert await rows_of(store, seen.build) == rows
     assert not any((await rows_of(store, unseen.build)).values())
     assert await read(store) == seen
@@ -144,11 +144,11 @@ async def test_clearing_away_takes_what_readers_do_not_see_and_nothing_else(
 
 async def test_writer_cancelled_in_a_statement_holds_no_lock_of_sqlite(tmp_path: Path) -> None:
     store, other = (open_store(f"sqlite:///{tmp_path / 'rows.db'}") for _ in range(2))
-    await prepare(store)
+    await prepare_schema(store)
 
     async def begin_and_count() -> None:
-        async with store.writing() as connection:
-            await checkpoints.begin(connection, LOG, seen=False)
+        async with store.open_writer() as connection:
+            await checkpoints.begin_build(connection, LOG, is_active=False)
 
     task = asyncio.create_task(begin_and_count())
 
@@ -162,8 +162,8 @@ async def test_writer_cancelled_in_a_statement_holds_no_lock_of_sqlite(tmp_path:
     try:
         (cancelled,) = await asyncio.gather(task, return_exceptions=True)
         assert isinstance(cancelled, asyncio.CancelledError)
-        async with other.writing() as connection:
-            assert await checkpoints.unseen(connection) == []
+        async with other.open_writer() as connection:
+            assert await checkpoints.claim_hidden_builds(connection) == []
     finally:
         gc.enable()
     await store.close()

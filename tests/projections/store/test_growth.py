@@ -9,13 +9,13 @@ import pytest
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import Story, assembled, opened, part, submitted
 from turnlog.events.log.memory import MemoryLog
-from turnlog.events.manifest import Part, StepTaken
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.growth import GroupBy, of_calls, of_groups
+from turnlog.events.manifest import PromptPart, AppliedTrimStep
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.growth import GrowthGrouping, list_call_growth, list_group_growth
 from turnlog.projections.store.rows import CallGrowth, ComponentRow, GroupGrowth
 
-CUT = StepTaken(step="drop_oldest_pairs", on="chat", component="history", before=90, after=30)
-TRIM = StepTaken(step="drop_oldest_pairs", on="chat", before=50, after=43)
+CUT = AppliedTrimStep(step="drop_oldest_pairs", on="chat", component="history", before=90, after=30)
+TRIM = AppliedTrimStep(step="drop_oldest_pairs", on="chat", before=50, after=43)
 
 
 @pytest.fixture
@@ -23,24 +23,24 @@ def story() -> Story:
     return Story(MemoryLog())
 
 
-def named(tokens: int, saved: int) -> Part:
+def named(tokens: int, saved: int) -> PromptPart:
     """Name tools instead of telling of them."""
     tools = part("tools_context", tokens=tokens)
     return tools.model_copy(update={"treatment": "condensed", "rule": "names", "saved": saved})
 
 
-async def calls(store: Store, story: Story) -> tuple[CallGrowth, ...]:
+async def calls(store: ReadModelStore, story: Story) -> tuple[CallGrowth, ...]:
     await fold_log(store, story.log)
-    async with store.reading() as connection:
-        return await of_calls(connection, "t", "s")
+    async with store.open_reader() as connection:
+        return await list_call_growth(connection, "t", "s")
 
 
-async def groups(store: Store, by: GroupBy, since: datetime | None = None) -> list[GroupGrowth]:
-    async with store.reading() as connection:
-        return list(await of_groups(connection, "t", by, since))
+async def groups(store: ReadModelStore, by: GrowthGrouping, since: datetime | None = None) -> list[GroupGrowth]:
+    async with store.open_reader() as connection:
+        return list(await list_group_growth(connection, "t", by, since))
 
 
-async def test_each_component_of_each_call_is_counted(store: Store, story: Story) -> None:
+async def test_each_component_of_each_call_is_counted(store: ReadModelStore, story: Story) -> None:
     cut = part("history", tokens=0, message=None, turns=3)
     held = part("history", tokens=30, message=1, turns=2)
     system = (part("system", tokens=9), part("system", tokens=4))
@@ -53,7 +53,7 @@ async def test_each_component_of_each_call_is_counted(store: Store, story: Story
     assert (call.tokens, call.savings, call.optimizations) == (43, 0, {})
 
 
-async def test_what_was_saved_is_told_rule_by_rule(store: Store, story: Story) -> None:
+async def test_what_was_saved_is_told_rule_by_rule(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), submitted(1, "one"))
     made = assembled(1, "1.1", named(5, saved=45), steps=(CUT, TRIM), profile="agent")
     await story.tell(made)
@@ -62,8 +62,8 @@ async def test_what_was_saved_is_told_rule_by_rule(store: Store, story: Story) -
     assert (call.savings, call.profile) == (112, "agent")
 
 
-async def test_a_step_that_condensed_something_is_counted_once(store: Store, story: Story) -> None:
-    step = StepTaken(step="names", on="tools", component="tools_context", before=50, after=5)
+async def test_a_step_that_condensed_something_is_counted_once(store: ReadModelStore, story: Story) -> None:
+    step = AppliedTrimStep(step="names", on="tools", component="tools_context", before=50, after=5)
     await story.tell(opened(), submitted(1, "one"))
     await story.tell(assembled(1, "1.1", named(5, saved=45), steps=(step,)))
     (call,) = await calls(store, story)
@@ -71,7 +71,7 @@ async def test_a_step_that_condensed_something_is_counted_once(store: Store, sto
 
 
 async def test_calls_are_put_together_by_what_they_have_in_common(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     system, said = part("system", tokens=10), part("history", tokens=30, turns=1)
     plan = assembled(1, "1.1", system, said, kind="plan", profile="agent", steps=(TRIM,))

@@ -9,12 +9,12 @@ import pytest
 
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import Story, completed, opened, submitted
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.projections.store import listing
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.listing import Wanted
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.listing import SessionQuery
 
 
 @pytest.fixture
@@ -22,21 +22,21 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def found(store: Store, log: MemoryLog, wanted: Wanted, tenant: str = "t") -> Sequence[str]:
+async def found(store: ReadModelStore, log: MemoryLog, wanted: SessionQuery, tenant: str = "t") -> Sequence[str]:
     await fold_log(store, log)
-    async with store.reading() as connection:
-        page = await listing.sessions(connection, tenant, wanted)
+    async with store.open_reader() as connection:
+        page = await listing.list_sessions(connection, tenant, wanted)
     return [row.session for row in page.sessions]
 
 
-async def test_newest_sessions_come_first(store: Store, log: MemoryLog) -> None:
+async def test_newest_sessions_come_first(store: ReadModelStore, log: MemoryLog) -> None:
     for session in ("one", "two", "three"):
         await Story(log, session).tell(opened())
-    assert await found(store, log, Wanted()) == ["three", "two", "one"]
+    assert await found(store, log, SessionQuery()) == ["three", "two", "one"]
 
 
 async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     for number in range(5):
         await Story(log, f"s{number}").tell(opened())
@@ -44,8 +44,8 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
     seen: list[str] = []
     before: int | None = None
     for opening in ("new1", "new2", "new3"):
-        async with store.reading() as connection:
-            page = await listing.sessions(connection, "t", Wanted(), limit=2, before=before)
+        async with store.open_reader() as connection:
+            page = await listing.list_sessions(connection, "t", SessionQuery(), limit=2, before=before)
         seen += [row.session for row in page.sessions]
         before = page.before
         await Story(log, opening).tell(opened())
@@ -55,70 +55,70 @@ async def test_pages_neither_repeat_nor_miss_a_session_while_others_open(
 
 
 async def test_search_looks_into_title_and_id_in_whatever_case(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     await Story(log, "a").tell(opened(), submitted(1, "Éclair au CHOCOLAT, Hauptstraße 1"))
     await Story(log, "b-chocolate").tell(opened(), submitted(1, "something else"))
     await Story(log, "c").tell(opened(), submitted(1, "first"), submitted(2, "chocolat"))
-    assert await found(store, log, Wanted(q="chocolat")) == ["b-chocolate", "a"]
-    assert await found(store, log, Wanted(q="éCLAIR")) == ["a"]
-    assert await found(store, log, Wanted(q="STRASSE")) == ["a"]
+    assert await found(store, log, SessionQuery(q="chocolat")) == ["b-chocolate", "a"]
+    assert await found(store, log, SessionQuery(q="éCLAIR")) == ["a"]
+    assert await found(store, log, SessionQuery(q="STRASSE")) == ["a"]
 
 
 @pytest.mark.parametrize("q", ["100%", "a_b", "\\", "'"])
-async def test_search_takes_its_text_literally(store: Store, log: MemoryLog, q: str) -> None:
+async def test_search_takes_its_text_literally(store: ReadModelStore, log: MemoryLog, q: str) -> None:
     await Story(log, "has").tell(opened(), submitted(1, f"see {q} there"))
     await Story(log, "hasnot").tell(opened(), submitted(1, "see 100x aXb there"))
-    assert await found(store, log, Wanted(q=q)) == ["has"]
+    assert await found(store, log, SessionQuery(q=q)) == ["has"]
 
 
-async def test_search_for_nul_is_an_answer_and_no_error(store: Store, log: MemoryLog) -> None:
+async def test_search_for_nul_is_an_answer_and_no_error(store: ReadModelStore, log: MemoryLog) -> None:
     await Story(log, "a").tell(opened(), submitted(1, "plain"))
-    assert await found(store, log, Wanted(q="\0", blueprint="\0", attributes={"\0": "\0"})) == []
+    assert await found(store, log, SessionQuery(q="\0", blueprint="\0", attributes={"\0": "\0"})) == []
 
 
-async def test_filters_by_blueprint_and_attributes_combine(store: Store, log: MemoryLog) -> None:
+async def test_filters_by_blueprint_and_attributes_combine(store: ReadModelStore, log: MemoryLog) -> None:
     await Story(log, "a").tell(opened("trickster", language="de", level=3, loud=True))
     await Story(log, "b").tell(opened("trickster", language="fr", level=3))
     await Story(log, "c").tell(opened("assistant", language="de", level=3))
-    assert await found(store, log, Wanted(blueprint="trickster")) == ["b", "a"]
-    assert await found(store, log, Wanted(attributes={"language": "de"})) == ["c", "a"]
-    both = Wanted(blueprint="trickster", attributes={"language": "de", "level": 3})
+    assert await found(store, log, SessionQuery(blueprint="trickster")) == ["b", "a"]
+    assert await found(store, log, SessionQuery(attributes={"language": "de"})) == ["c", "a"]
+    both = SessionQuery(blueprint="trickster", attributes={"language": "de", "level": 3})
     assert await found(store, log, both) == ["a"]
 
 
-async def test_attribute_is_found_by_its_spelling_in_a_query(store: Store, log: MemoryLog) -> None:
+async def test_attribute_is_found_by_its_spelling_in_a_query(store: ReadModelStore, log: MemoryLog) -> None:
     await Story(log, "a").tell(opened(level=3, loud=True))
-    assert await found(store, log, Wanted(attributes={"level": "3", "loud": "true"})) == ["a"]
-    assert await found(store, log, Wanted(attributes={"level": "30"})) == []
+    assert await found(store, log, SessionQuery(attributes={"level": "3", "loud": "true"})) == ["a"]
+    assert await found(store, log, SessionQuery(attributes={"level": "30"})) == []
 
 
 async def test_since_finds_sessions_in_which_something_happened_from_then_on(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     old, busy = Story(log, "old"), Story(log, "busy")
     await old.tell(opened())
     await busy.tell(opened())
     await busy.tell(submitted(1, "later"))
-    assert await found(store, log, Wanted(since=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))) == [
+    assert await found(store, log, SessionQuery(since=datetime(2026, 1, 1, 0, 0, 2, tzinfo=UTC))) == [
         "busy"
     ]
 
 
-async def test_redacted_sessions_can_be_told_from_the_others(store: Store, log: MemoryLog) -> None:
+async def test_redacted_sessions_can_be_told_from_the_others(store: ReadModelStore, log: MemoryLog) -> None:
     await Story(log, "kept").tell(opened(), submitted(1, "one"), completed(1, "first"))
     await Story(log, "redacted").tell(
         opened(),
         submitted(1, "one"),
         completed(1, "first"),
-        ReplyRedacted(turn=1, reason="r", rule="operator", replacement=Plain(text="-")),
+        ReplyRedacted(turn=1, reason="r", rule="operator", replacement=PlainText(text="-")),
     )
-    assert await found(store, log, Wanted(redacted=True)) == ["redacted"]
-    assert await found(store, log, Wanted(redacted=False)) == ["kept"]
+    assert await found(store, log, SessionQuery(redacted=True)) == ["redacted"]
+    assert await found(store, log, SessionQuery(redacted=False)) == ["kept"]
 
 
-async def test_no_tenant_sees_anothers_sessions(store: Store, log: MemoryLog) -> None:
+async def test_no_tenant_sees_anothers_sessions(store: ReadModelStore, log: MemoryLog) -> None:
     await Story(log, "same", tenant="a").tell(opened(), submitted(1, "of a"))
     await Story(log, "same", tenant="b").tell(opened(), submitted(1, "of b"))
-    assert await found(store, log, Wanted(q="of a"), tenant="a") == ["same"]
-    assert await found(store, log, Wanted(q="of a"), tenant="b") == []
+    assert await found(store, log, SessionQuery(q="of a"), tenant="a") == ["same"]
+    assert await found(store, log, SessionQuery(q="of a"), tenant="b") == []

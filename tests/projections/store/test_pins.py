@@ -6,13 +6,13 @@ import pytest
 
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import Story, opened
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
 from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionClosed, SessionOpened
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.listing import Wanted, sessions
-from turnlog.projections.store.pins import Pin, pins
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.listing import SessionQuery, list_sessions
+from turnlog.projections.store.pins import PinnedText, list_pins
 
 
 @pytest.fixture
@@ -21,12 +21,12 @@ def log() -> MemoryLog:
 
 
 def pinned(text: str) -> PromptsSnapshotted:
-    file = PromptFile(digest=digest_of(text), path="persona.md")
+    file = PromptFile(digest=compute_digest(text), path="persona.md")
     return PromptsSnapshotted(provider="openai", layers={"persona": file})
 
 
 def version(number: int) -> BlueprintRef:
-    return BlueprintRef(name="guide", version=number, digest=digest_of(f"guide {number}"))
+    return BlueprintRef(name="guide", version=number, digest=compute_digest(f"guide {number}"))
 
 
 def guide(number: int, **pins: str) -> SessionOpened:
@@ -39,16 +39,16 @@ def moved(before: int, after: int) -> BlueprintMoved:
     )
 
 
-async def found(store: Store, log: MemoryLog, blueprint: str | None) -> list[Pin]:
+async def found(store: ReadModelStore, log: MemoryLog, blueprint: str | None) -> list[PinnedText]:
     await fold_log(store, log)
-    async with store.reading() as connection:
-        return list(await pins(connection, "t", blueprint))
+    async with store.open_reader() as connection:
+        return list(await list_pins(connection, "t", blueprint))
 
 
 async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
-    task, old, new = digest_of("task"), digest_of("old"), digest_of("new")
+    task, old, new = compute_digest("task"), compute_digest("old"), compute_digest("new")
     await Story(log, "a").tell(guide(1, cartridge=task), pinned("old"))
     await Story(log, "b").tell(guide(1, cartridge=task), pinned("old"))
     await Story(log, "c").tell(guide(1), pinned("old"), moved(1, 2))
@@ -71,7 +71,7 @@ async def test_open_sessions_are_counted_by_version_cartridge_and_prompt_file(
 
 
 async def test_sessions_are_found_by_what_they_are_pinned_to_now(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     await Story(log, "a").tell(guide(1), pinned("old"))
     await Story(log, "b").tell(guide(1), pinned("old"), moved(1, 2))
@@ -81,14 +81,14 @@ async def test_sessions_are_found_by_what_they_are_pinned_to_now(
     await Story(log, "e").tell(opened("baker", **shops))
     await fold_log(store, log)
     for wanted, names in (
-        (Wanted(digest=version(1).digest), ["c", "a"]),
-        (Wanted(digest=version(1).digest, open=True), ["a"]),
-        (Wanted(digest=version(2).digest), ["d", "b"]),
-        (Wanted(digest=digest_of("old")), ["a"]),
-        (Wanted(open=False), ["c"]),
-        (Wanted(attributes={"city": "Riga"}), ["e", "d", "b"]),
-        (Wanted(attributes={"shop": "baker"}), ["e"]),
+        (SessionQuery(digest=version(1).digest), ["c", "a"]),
+        (SessionQuery(digest=version(1).digest, open=True), ["a"]),
+        (SessionQuery(digest=version(2).digest), ["d", "b"]),
+        (SessionQuery(digest=compute_digest("old")), ["a"]),
+        (SessionQuery(open=False), ["c"]),
+        (SessionQuery(attributes={"city": "Riga"}), ["e", "d", "b"]),
+        (SessionQuery(attributes={"shop": "baker"}), ["e"]),
     ):
-        async with store.reading() as connection:
-            page = await sessions(connection, "t", wanted)
+        async with store.open_reader() as connection:
+            page = await list_sessions(connection, "t", wanted)
         assert [row.session for row in page.sessions] == names, wanted

@@ -20,19 +20,19 @@ from tests.projections.store.histories import (
     started,
     submitted,
 )
-from turnlog.events.content import digest_of
-from turnlog.events.kinds import Unknown
+from turnlog.events.content import compute_digest
+from turnlog.events.kinds import UnknownEvent
 from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.ports import Raw
+from turnlog.events.log.ports import RawEvent
 from turnlog.projections.store import checkpoints, quarantine, queries
-from turnlog.projections.store.changes import Put, Values
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.fold import arrived, fold
-from turnlog.projections.store.quarantine import Halted
-from turnlog.projections.store.replay import Replayed, replay
-from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.changes import PutRow, ColumnValues
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.fold import decode_raw_event, fold_events
+from turnlog.projections.store.quarantine import StoppedSession
+from turnlog.projections.store.replay import ReplayResult, replay_session
+from turnlog.projections.store.schema import prepare_schema
 from turnlog.projections.store.tables import QUARANTINE
-from turnlog.projections.store.writing import write
+from turnlog.projections.store.writing import write_changes
 
 
 @pytest.fixture
@@ -40,20 +40,20 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def halted(store: Store) -> list[Halted]:
+async def halted(store: ReadModelStore) -> list[StoppedSession]:
     at = await live(store)
-    async with store.reading() as connection:
-        return list(await quarantine.halted(connection, at.build))
+    async with store.open_reader() as connection:
+        return list(await quarantine.list_stopped_sessions(connection, at.build))
 
 
-async def replied(store: Store, session: str) -> list[bool]:
-    async with store.reading() as connection:
-        found = await queries.turns(connection, "t", session, limit=None)
+async def replied(store: ReadModelStore, session: str) -> list[bool]:
+    async with store.open_reader() as connection:
+        found = await queries.list_turns(connection, "t", session, limit=None)
     return [turn.reply_in is not None for turn in found]
 
 
 @pytest.mark.promise("P13")
-async def test_junk_stops_its_session_and_no_other(store: Store, log: MemoryLog) -> None:
+async def test_junk_stops_its_session_and_no_other(store: ReadModelStore, log: MemoryLog) -> None:
     bad, good = Story(log, "bad"), Story(log, "good")
     await bad.tell(opened(), submitted(1, "one"))
     await good.tell(opened(), submitted(1, "one"))
@@ -70,7 +70,7 @@ async def test_junk_stops_its_session_and_no_other(store: Store, log: MemoryLog)
 
 
 async def test_stopped_session_stays_stopped_in_later_portions(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = Story(log)
     await story.tell(opened(), submitted(1, "one"))
@@ -84,7 +84,7 @@ async def test_stopped_session_stays_stopped_in_later_portions(
     assert await replied(store, "s") == [False]
 
 
-async def test_quarantine_keeps_the_very_bytes(store: Store, log: MemoryLog) -> None:
+async def test_quarantine_keeps_the_very_bytes(store: ReadModelStore, log: MemoryLog) -> None:
     await Story(log).tell(opened())
     stored = bytes(range(256))
     inject(log, stored)
@@ -94,7 +94,7 @@ async def test_quarantine_keeps_the_very_bytes(store: Store, log: MemoryLog) -> 
 
 
 async def test_event_stored_under_anothers_subject_is_poison_there(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     victim, forger = Story(log, "victim"), Story(log, "forger", tenant="u")
     await victim.tell(opened(), submitted(1, "mine"))
@@ -109,36 +109,36 @@ async def test_event_stored_under_anothers_subject_is_poison_there(
 
 @pytest.mark.parametrize("subject", ["session.t", "other", "session.a.b"])
 async def test_message_on_a_subject_of_no_session_is_kept_aside(
-    store: Store, log: MemoryLog, subject: str
+    store: ReadModelStore, log: MemoryLog, subject: str
 ) -> None:
     await Story(log).tell(opened(), submitted(1, "one"))
-    log.stored.append(Raw(subject, len(log.stored) + 1, b"stray"))
+    log.stored.append(RawEvent(subject, len(log.stored) + 1, b"stray"))
     (poison,) = await fold_log(store, log)
     assert (poison.tenant, poison.session) == ("", subject)
     assert await replied(store, "s") == [False]
 
 
-async def test_gap_in_a_session_is_not_folded_over(store: Store, log: MemoryLog) -> None:
+async def test_gap_in_a_session_is_not_folded_over(store: ReadModelStore, log: MemoryLog) -> None:
     story = Story(log)
     await story.tell(opened(), submitted(1, "one"), completed(1, "first"), submitted(2, "two"))
     raws = await everything(log)
     _, (poison,) = await fold_all(store, await live(store), [*raws[:2], *raws[3:]])
     assert "sequence 4 where 3 is due" in poison.reason
-    assert not poison.chained
+    assert not poison.is_chained
 
 
-async def test_altered_event_breaks_the_chain_behind_it(store: Store, log: MemoryLog) -> None:
+async def test_altered_event_breaks_the_chain_behind_it(store: ReadModelStore, log: MemoryLog) -> None:
     story = Story(log)
     await story.tell(opened(), submitted(1, "one"), completed(1, "first"))
     raws = await everything(log)
-    altered = Raw(raws[1].subject, 2, raws[1].stored.replace(b"one", b"two"))
+    altered = RawEvent(raws[1].subject, 2, raws[1].stored.replace(b"one", b"two"))
     _, (poison,) = await fold_all(store, await live(store), [raws[0], altered, raws[2]])
     assert poison.position == 3
     assert "not chained" in poison.reason
 
 
 async def test_session_that_opens_in_a_later_releases_way_waits_for_that_release(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     (first,) = await Story(log).tell(opened())
     log.stored.pop()
@@ -148,7 +148,7 @@ async def test_session_that_opens_in_a_later_releases_way_waits_for_that_release
 
 
 async def test_number_that_the_database_refuses_stops_one_session(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     bad, good = Story(log, "bad"), Story(log, "good")
     await bad.tell(opened())
@@ -166,7 +166,7 @@ async def test_key_too_long_for_an_index_of_postgres_stops_one_session(
     postgres_url: str, log: MemoryLog
 ) -> None:
     store = open_store(postgres_url)
-    await prepare(store)
+    await prepare_schema(store)
     long = "".join(chr(0x4E00 + number) for number in range(9000))
     await Story(log, "bad").tell(opened(), assembled(1, "1.1", part(long, tokens=1)))
     await Story(log, "good").tell(opened())
@@ -181,30 +181,30 @@ async def test_bug_in_folding_is_named_by_its_place_and_not_by_what_was_said(
     story = Story(log)
     _, second = await story.tell(opened(), submitted(1, "a secret"))
     strange = replace(second, event=cast("Unknown", "a secret"))
-    first, behind = map(arrived, await everything(log))
-    (poison,) = fold((first, replace(behind, event=strange)), {}, (), {}).poisons
+    first, behind = map(decode_raw_event, await everything(log))
+    (poison,) = fold_events((first, replace(behind, event=strange)), {}, (), {}).poisons
     assert poison.position == 2
     assert poison.reason.startswith("AssertionError in ")
     assert "secret" not in poison.reason
 
 
-async def set_aside(store: Store, raws: list[Raw]) -> None:
+async def set_aside(store: ReadModelStore, raws: list[RawEvent]) -> None:
     """Leave events in quarantine as an earlier release did, which had a bug."""
     at = await live(store)
-    async with store.writing() as connection:
+    async with store.open_writer() as connection:
         for number, raw in enumerate(raws):
             reason = None if number else "KeyError in changes, line 1"
-            values: Values = {"subject": raw.subject, "reason": reason, "stored": raw.stored}
-            await write(
-                connection, at.build, [Put(QUARANTINE, ("t", "s", raw.stream_sequence), values)]
+            values: ColumnValues = {"subject": raw.subject, "reason": reason, "stored": raw.stored}
+            await write_changes(
+                connection, at.build, [PutRow(QUARANTINE, ("t", "s", raw.stream_sequence), values)]
             )
-        await checkpoints.moved(
-            connection, at, raws[-1].stream_sequence, digest_of(raws[-1].stored)
+        await checkpoints.move_position(
+            connection, at, raws[-1].stream_sequence, compute_digest(raws[-1].stored)
         )
 
 
 async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = Story(log)
     await story.tell(opened(), submitted(1, "one"))
@@ -215,30 +215,30 @@ async def test_replay_after_a_fix_makes_the_rows_that_a_rebuild_makes(
     await story.tell(submitted(2, "held back by this release too"))
     assert await fold_log(store, log) == []
     assert await replied(store, "s") == [False]
-    async with store.writing() as connection:
-        assert await replay(connection, "t", "s") == Replayed(4, None)
+    async with store.open_writer() as connection:
+        assert await replay_session(connection, "t", "s") == ReplayResult(4, None)
     assert await halted(store) == []
     rebuilt, _ = await fold_all(store, await another(store), await everything(log))
     assert await rows_of(store, (await live(store)).build) == await rows_of(store, rebuilt.build)
 
 
 async def test_replayed_session_is_folded_on_as_if_nothing_had_been(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = Story(log)
     await story.tell(opened())
     await fold_log(store, log)
     await story.tell(submitted(1, "one"))
     await set_aside(store, (await everything(log))[1:])
-    async with store.writing() as connection:
-        await replay(connection, "t", "s")
+    async with store.open_writer() as connection:
+        await replay_session(connection, "t", "s")
     await story.tell(completed(1, "first"))
     assert await fold_log(store, log) == []
     assert await replied(store, "s") == [True]
 
 
 async def test_replay_of_what_is_still_poison_keeps_every_event(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = Story(log)
     await story.tell(opened())
@@ -246,19 +246,19 @@ async def test_replay_of_what_is_still_poison_keeps_every_event(
     await story.tell(submitted(1, "one"))
     await fold_log(store, log)
     before = await halted(store)
-    async with store.writing() as connection:
-        replayed = await replay(connection, "t", "s")
+    async with store.open_writer() as connection:
+        replayed = await replay_session(connection, "t", "s")
     assert replayed.poison is not None
     assert await halted(store) == before
     assert before[0].held_back == 1
 
 
 async def test_replay_of_a_session_that_is_not_stopped_does_nothing(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
-    async with store.writing() as connection:
-        assert await replay(connection, "t", "s") == Replayed(0, None)
+    async with store.open_writer() as connection:
+        assert await replay_session(connection, "t", "s") == ReplayResult(0, None)
     await Story(log).tell(opened())
     await fold_log(store, log)
-    async with store.writing() as connection:
-        assert await replay(connection, "t", "s") == Replayed(0, None)
+    async with store.open_writer() as connection:
+        assert await replay_session(connection, "t", "s") == ReplayResult(0, None)

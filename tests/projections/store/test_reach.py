@@ -9,15 +9,15 @@ import pytest
 
 from tests.projections.store.folding import fold_log
 from tests.projections.store.histories import DIGEST, Story, completed, opened, submitted
-from turnlog.events.codec import Command
+from turnlog.events.codec import CommandRef
 from turnlog.events.errors import Unavailable
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.turn import TurnCancelled, TurnExcluded
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.commands import FoldedCommands
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.reach import Bell, reached
+from turnlog.projections.store.commands import CommandLookup
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.reach import ProjectionSignal, wait_until_folded
 
 
 @pytest.fixture
@@ -25,56 +25,56 @@ def story() -> Story:
     return Story(MemoryLog())
 
 
-async def test_rows_that_are_there_are_reached_without_waiting(store: Store, story: Story) -> None:
+async def test_rows_that_are_there_are_reached_without_waiting(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), submitted(1, "one"))
     await fold_log(store, story.log)
-    assert await reached(store, Bell(), "t", "s", 2, within=0)
+    assert await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0)
 
 
-async def test_rows_that_lag_are_waited_for(store: Store, story: Story) -> None:
+async def test_rows_that_lag_are_waited_for(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened())
     await fold_log(store, story.log)
     await story.tell(submitted(1, "one"))
-    bell = Bell()
-    waiting = asyncio.create_task(reached(store, bell, "t", "s", 2, within=60))
+    bell = ProjectionSignal()
+    waiting = asyncio.create_task(wait_until_folded(store, bell, "t", "s", 2, within=60))
     await asyncio.sleep(0)
     await fold_log(store, story.log)
-    bell.ring()
+    bell.notify_readers()
     assert await waiting
 
 
 async def test_rows_folded_by_another_process_are_found_without_a_bell(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened())
-    waiting = asyncio.create_task(reached(store, Bell(), "t", "s", 1, within=60))
+    waiting = asyncio.create_task(wait_until_folded(store, ProjectionSignal(), "t", "s", 1, within=60))
     await asyncio.sleep(0)
     await fold_log(store, story.log)
     assert await waiting
 
 
 async def test_rows_that_do_not_come_in_time_are_not_passed_off_as_fresh(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened())
     await fold_log(store, story.log)
-    assert not await reached(store, Bell(), "t", "s", 2, within=0.1)
-    assert not await reached(store, Bell(), "t", "unknown", 1, within=0)
+    assert not await wait_until_folded(store, ProjectionSignal(), "t", "s", 2, within=0.1)
+    assert not await wait_until_folded(store, ProjectionSignal(), "t", "unknown", 1, within=0)
 
 
 async def told(story: Story) -> SessionState:
     """Tell commands of every shape, and give the state that remembers them."""
     events = [
-        *await story.tell(opened(), command=Command("open", DIGEST)),
-        *await story.tell(submitted(1, "one"), command=Command("first", DIGEST)),
+        *await story.tell(opened(), command=CommandRef("open", DIGEST)),
+        *await story.tell(submitted(1, "one"), command=CommandRef("first", DIGEST)),
         *await story.tell(
             TurnCancelled(turn=1, reason="interrupted"),
             submitted(2, "two"),
-            command=Command("interrupting", DIGEST),
+            command=CommandRef("interrupting", DIGEST),
         ),
         *await story.tell(completed(2, "second")),
         *await story.tell(
-            TurnExcluded(turn=1), TurnExcluded(turn=2), command=Command("two events", DIGEST)
+            TurnExcluded(turn=1), TurnExcluded(turn=2), command=CommandRef("two events", DIGEST)
         ),
     ]
     state = fold(events)
@@ -82,28 +82,28 @@ async def told(story: Story) -> SessionState:
     return state
 
 
-async def test_rows_know_a_command_exactly_as_the_state_did(store: Store, story: Story) -> None:
+async def test_rows_know_a_command_exactly_as_the_state_did(store: ReadModelStore, story: Story) -> None:
     state = await told(story)
     await fold_log(store, story.log)
     assert len(state.commands) == 4
     for memo in state.commands:
-        assert await FoldedCommands(store).find(state, memo.key) == memo
-    assert await FoldedCommands(store).find(state, "never given") is None
+        assert await CommandLookup(store).find_command(state, memo.key) == memo
+    assert await CommandLookup(store).find_command(state, "never given") is None
 
 
 async def test_nothing_is_said_of_old_commands_while_the_rows_lag(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     state = await told(story)
     with pytest.raises(Unavailable):
-        await FoldedCommands(store).find(state, "first")
+        await CommandLookup(store).find_command(state, "first")
 
 
 async def test_rows_need_only_reach_the_oldest_command_that_the_state_remembers(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     state = await told(story)
     await fold_log(store, story.log)
     await story.tell(submitted(3, "not folded yet"))
     forgetful = replace(state, commands=state.commands[1:], forgotten_commands=1)
-    assert await FoldedCommands(store).find(forgetful, "open") == state.commands[0]
+    assert await CommandLookup(store).find_command(forgetful, "open") == state.commands[0]

@@ -18,7 +18,7 @@ from tests.projections.store.histories import (
     submitted,
 )
 from turnlog.events.call import CallCompleted
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import SessionClosed
@@ -31,8 +31,8 @@ from turnlog.events.turn import (
     TurnRestored,
 )
 from turnlog.projections.store import listing, queries
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.rows import CallRow, Counts, SessionRow, TurnRow
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.rows import CallRow, TenantCounts, SessionRow, TurnRow
 
 
 @pytest.fixture
@@ -40,28 +40,28 @@ def story() -> Story:
     return Story(MemoryLog())
 
 
-async def turns(store: Store, story: Story) -> tuple[TurnRow, ...]:
+async def turns(store: ReadModelStore, story: Story) -> tuple[TurnRow, ...]:
     await fold_log(store, story.log)
-    async with store.reading() as connection:
-        return await queries.turns(connection, story.tenant, story.session, limit=None)
+    async with store.open_reader() as connection:
+        return await queries.list_turns(connection, story.tenant, story.session, limit=None)
 
 
-async def calls(store: Store, story: Story) -> tuple[CallRow, ...]:
+async def calls(store: ReadModelStore, story: Story) -> tuple[CallRow, ...]:
     await fold_log(store, story.log)
-    async with store.reading() as connection:
-        return await queries.calls(connection, story.tenant, story.session)
+    async with store.open_reader() as connection:
+        return await queries.list_calls(connection, story.tenant, story.session)
 
 
-async def session(store: Store, story: Story) -> SessionRow:
+async def session(store: ReadModelStore, story: Story) -> SessionRow:
     await fold_log(store, story.log)
-    async with store.reading() as connection:
-        row = await listing.session(connection, story.tenant, story.session)
+    async with store.open_reader() as connection:
+        row = await listing.find_session(connection, story.tenant, story.session)
     assert row is not None
     return row
 
 
 async def test_session_row_tells_what_it_was_opened_with_and_how_far_it_came(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened("trickster", language="de", level=3))
     await story.tell(submitted(1, "Good  morning,\nwho are you?"))
@@ -78,7 +78,7 @@ async def test_session_row_tells_what_it_was_opened_with_and_how_far_it_came(
     assert row.last_at == "2026-01-01T00:00:03.000000Z"
 
 
-async def test_title_is_one_line_of_at_most_120_characters(store: Store, story: Story) -> None:
+async def test_title_is_one_line_of_at_most_120_characters(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), submitted(1, "word\n" * 1000))
     title = (await session(store, story)).title
     assert title is not None
@@ -87,14 +87,14 @@ async def test_title_is_one_line_of_at_most_120_characters(store: Store, story: 
     assert title.endswith("…")
 
 
-async def test_closed_session_says_when(store: Store, story: Story) -> None:
+async def test_closed_session_says_when(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened())
     await story.tell(SessionClosed(reason="done"))
     assert (await session(store, story)).closed_at == "2026-01-01T00:00:02.000000Z"
 
 
-async def test_turn_row_goes_through_its_life(store: Store, story: Story) -> None:
-    await story.tell(opened(), submitted(1, "one"), TurnQueued(turn=2, text=Plain(text="two")))
+async def test_turn_row_goes_through_its_life(store: ReadModelStore, story: Story) -> None:
+    await story.tell(opened(), submitted(1, "one"), TurnQueued(turn=2, text=PlainText(text="two")))
     first, second = await turns(store, story)
     assert (first.status, first.text_in, first.reply_in) == ("open", 2, None)
     assert first.settled_at is None
@@ -110,7 +110,7 @@ async def test_turn_row_goes_through_its_life(store: Store, story: Story) -> Non
     assert (second.status, second.released_at) == ("open", first.settled_at)
 
 
-async def test_failed_and_cancelled_turns_say_why(store: Store, story: Story) -> None:
+async def test_failed_and_cancelled_turns_say_why(store: ReadModelStore, story: Story) -> None:
     await story.tell(
         opened(),
         submitted(1, "one"),
@@ -123,19 +123,19 @@ async def test_failed_and_cancelled_turns_say_why(store: Store, story: Story) ->
     assert (second.status, second.cause) == ("cancelled", "interrupted")
 
 
-async def test_excluded_turn_is_marked_until_it_is_restored(store: Store, story: Story) -> None:
+async def test_excluded_turn_is_marked_until_it_is_restored(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), submitted(1, "one"), completed(1, "first"), TurnExcluded(turn=1))
     assert [turn.excluded for turn in await turns(store, story)] == [True]
     await story.tell(TurnRestored(turn=1))
     assert [turn.excluded for turn in await turns(store, story)] == [False]
 
 
-async def test_row_of_a_redacted_reply_leads_to_its_replacement(store: Store, story: Story) -> None:
+async def test_row_of_a_redacted_reply_leads_to_its_replacement(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), submitted(1, "one"))
     await story.tell(completed(1, "the withheld words"))
     (before,) = await turns(store, story)
     taken_back = ReplyRedacted(
-        turn=1, reason="privacy", rule="operator", replacement=Plain(text="[withheld]")
+        turn=1, reason="privacy", rule="operator", replacement=PlainText(text="[withheld]")
     )
     await story.tell(taken_back)
     (after,) = await turns(store, story)
@@ -146,23 +146,23 @@ async def test_row_of_a_redacted_reply_leads_to_its_replacement(store: Store, st
 
 
 async def test_redaction_folded_together_with_the_reply_keeps_when_the_turn_was_settled(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened(), submitted(1, "one"))
     await story.tell(completed(1, "the withheld words"))
     await story.tell(
-        ReplyRedacted(turn=1, reason="r", rule="operator", replacement=Plain(text="-"))
+        ReplyRedacted(turn=1, reason="r", rule="operator", replacement=PlainText(text="-"))
     )
     (turn,) = await turns(store, story)
     assert (turn.reply_in, turn.settled_at) == (4, "2026-01-01T00:00:02.000000Z")
 
 
 async def test_reply_withheld_before_it_was_said_settles_its_turn(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened(), submitted(1, "one"))
     await story.tell(
-        ReplyRedacted(turn=1, reason="harm", rule="no-harm", replacement=Plain(text="No."))
+        ReplyRedacted(turn=1, reason="harm", rule="no-harm", replacement=PlainText(text="No."))
     )
     (turn,) = await turns(store, story)
     assert (turn.status, turn.reply_in, turn.redacted) == ("completed", 3, True)
@@ -170,7 +170,7 @@ async def test_reply_withheld_before_it_was_said_settles_its_turn(
 
 
 async def test_events_of_later_releases_count_and_change_nothing_else(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     assert isinstance(story.log, MemoryLog)
     await story.tell(opened(), submitted(1, "one"))
@@ -184,7 +184,7 @@ async def test_events_of_later_releases_count_and_change_nothing_else(
 
 
 async def test_call_row_holds_its_prompt_in_figures_and_its_attempts(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened(), submitted(1, "one"), started(1, 1))
     await story.tell(assembled(1, "1.1", part("system", tokens=9), part("input", tokens=1)))
@@ -200,7 +200,7 @@ async def test_call_row_holds_its_prompt_in_figures_and_its_attempts(
     assert [attempt.outcome for attempt in call.attempts] == ["lost", "answered"]
 
 
-async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(store: Store, story: Story) -> None:
+async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), submitted(1, "one"), started(1, 1))
     await story.tell(assembled(1, "1.1"), ended(1, 1, tokens=None, micro_dollars=None))
     (call,) = await calls(store, story)
@@ -211,7 +211,7 @@ async def test_cost_of_a_lost_attempt_is_unknown_and_not_zero(store: Store, stor
 
 
 async def test_a_workers_own_word_replaces_what_others_said_of_its_attempt(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened(), submitted(1, "one"), started(1, 1), assembled(1, "1.1"))
     await story.tell(ended(1, 1, tokens=None, micro_dollars=None))
@@ -220,23 +220,23 @@ async def test_a_workers_own_word_replaces_what_others_said_of_its_attempt(
     assert (call.known, call.micro_dollars) == ("reported", 21)
 
 
-async def test_calls_come_in_the_order_they_were_made(store: Store, story: Story) -> None:
+async def test_calls_come_in_the_order_they_were_made(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), submitted(1, "one"))
     made = [f"1.{number}" for number in range(1, 12)]
     await story.tell(*(assembled(1, call, part("input", tokens=1)) for call in made))
     assert [call.call for call in await calls(store, story)] == made
 
 
-async def test_turns_come_page_by_page(store: Store, story: Story) -> None:
+async def test_turns_come_page_by_page(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), *(submitted(turn, str(turn)) for turn in range(1, 6)))
     await fold_log(store, story.log)
-    async with store.reading() as connection:
-        page = await queries.turns(connection, "t", "s", after=2, limit=2)
+    async with store.open_reader() as connection:
+        page = await queries.list_turns(connection, "t", "s", after=2, limit=2)
     assert [turn.turn for turn in page] == [3, 4]
 
 
 async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
     await story.tell(opened(), submitted(1, "one"), started(1, 1), assembled(1, "1.1"))
     await story.tell(ended(1, 1, tokens=None, micro_dollars=None), started(1, 2))
@@ -245,8 +245,8 @@ async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
     await other.tell(opened(), SessionClosed(reason="done"))
     await Story(story.log, "foreign", tenant="u").tell(opened())
     await fold_log(store, story.log)
-    async with store.reading() as connection:
-        assert await queries.counts(connection, "t") == Counts(
+    async with store.open_reader() as connection:
+        assert await queries.count_tenant(connection, "t") == TenantCounts(
             sessions=2,
             open_sessions=1,
             turns=1,
@@ -255,4 +255,4 @@ async def test_counts_tell_what_a_tenant_has_and_whose_cost_nobody_knows(
             micro_dollars=21,
             unknown_costs=1,
         )
-        assert (await queries.counts(connection, "nobody")).sessions == 0
+        assert (await queries.count_tenant(connection, "nobody")).sessions == 0

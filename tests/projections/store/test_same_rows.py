@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.projections.store.folding import another, fold, rows_of
 from tests.projections.store.histories import Step, Telling, everything, histories
-from turnlog.projections.store.builds import clear_unseen
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.builds import clear_hidden_builds
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.schema import prepare_schema
 
 # A database is shared by all examples of a test: each has builds of its own in it.
 _shared = settings(
@@ -25,7 +25,7 @@ _shared = settings(
 @_shared
 @given(steps=histories, sizes=st.lists(st.integers(1, 7), min_size=1, max_size=5))
 async def test_rows_folded_as_events_came_equal_rows_folded_at_once(
-    store: Store, steps: Sequence[Step], sizes: list[int]
+    store: ReadModelStore, steps: Sequence[Step], sizes: list[int]
 ) -> None:
     raws = await everything(await Telling().tell(steps))
     bit_by_bit = await another(store)
@@ -36,7 +36,7 @@ async def test_rows_folded_as_events_came_equal_rows_folded_at_once(
         rest = rest[size:]
     at_once, _ = await fold(store, await another(store), raws)
     assert await rows_of(store, at_once.build) == await rows_of(store, bit_by_bit.build)
-    await clear_unseen(store)
+    await clear_hidden_builds(store)
 
 
 @_shared
@@ -48,9 +48,9 @@ async def test_both_databases_hold_the_same_rows(
     found = []
     for url in (f"sqlite:///{tmp_path / 'rows.db'}", postgres_url):
         store = open_store(url)
-        await prepare(store)
+        await prepare_schema(store)
         folded, _ = await fold(store, await another(store), raws)
         found.append(await rows_of(store, folded.build))
-        await clear_unseen(store)
+        await clear_hidden_builds(store)
         await store.close()
     assert found[0] == found[1]

@@ -17,30 +17,30 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from turnlog.events.errors import Corrupt, Refused, Unavailable
-from turnlog.projections.store.engine import Store, open_store
+from turnlog.projections.store.engine import ReadModelStore, open_store
 from turnlog.projections.store.library_tables import METADATA
-from turnlog.projections.store.schema import REVISION, prepare
+from turnlog.projections.store.schema import SCHEMA_REVISION, prepare_schema
 
 
 def _differences(connection: Connection) -> list[object]:
     return list(compare_metadata(MigrationContext.configure(connection), METADATA))
 
 
-async def test_migrations_make_the_very_tables_of_this_release(store: Store) -> None:
-    async with store.reading() as connection:
+async def test_migrations_make_the_very_tables_of_this_release(store: ReadModelStore) -> None:
+    async with store.open_reader() as connection:
         assert await connection.run_sync(_differences) == []
 
 
 def test_revision_of_this_release_is_the_last_of_the_migrations() -> None:
     config = Config()
     config.set_main_option("script_location", "turnlog.projections.store:migrations")
-    assert ScriptDirectory.from_config(config).get_heads() == [REVISION]
+    assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA_REVISION]
 
 
 async def test_processes_that_start_together_migrate_once(database_url: str) -> None:
     stores = [open_store(database_url) for _ in range(4)]
-    await asyncio.gather(*(prepare(store) for store in stores))
-    async with stores[0].reading() as connection:
+    await asyncio.gather(*(prepare_schema(store) for store in stores))
+    async with stores[0].open_reader() as connection:
         assert await connection.scalar(text("SELECT count(*) FROM alembic_version")) == 1
         assert await connection.run_sync(_differences) == []
     for store in stores:
@@ -60,13 +60,13 @@ async def test_a_new_file_that_another_is_just_making_is_waited_for(tmp_path: Pa
     await store.close()
 
 
-async def _looked_at(store: Store) -> None:
-    async with store.reading() as connection:
+async def _looked_at(store: ReadModelStore) -> None:
+    async with store.open_reader() as connection:
         assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
 
 
 def test_schema_that_is_up_to_date_costs_no_import_of_alembic(
-    store: Store, database_url: str
+    store: ReadModelStore, database_url: str
 ) -> None:
     del store
     program = """
@@ -85,17 +85,17 @@ print("alembic" in sys.modules)
     assert found.stdout.strip() == "False"
 
 
-async def test_schema_of_a_later_release_is_refused(store: Store) -> None:
-    async with store.writing() as connection:
+async def test_schema_of_a_later_release_is_refused(store: ReadModelStore) -> None:
+    async with store.open_writer() as connection:
         await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(Corrupt, match="later release"):
-        await prepare(store)
+        await prepare_schema(store)
 
 
 async def test_database_out_of_reach_is_unavailable_and_says_no_password() -> None:
     store = open_store("postgresql://me:secret@127.0.0.1:9/none")
     with pytest.raises(Unavailable) as unavailable:
-        await prepare(store)
+        await prepare_schema(store)
     assert "secret" not in str(unavailable.value)
     await store.close()
 
@@ -110,7 +110,7 @@ def test_other_databases_are_refused_with_what_to_use(url: str) -> None:
 
 async def test_sqlite_is_synced_to_disk_at_every_commit(tmp_path: object) -> None:
     store = open_store(f"sqlite:///{tmp_path}/rows.db")
-    async with store.reading() as connection:
+    async with store.open_reader() as connection:
         assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
         assert await connection.scalar(text("PRAGMA synchronous")) == 2
     await store.close()

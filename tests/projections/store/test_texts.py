@@ -6,11 +6,11 @@ import pytest
 
 from tests.projections.store.folding import fold_log, live, rows_of
 from tests.projections.store.histories import DIGEST, Story, completed, opened, submitted
-from turnlog.events.content import Erased, Sealed
+from turnlog.events.content import ErasedText, SealedText
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.turn import TurnSubmitted
 from turnlog.projections.store import listing, queries
-from turnlog.projections.store.engine import Store
+from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.rows import SessionRow, TurnRow
 
 
@@ -19,25 +19,25 @@ def story() -> Story:
     return Story(MemoryLog())
 
 
-async def turns(store: Store, story: Story) -> tuple[TurnRow, ...]:
+async def turns(store: ReadModelStore, story: Story) -> tuple[TurnRow, ...]:
     await fold_log(store, story.log)
-    async with store.reading() as connection:
-        return await queries.turns(connection, story.tenant, story.session, limit=None)
+    async with store.open_reader() as connection:
+        return await queries.list_turns(connection, story.tenant, story.session, limit=None)
 
 
-async def session(store: Store, story: Story) -> SessionRow:
+async def session(store: ReadModelStore, story: Story) -> SessionRow:
     await fold_log(store, story.log)
-    async with store.reading() as connection:
-        row = await listing.session(connection, story.tenant, story.session)
+    async with store.open_reader() as connection:
+        row = await listing.find_session(connection, story.tenant, story.session)
     assert row is not None
     return row
 
 
 async def test_sealed_and_erased_texts_leave_no_text_in_the_rows(
-    store: Store, story: Story
+    store: ReadModelStore, story: Story
 ) -> None:
-    sealed = Sealed(sealed="c2VhbGVk", key="k", digest=DIGEST, characters=6)
-    erased = Erased(erased=True, digest=DIGEST, characters=6)
+    sealed = SealedText(sealed="c2VhbGVk", key="k", digest=DIGEST, characters=6)
+    erased = ErasedText(erased=True, digest=DIGEST, characters=6)
     await story.tell(opened(), TurnSubmitted(turn=1, text=sealed))
     await story.tell(completed(1, "plain").model_copy(update={"text": erased}))
     (turn,) = await turns(store, story)
@@ -45,14 +45,14 @@ async def test_sealed_and_erased_texts_leave_no_text_in_the_rows(
     assert (await session(store, story)).title is None
 
 
-async def test_nul_in_a_text_becomes_the_replacement_character(store: Store, story: Story) -> None:
+async def test_nul_in_a_text_becomes_the_replacement_character(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(name="a\0b"), submitted(1, "nul \0 here"))
     row = await session(store, story)
     assert row.title == "nul \ufffd here"
     assert row.attributes == {"name": "a\0b"}
 
 
-async def test_what_was_said_is_not_copied_into_the_rows(store: Store, story: Story) -> None:
+async def test_what_was_said_is_not_copied_into_the_rows(store: ReadModelStore, story: Story) -> None:
     await story.tell(opened(), submitted(1, "title"), completed(1, "secret answer"))
     await story.tell(submitted(2, "secret question"))
     await fold_log(store, story.log)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pydantic import JsonValue
 
-from turnlog.projections.structured.finding import Unfit
-from turnlog.projections.structured.fitting import Fitted, Schema, fitted
-from turnlog.projections.structured.judging import fault_of
-from turnlog.projections.tools.planning import PLAN
+from turnlog.projections.structured.finding import InvalidAnswer
+from turnlog.projections.structured.fitting import ValidatedAnswer, JsonSchema, validate_answer
+from turnlog.projections.structured.judging import find_schema_fault
+from turnlog.projections.tools.planning import PLAN_SCHEMA
 
-ORDER: Schema = {
+ORDER: JsonSchema = {
     "type": "object",
     "required": ["items"],
     "properties": {
@@ -129,14 +129,14 @@ def test_what_is_nearly_right_is_mended_and_told(
     case: tuple[str, JsonValue, tuple[str, ...]],
 ) -> None:
     written, value, repairs = case
-    found = fitted(written, ORDER)
+    found = validate_answer(written, ORDER)
     assert (found.value, found.repairs) == (value, repairs)
     assert json.loads(found.text) == value
 
 
 @pytest.mark.parametrize("written", THOUGHT_OF.values(), ids=THOUGHT_OF)
 def test_what_was_thought_of_on_the_way_is_not_what_is_answered(written: str) -> None:
-    assert fitted(written, ORDER).value == {"items": [{"name": "hammer"}]}
+    assert validate_answer(written, ORDER).value == {"items": [{"name": "hammer"}]}
 
 
 @pytest.mark.parametrize("case", BEYOND.values(), ids=BEYOND)
@@ -144,16 +144,16 @@ def test_what_would_have_to_be_guessed_is_refused_without_being_repeated(
     case: tuple[str, str],
 ) -> None:
     written, why = case
-    with pytest.raises(Unfit) as refused:
-        fitted(written, ORDER)
+    with pytest.raises(InvalidAnswer) as refused:
+        validate_answer(written, ORDER)
     assert str(refused.value).startswith(why)
     assert "secret" not in str(refused.value)
 
 
 def test_nothing_is_mended_where_that_is_not_wanted() -> None:
-    assert fitted(HAMMER, ORDER, repair=False) == Fitted(HAMMER, json.loads(HAMMER))
-    with pytest.raises(Unfit):
-        fitted(f"```\n{HAMMER}\n```", ORDER, repair=False)
+    assert validate_answer(HAMMER, ORDER, repair=False) == ValidatedAnswer(HAMMER, json.loads(HAMMER))
+    with pytest.raises(InvalidAnswer):
+        validate_answer(f"```\n{HAMMER}\n```", ORDER, repair=False)
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_nothing_is_mended_where_that_is_not_wanted() -> None:
         ({"items": {"$ref": "http://example.org/thing.json"}}, "it refers to 'http://example.org"),
     ],
 )
-def test_a_schema_that_leads_elsewhere_or_nowhere_cannot_be_used(schema: Schema, why: str) -> None:
-    assert (fault_of(schema) or "").startswith(why)
-    assert fault_of(ORDER) is None
-    assert fault_of({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}}) is None
+def test_a_schema_that_leads_elsewhere_or_nowhere_cannot_be_used(schema: JsonSchema, why: str) -> None:
+    assert (find_schema_fault(schema) or "").startswith(why)
+    assert find_schema_fault(ORDER) is None
+    assert find_schema_fault({"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string"}}}) is None
 
 
 names = st.sampled_from(["type", "steps", "goal", "tools", "name", "items", "count", "note"])
@@ -193,12 +193,12 @@ texts = st.builds(
 )
 
 
-@given(texts | st.text(max_size=8), st.sampled_from([ORDER, PLAN, {"type": "string"}, {}]))
-def test_mending_is_done_once_and_leaves_what_is_right_as_it_is(text: str, schema: Schema) -> None:
+@given(texts | st.text(max_size=8), st.sampled_from([ORDER, PLAN_SCHEMA, {"type": "string"}, {}]))
+def test_mending_is_done_once_and_leaves_what_is_right_as_it_is(text: str, schema: JsonSchema) -> None:
     try:
-        once = fitted(text, schema)
-    except Unfit:
+        once = validate_answer(text, schema)
+    except InvalidAnswer:
         return
-    assert fitted(once.text, schema) == Fitted(once.text, once.value)
+    assert validate_answer(once.text, schema) == ValidatedAnswer(once.text, once.value)
     assert (once.text == text) == (not once.repairs)
     once.text.encode()

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from turnlog.events.content import Plain
-from turnlog.projections.blueprint.tools import Distil
-from turnlog.projections.tools.distilling import distilled, summarised
-from turnlog.projections.tools.distilling import told as told_with_its_call
+from turnlog.events.content import PlainText
+from turnlog.projections.blueprint.tools import CondensationSpec
+from turnlog.projections.tools.distilling import condense_result, summarise_result
+from turnlog.projections.tools.distilling import format_tool_result as told_with_its_call
 from turnlog.services.runtime.vocabularies import TiktokenVocabulary
 
-SPEC = Distil()
+SPEC = CondensationSpec()
 BOUND = 1_300
 """Characters that nothing told of a result goes beyond, with the sample that is usual."""
 ROWS: list[JsonValue] = [{"id": n, "name": f"thing {n}"} for n in range(1_000)]
@@ -28,9 +28,9 @@ VALUES = st.recursive(
 )
 
 
-def told(result: JsonValue, spec: Distil = SPEC) -> str:
+def told(result: JsonValue, spec: CondensationSpec = SPEC) -> str:
     """Tell of a value."""
-    return distilled(json.dumps(result), spec).text
+    return condense_result(json.dumps(result), spec).text
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def told(result: JsonValue, spec: Distil = SPEC) -> str:
     ids=["a list", "in an object", "further down", "JSON lines", "values one below the other"],
 )
 def test_a_table_is_found_where_a_result_has_it(result: str, head: str) -> None:
-    assert distilled(result, SPEC).text.startswith(head + TABLE)
+    assert condense_result(result, SPEC).text.startswith(head + TABLE)
 
 
 def test_what_stands_beside_a_table_is_told_with_it() -> None:
@@ -57,7 +57,7 @@ def test_what_stands_beside_a_table_is_told_with_it() -> None:
 
 def test_later_turns_are_told_that_nothing_was_booked() -> None:
     gave = {"status": "FAILED: nothing was booked", "tags": ["a"] * 21, "text": "y" * 400}
-    assert 'status: "FAILED: nothing was booked"' in str(summarised(json.dumps(gave)))
+    assert 'status: "FAILED: nothing was booked"' in str(summarise_result(json.dumps(gave)))
 
 
 def test_a_list_of_next_to_nothing_does_not_stand_for_the_text_beside_it() -> None:
@@ -68,13 +68,13 @@ def test_a_list_of_next_to_nothing_does_not_stand_for_the_text_beside_it() -> No
 def test_lines_count_as_rows_and_the_first_of_them_name_the_columns() -> None:
     lines = "\n".join(("id,name", *(f"{n},n" for n in range(1_000))))
     assert len(lines) < SPEC.chars
-    text = distilled(lines, SPEC).text
+    text = condense_result(lines, SPEC).text
     assert text.startswith("1001 lines, 5897 characters; the first 400:\nid,name\n0,n\n")
-    assert distilled(lines[:2_000], SPEC).treatment == "kept"
+    assert condense_result(lines[:2_000], SPEC).treatment == "kept"
 
 
 def test_a_text_is_told_by_its_beginning() -> None:
-    assert distilled("word " * 4_000, SPEC).text.startswith(
+    assert condense_result("word " * 4_000, SPEC).text.startswith(
         "20000 characters; the first 400:\nword"
     )
 
@@ -104,26 +104,26 @@ def test_columns_and_members_that_are_not_named_are_counted() -> None:
 def test_a_thousand_rows_of_forty_columns_take_less_than_300_tokens() -> None:
     names = [f"{letter}{part}" for letter in string.ascii_lowercase[:10] for part in range(4)]
     rows: list[JsonValue] = [{f"column_{name}": n * 1.37 for name in names} for n in range(1_000)]
-    assert TiktokenVocabulary("o200k_base").count(told(rows)) < 300
+    assert TiktokenVocabulary("o200k_base").count_tokens(told(rows)) < 300
 
 
 @pytest.mark.parametrize("written", ['"\\ud800"', '{"\\u0000\\ud800": "\\ud800"}'])
 def test_what_is_told_can_be_recorded_whatever_a_server_writes_as_escapes(written: str) -> None:
-    text = distilled(f"[{','.join([written] * 600)}]", SPEC).text
+    text = condense_result(f"[{','.join([written] * 600)}]", SPEC).text
     assert "\0" not in text
-    assert Plain(text=text).model_dump_json()
+    assert PlainText(text=text).model_dump_json()
 
 
 @pytest.mark.parametrize("deep", range(960, 1_000))
 def test_a_result_is_told_of_however_deep_it_is(deep: int) -> None:
     result = "[" * deep + "1" * 11_000 + "]" * deep
-    assert len(distilled(result, SPEC).text) < BOUND
+    assert len(condense_result(result, SPEC).text) < BOUND
 
 
 @given(VALUES, st.integers(0, 20))
 def test_nothing_is_told_in_short_that_is_no_shorter(result: JsonValue, sample: int) -> None:
     whole = json.dumps(result)
-    gist = distilled(whole, Distil(rows=1, chars=100, sample=sample))
+    gist = condense_result(whole, CondensationSpec(rows=1, chars=100, sample=sample))
     assert gist.text == whole if gist.treatment == "kept" else len(gist.text) < len(whole)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnlog.projections.structured.fitting import fitted
-from turnlog.projections.tools.planning import PLAN, Intended, plan_in
+from turnlog.projections.structured.fitting import validate_answer
+from turnlog.projections.tools.planning import PLAN_SCHEMA, ParsedStep, parse_plan
 
 
 def test_a_step_that_names_tools_is_not_done_by_an_earlier_result() -> None:
@@ -11,8 +11,8 @@ def test_a_step_that_names_tools_is_not_done_by_an_earlier_result() -> None:
         '{"steps": [{"goal": "pay", "from": "r2", "tools": ["pay"]},'
         ' {"goal": "tell", "from": "r2", "tools": ["none"]}]}'
     )
-    planned = plan_in(fitted(written, PLAN), {"pay"}, 8, {"r2": 5})
-    assert planned.steps == (Intended("pay", ("pay",)), Intended("tell", (), 5))
+    planned = parse_plan(validate_answer(written, PLAN_SCHEMA), {"pay"}, 8, {"r2": 5})
+    assert planned.steps == (ParsedStep("pay", ("pay",)), ParsedStep("tell", (), 5))
     assert planned.repairs == (
         "steps.0: `from` beside tools, left out",
         "steps.1: there is no tool 'none'",

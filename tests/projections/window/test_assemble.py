@@ -13,19 +13,19 @@ from tests.parts.windows import (
     fetched,
     opened_by,
 )
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.manifest import FromTurns
+from turnlog.events.manifest import HistorySource
 from turnlog.events.turn import TurnSubmitted
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn
-from turnlog.projections.session.evolve import fold_whole
-from turnlog.projections.session.state import MOST_RECENT
-from turnlog.projections.testing import Given, answering, claiming, exchange, saying
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Assembled, Needs, Texts, provider_of
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.readback import read_back
+from turnlog.projections.session.evolve import fold_unbounded
+from turnlog.projections.session.state import MAX_RECENT_TURNS
+from turnlog.projections.testing import SessionScenario, complete_turn, claim_turn, build_exchange, submit_turn
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import AssembledPrompt, PromptNeeds, PromptTexts, parse_provider
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.readback import read_prompt
 
 TEXT = """\
 blueprint: guide
@@ -52,48 +52,48 @@ WHOLE = blueprint_of(
 FILES = {"persona": "You are a guide."}
 
 
-def talked(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> Given:
+def talked(*turns: tuple[str, str], blueprint: Blueprint = BLUEPRINT) -> SessionScenario:
     session = opened_by(blueprint, FILES, city="Riga")
-    return session.later(*(step for turn in turns for step in exchange(*turn)), saying("Go on"))
+    return session.apply_steps(*(step for turn in turns for step in build_exchange(*turn)), submit_turn("Go on"))
 
 
-def needed(session: Given, blueprint: Blueprint = BLUEPRINT) -> Needs:
-    return needs(Material(blueprint), session.opened, CALL)
+def needed(session: SessionScenario, blueprint: Blueprint = BLUEPRINT) -> PromptNeeds:
+    return find_prompt_needs(SessionMaterial(blueprint), session.opened_state, CALL)
 
 
 def test_a_call_needs_the_texts_it_shows_and_no_others() -> None:
-    session = talked(("Hi", "Hello"), ("Where?", "There.")).later(ExcludeTurn(1))
+    session = talked(("Hi", "Hello"), ("Where?", "There.")).apply_steps(ExcludeTurn(1))
     asked = needed(session)
-    assert asked.blobs == (digest_of("You are a guide."),)
-    texts = fetched(asked, session.events, FILES).said.values()
+    assert asked.blobs == (compute_digest("You are a guide."),)
+    texts = fetched(asked, session.events, FILES).by_ref.values()
     assert list(texts) == ["Where?", "There.", "Go on"]
 
 
 def test_a_call_asks_for_older_turns_only_when_it_could_show_them() -> None:
     long = [("x" * 40, "y" * 40)] * 6
     session = talked(*long)
-    assert session.opened.earlier
-    assert not needed(session).older
-    assert needed(session, WHOLE).older
-    assert not needed(talked(), WHOLE).older
+    assert session.opened_state.earlier
+    assert not needed(session).needs_older_turns
+    assert needed(session, WHOLE).needs_older_turns
+    assert not needed(talked(), WHOLE).needs_older_turns
 
 
 def test_turns_left_out_make_room_for_older_ones_which_are_then_asked_for() -> None:
     session = talked(*[("x" * 30, "y" * 30)] * 6)
-    shorter = session.later(*(ExcludeTurn(ref.turn) for ref in session.opened.turns))
-    assert needed(shorter).older
+    shorter = session.apply_steps(*(ExcludeTurn(ref.turn) for ref in session.opened_state.turns))
+    assert needed(shorter).needs_older_turns
     found = assembled(shorter, BLUEPRINT, FILES)
     assert found.request.messages[1].content == "x" * 30
 
 
 def test_what_is_left_out_parts_the_history_where_it_stood() -> None:
     turns = [("a", "b")] * 6
-    session = talked(*turns).later(ExcludeTurn(1), ExcludeTurn(3), ExcludeTurn(4))
+    session = talked(*turns).apply_steps(ExcludeTurn(1), ExcludeTurn(3), ExcludeTurn(4))
     parts = assembled(session, BLUEPRINT, FILES).manifest.parts
     found = [
         (part.source.first, part.source.last, part.treatment, part.message)
         for part in parts
-        if isinstance(part.source, FromTurns)
+        if isinstance(part.source, HistorySource)
     ]
     assert found == [
         (1, 1, "absent", None),
@@ -107,13 +107,13 @@ def test_what_is_left_out_parts_the_history_where_it_stood() -> None:
 def test_a_text_that_was_not_fetched_is_an_error_and_never_a_hole(missing: str) -> None:
     session = talked(("Hi", "Hello"))
     texts = fetched(needed(session), session.events, FILES)
-    less = Texts(blobs={}, said=texts.said) if missing == "blobs" else Texts(texts.blobs, {})
+    less = PromptTexts(blobs={}, by_ref=texts.by_ref) if missing == "blobs" else PromptTexts(texts.blobs, {})
     with pytest.raises(Corrupt, match="was not fetched"):
-        assemble(Material(BLUEPRINT), session.opened, CALL, less)
+        assemble(SessionMaterial(BLUEPRINT), session.opened_state, CALL, less)
 
 
 def test_what_does_not_fit_is_named_with_its_size_and_the_way_out() -> None:
-    session = opened_by(BLUEPRINT, FILES, city="Riga").later(saying("x" * 200))
+    session = opened_by(BLUEPRINT, FILES, city="Riga").apply_steps(submit_turn("x" * 200))
     with pytest.raises(Refused) as refusal:
         assembled(session, BLUEPRINT, FILES)
     assert refusal.value.code == "over-budget"
@@ -147,8 +147,8 @@ def test_the_digest_covers_everything_the_model_is_sent() -> None:
 
 
 def test_the_digest_is_that_of_the_canonical_form() -> None:
-    request = assembled(opened_by(BLUEPRINT, {}, city="Rīga").later(saying("Go")), BLUEPRINT, {})
-    assert request.request.digest == digest_of(
+    request = assembled(opened_by(BLUEPRINT, {}, city="Rīga").apply_steps(submit_turn("Go")), BLUEPRINT, {})
+    assert request.request.digest == compute_digest(
         '{"messages":[{"content":"The city is Rīga.","role":"system"},'
         '{"content":"Go","role":"user"}],"model":"openai/test",'
         '"parameters":{"temperature":0.5},"tools":[]}'
@@ -156,7 +156,7 @@ def test_the_digest_is_that_of_the_canonical_form() -> None:
 
 
 def test_slots_are_filled_once_and_never_from_what_filled_them() -> None:
-    session = opened_by(BLUEPRINT, FILES, city="{city} {persona}").later(saying("Go"))
+    session = opened_by(BLUEPRINT, FILES, city="{city} {persona}").apply_steps(submit_turn("Go"))
     assert (
         "The city is {city} {persona}."
         in assembled(session, BLUEPRINT, FILES).request.messages[0].content
@@ -164,7 +164,7 @@ def test_slots_are_filled_once_and_never_from_what_filled_them() -> None:
 
 
 def test_a_slot_without_a_value_is_empty() -> None:
-    session = opened_by(BLUEPRINT, FILES).later(saying("Go"))
+    session = opened_by(BLUEPRINT, FILES).apply_steps(submit_turn("Go"))
     assert (
         assembled(session, BLUEPRINT, FILES).request.messages[0].content.endswith("The city is .")
     )
@@ -173,7 +173,7 @@ def test_a_slot_without_a_value_is_empty() -> None:
 def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
     session = talked()
     call = replace(CALL, model="gemini/x", provider="gemini")
-    assert needs(Material(BLUEPRINT), session.opened, call).blobs == ()
+    assert find_prompt_needs(SessionMaterial(BLUEPRINT), session.opened_state, call).blobs == ()
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,12 @@ def test_prompts_of_another_provider_are_not_those_of_this_one() -> None:
     ],
 )
 def test_a_model_names_its_provider(model: str, provider: str) -> None:
-    assert provider_of(model) == provider
+    assert parse_provider(model) == provider
 
 
 def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
-    session = opened_by(BLUEPRINT, FILES, city="Riga").later(
-        saying("No"), CancelTurn(), saying("Yes")
+    session = opened_by(BLUEPRINT, FILES, city="Riga").apply_steps(
+        submit_turn("No"), CancelTurn(), submit_turn("Yes")
     )
     said = [m.content for m in assembled(session, BLUEPRINT, FILES).request.messages[1:]]
     assert said == ["Yes"]
@@ -199,44 +199,44 @@ def test_a_cancelled_turn_takes_no_place_in_the_window() -> None:
 
 def test_a_session_of_many_short_turns_needs_no_more_than_it_keeps() -> None:
     roomy = blueprint_of(TEXT.replace("tokens: 30", "tokens: 8000"))
-    session = talked(*[("a", "b")] * (MOST_RECENT + 2), blueprint=roomy)
-    assert not needed(session, roomy).older
-    assert not needed(session.later(ExcludeTurn(MOST_RECENT)), roomy).older
+    session = talked(*[("a", "b")] * (MAX_RECENT_TURNS + 2), blueprint=roomy)
+    assert not needed(session, roomy).needs_older_turns
+    assert not needed(session.apply_steps(ExcludeTurn(MAX_RECENT_TURNS)), roomy).needs_older_turns
     found = assembled(session, roomy, FILES)
-    whole = fold_whole(session.events)
+    whole = fold_unbounded(session.events)
     assert whole is not None
     again = assembled_from(whole, session.events, roomy, FILES)
     assert again == found
-    (far, near) = [p for p in found.manifest.parts if isinstance(p.source, FromTurns)]
-    assert (far.source, far.treatment) == (FromTurns(view="recent", first=1, last=2), "dropped")
-    assert near.source == FromTurns(view="recent", first=3, last=MOST_RECENT + 2)
+    (far, near) = [p for p in found.manifest.parts if isinstance(p.source, HistorySource)]
+    assert (far.source, far.treatment) == (HistorySource(view="recent", first=1, last=2), "dropped")
+    assert near.source == HistorySource(view="recent", first=3, last=MAX_RECENT_TURNS + 2)
 
 
 def test_a_view_of_the_whole_history_shows_every_turn_of_it() -> None:
-    session = talked(*[("a", "b")] * (MOST_RECENT + 2), blueprint=WHOLE)
+    session = talked(*[("a", "b")] * (MAX_RECENT_TURNS + 2), blueprint=WHOLE)
     found = assembled(session, WHOLE, FILES)
-    assert len(found.request.messages) == 2 * (MOST_RECENT + 2) + 2
+    assert len(found.request.messages) == 2 * (MAX_RECENT_TURNS + 2) + 2
 
 
 def test_the_first_turn_lasts_until_one_is_answered() -> None:
     greeting = blueprint_of(TEXT.replace('"The city is {city}."', "Greet them., when: first_turn"))
-    failed = opened_by(greeting, FILES).later(saying("Hm"), CancelTurn(), saying("Hi"))
+    failed = opened_by(greeting, FILES).apply_steps(submit_turn("Hm"), CancelTurn(), submit_turn("Hi"))
     assert "Greet them." in system_of(assembled(failed, greeting, FILES))
     answered = talked(("Hi", "Hello"), blueprint=greeting)
     assert "Greet them." not in system_of(assembled(answered, greeting, FILES))
 
 
-def system_of(found: Assembled) -> str:
+def system_of(found: AssembledPrompt) -> str:
     return found.request.messages[0].content
 
 
 def test_a_turn_that_began_by_itself_is_one_message_of_the_history() -> None:
-    session = opened_by(BLUEPRINT, FILES, city="Riga").later(
-        TurnSubmitted(turn=1), claiming(), answering("Hello"),
-        *exchange("a", "b"), *exchange("c", "d"), ExcludeTurn(2), saying("Go on"),
+    session = opened_by(BLUEPRINT, FILES, city="Riga").apply_steps(
+        TurnSubmitted(turn=1), claim_turn(), complete_turn("Hello"),
+        *build_exchange("a", "b"), *build_exchange("c", "d"), ExcludeTurn(2), submit_turn("Go on"),
     )  # fmt: skip
     found = assembled(session, BLUEPRINT, FILES)
-    runs = [p for p in found.manifest.parts if isinstance(p.source, FromTurns) and p.role]
+    runs = [p for p in found.manifest.parts if isinstance(p.source, HistorySource) and p.role]
     assert [(part.role, part.message) for part in runs] == [("assistant", 1), ("user", 2)]
     assert found.request.messages[2].content == "c"
-    assert read_back(found.manifest, session.events, blobs_of(FILES)) == found.request.messages
+    assert read_prompt(found.manifest, session.events, blobs_of(FILES)) == found.request.messages

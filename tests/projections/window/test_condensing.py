@@ -6,31 +6,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnlog.projections.window.condensing import duplicates_told, repeats_told
-from turnlog.projections.window.counting import ByCharacters
-from turnlog.projections.window.spoken import Exchange, exchange
+from turnlog.projections.window.condensing import condense_duplicates, condense_repeats
+from turnlog.projections.window.counting import CharacterCounter
+from turnlog.projections.window.spoken import TurnExchange, build_exchange
 from turnlog.services.bundle import verifier
 
-COUNTING = ByCharacters(1)
+COUNTING = CharacterCounter(1)
 PRICES = [
     ("Show products under $50", "I found 45 of them."),
     ("Show products under $30", "28 of them."),
 ]
 
 
-def saved(exchanges: list[Exchange], told: tuple[Exchange, ...]) -> float:
+def saved(exchanges: list[TurnExchange], told: tuple[TurnExchange, ...]) -> float:
     """Tell which share of a history is not said."""
     return 1 - sum(each.tokens for each in told) / sum(each.tokens for each in exchanges)
 
 
-def exchanged(talk: list[tuple[str, str]]) -> list[Exchange]:
+def exchanged(talk: list[tuple[str, str]]) -> list[TurnExchange]:
     """Give a conversation as a view has it."""
-    return [exchange(turn, *said, COUNTING) for turn, said in enumerate(talk, 1)]
+    return [build_exchange(turn, *said, COUNTING) for turn, said in enumerate(talk, 1)]
 
 
-def words(told: tuple[Exchange, ...]) -> list[str]:
+def words(told: tuple[TurnExchange, ...]) -> list[str]:
     """Give what is said, message by message."""
-    return [message.content for each in told for message in each.said.messages]
+    return [message.content for each in told for message in each.content.messages]
 
 
 def test_u11_half_and_more_of_what_repeats_is_saved() -> None:
@@ -40,7 +40,7 @@ def test_u11_half_and_more_of_what_repeats_is_saved() -> None:
         for n, item in enumerate(items, 5)
     ]
     exchanges = exchanged(talk)
-    told = repeats_told(exchanges, COUNTING, "repeats")
+    told = condense_repeats(exchanges, COUNTING, "repeats")
     (question, answer) = words(told)
     assert all(f'"{item}"' in question for item in items)
     assert answer.startswith("It is … now, and we have … left. (each time, in turn with: $5, 25;")
@@ -59,7 +59,7 @@ def test_u11_half_and_more_of_what_repeats_is_saved() -> None:
 )
 def test_only_what_repeats_is_told_in_short(talk: list[tuple[str, str]]) -> None:
     exchanges = exchanged(talk)
-    assert repeats_told(exchanges, COUNTING, "repeats") == tuple(exchanges)
+    assert condense_repeats(exchanges, COUNTING, "repeats") == tuple(exchanges)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_dates_money_quotes_and_numbers_are_values(values: tuple[str, ...]) -> N
         (f"How many orders of {value}, all in all?", f"{n} orders")
         for n, value in enumerate(values)
     ]
-    (question, answer) = words(repeats_told(exchanged(talk), COUNTING, "repeats"))
+    (question, answer) = words(condense_repeats(exchanged(talk), COUNTING, "repeats"))
     told = f"({len(values)} times, in turn with: {'; '.join(values)})"
     assert question == f"How many orders of …, all in all? {told}"
     assert answer == "… orders (each time, in turn with: " + "; ".join("0123"[: len(values)]) + ")"
@@ -116,9 +116,9 @@ def test_answers_are_told_in_their_own_words(
     case: tuple[list[tuple[str, str]], list[str]],
 ) -> None:
     talk, told = case
-    short = words(repeats_told(exchanged(talk), COUNTING, "repeats"))
+    short = words(condense_repeats(exchanged(talk), COUNTING, "repeats"))
     assert short[1:] == [f"In turn: {'; '.join(told)}"]
-    assert [short] == verifier.in_short({"condensed": "repeats-1"}, [list(said) for said in talk])
+    assert [short] == verifier.condense_run({"condensed": "repeats-1"}, [list(said) for said in talk])
 
 
 @pytest.mark.parametrize("answer", NOT_COUNTED.values(), ids=NOT_COUNTED)
@@ -126,7 +126,7 @@ def test_an_answer_that_does_not_count_what_was_asked_for_stands_whole(answer: s
     talk = [(f"Show boats of harbour {n}", f"There are {n}0 boats. {MORE}") for n in (11, 12, 13)]
     talk[1] = ("Show boats of harbour 21", answer)
     exchanges = exchanged(talk)
-    assert repeats_told(exchanges, COUNTING, "repeats") == tuple(exchanges)
+    assert condense_repeats(exchanges, COUNTING, "repeats") == tuple(exchanges)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_answer_that_does_not_count_what_was_asked_for_stands_whole(answer: s
 )
 def test_what_is_short_and_what_the_other_says_again_stays(talk: list[tuple[str, str]]) -> None:
     exchanges = exchanged(talk)
-    assert duplicates_told(exchanges, COUNTING) == (tuple(exchanges), ())
+    assert condense_duplicates(exchanges, COUNTING) == (tuple(exchanges), ())
 
 
 PIECES = st.sampled_from(
@@ -153,11 +153,11 @@ def test_the_verifier_of_a_bundle_tells_repeats_alike(
     asked: str, answers: list[tuple[int, str]]
 ) -> None:
     talk = [(f"how many are {asked} of {n}", answered) for n, answered in answers]
-    for each in repeats_told(exchanged(talk), COUNTING, "repeats"):
-        if each.retelling:
-            run = [list(said) for said in talk[each.turn - 1 : each.last]]
-            source = {"condensed": each.retelling.condensed}
-            assert [words((each,))] == verifier.in_short(source, run)
+    for each in condense_repeats(exchanged(talk), COUNTING, "repeats"):
+        if each.condensed_run:
+            run = [list(said) for said in talk[each.turn - 1 : each.last_turn]]
+            source = {"condensed": each.condensed_run.condensed}
+            assert [words((each,))] == verifier.condense_run(source, run)
 
 
 @given(st.lists(st.lists(TEXTS, min_size=1, max_size=4), min_size=2, max_size=4))
@@ -165,8 +165,8 @@ def test_the_verifier_of_a_bundle_leaves_out_alike(paragraphs: list[list[str]]) 
     # Every other turn began by itself, and has no question
     asked = ["\n".join(text) * (place % 2) for place, text in enumerate(paragraphs)]
     talk = [(said, "\n\n".join(text) * 12) for said, text in zip(asked, paragraphs, strict=True)]
-    for each in duplicates_told(exchanged(talk), COUNTING)[0]:
-        if each.retelling:
-            source = {"condensed": "duplicates-1", "again": each.retelling.again}
-            (told,) = verifier.in_short(source, [list(talk[each.turn - 1])])
+    for each in condense_duplicates(exchanged(talk), COUNTING)[0]:
+        if each.condensed_run:
+            source = {"condensed": "duplicates-1", "again": each.condensed_run.again}
+            (told,) = verifier.condense_run(source, [list(talk[each.turn - 1])])
             assert words((each,)) == [text for text in told if text]

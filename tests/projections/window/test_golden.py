@@ -12,19 +12,19 @@ from pydantic import JsonValue
 
 from tests.parts.windows import assembled, blueprint_of, drawn, opened_by
 from turnlog.events.manifest import (
-    FromBlob,
-    FromBlueprint,
-    FromEvent,
-    FromResolved,
-    FromSegment,
-    FromTurns,
-    Part,
+    BlobSource,
+    BlueprintTextSource,
+    EventTextSource,
+    ResolutionSource,
+    SegmentSource,
+    HistorySource,
+    PromptPart,
 )
 from turnlog.events.turn import TurnFailed
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import CancelTurn, ExcludeTurn, RedactReply
-from turnlog.projections.testing import Step, exchange, saying
-from turnlog.projections.window.call import Assembled
+from turnlog.projections.testing import ScenarioStep, build_exchange, submit_turn
+from turnlog.projections.window.call import AssembledPrompt
 
 GOLDEN = Path(__file__).with_name("golden")
 
@@ -69,25 +69,25 @@ PERSONA = "You are a guide to the city.\nYou never leave it."
 FULL = {"persona": PERSONA, "provider": "Use short sentences."}
 SPARSE = {"persona": PERSONA}
 
-WALK = (*exchange("Where is the river?", "South of here."), *exchange("And the hill?", "North."))
-ON = (*exchange("Is it far?", "An hour."), *exchange("By train?", "Ten minutes."))
-NEXT = saying("What does it cost?")
+WALK = (*build_exchange("Where is the river?", "South of here."), *build_exchange("And the hill?", "North."))
+ON = (*build_exchange("Is it far?", "An hour."), *build_exchange("By train?", "Ten minutes."))
+NEXT = submit_turn("What does it cost?")
 FAILED = (
-    saying("Hm?"),
+    submit_turn("Hm?"),
     TurnFailed(turn=3, code="deadline", detail="late", retryable=True),
-    saying("Well?"),
+    submit_turn("Well?"),
     CancelTurn(),
 )
 
 
 def toured(
-    *steps: Step,
+    *steps: ScenarioStep,
     blueprint: Blueprint = ROOMY,
     files: dict[str, str] = FULL,
     **attributes: JsonValue,
-) -> Assembled:
+) -> AssembledPrompt:
     given = {"language": "English", **attributes}
-    return assembled(opened_by(blueprint, files, **given).later(*steps), blueprint, files)
+    return assembled(opened_by(blueprint, files, **given).apply_steps(*steps), blueprint, files)
 
 
 VARIANTS = {
@@ -99,7 +99,7 @@ VARIANTS = {
         player={"name": "Ada", "age": 36},
     ),
     "sparse": lambda: toured(NEXT, files=SPARSE),
-    "empty input": lambda: toured(*WALK, saying("")),
+    "empty input": lambda: toured(*WALK, submit_turn("")),
     "no open turn": lambda: toured(*WALK),
     "withheld and excluded": lambda: toured(
         *WALK, *ON, ExcludeTurn(3), RedactReply(2, "wrong", "operator", "(Withheld.)"), NEXT
@@ -126,33 +126,33 @@ def test_no_golden_file_is_left_that_nobody_draws() -> None:
     assert {file.name for file in GOLDEN.iterdir()} == drawn
 
 
-def text(found: Assembled) -> str:
+def text(found: AssembledPrompt) -> str:
     manifest = found.manifest
     tokens = f"{manifest.tokens} of {manifest.budget} tokens by {manifest.counter.name}"
     lines = [f"{manifest.kind}: {tokens}", *map(_line, manifest.parts), manifest.digest]
     return drawn(found.request) + "════\n" + "\n".join(lines) + "\n"
 
 
-def _line(part: Part) -> str:
+def _line(part: PromptPart) -> str:
     place = "   -" if part.message is None else f"{part.message:4}"
     what = f"{part.layer}/{part.component}"
     rule = f" ({part.rule})" if part.rule else ""
     return f"{place} {what:30} {part.tokens:4} {part.treatment}{rule} {_source(part)}".rstrip()
 
 
-def _source(part: Part) -> str:
+def _source(part: PromptPart) -> str:
     match part.source:
         case None:
             return ""
-        case FromTurns(view=view, first=first, last=last):
+        case HistorySource(view=view, first=first, last=last):
             return f"{view} {first}-{last}"
-        case FromEvent(sequence=sequence, field=field):
+        case EventTextSource(sequence=sequence, field=field):
             return f"event {sequence} {field}"
-        case FromResolved(resolution=sequence, lines=lines):
+        case ResolutionSource(resolution=sequence, lines=lines):
             return f"event {sequence} {', '.join(lines.values())}"
-        case FromSegment(segment=segment, version=version):
+        case SegmentSource(segment=segment, version=version):
             return f"segment {segment} version {version}"
-        case FromBlob(path=path):
+        case BlobSource(path=path):
             return path
-        case FromBlueprint():
+        case BlueprintTextSource():
             return "blueprint"

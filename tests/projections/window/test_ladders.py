@@ -14,10 +14,10 @@ from pydantic import JsonValue
 
 from tests.parts.tales import GAME_MASTER, Tale, picked, with_ladder
 from tests.parts.windows import drawn
-from turnlog.events.manifest import FromSegment, Part
-from turnlog.projections.window.call import Assembled
-from turnlog.projections.window.overflow import OverBudget
-from turnlog.projections.window.pieces import Block
+from turnlog.events.manifest import SegmentSource, PromptPart
+from turnlog.projections.window.call import AssembledPrompt
+from turnlog.projections.window.overflow import BudgetExceeded
+from turnlog.projections.window.pieces import LayerBlock
 
 GOLDEN = Path(__file__).with_name("ladders")
 SEGMENTS = (
@@ -51,13 +51,13 @@ STEPS: dict[str, JsonValue] = {
 }
 
 
-def exhausted(step: JsonValue) -> Assembled:
+def exhausted(step: JsonValue) -> AssembledPrompt:
     """Give the prompt after a step has done all that it can, and no token less."""
     limit = 1
     for _ in range(2):
         try:
             return replace(TALE, blueprint=with_ladder([step], limit)).told()
-        except OverBudget as over:
+        except BudgetExceeded as over:
             limit = over.tokens
     raise AssertionError("a prompt of just this many tokens does not fit them")
 
@@ -83,11 +83,11 @@ def test_what_fits_is_left_as_it_is() -> None:
 
 
 def test_what_can_never_fit_is_refused_with_the_figures_of_what_is_always_kept() -> None:
-    with pytest.raises(OverBudget) as refused:
+    with pytest.raises(BudgetExceeded) as refused:
         replace(TALE, inputs={**INPUTS, "token_budget": 20}).told()
     over = refused.value
     assert (over.code, over.field, over.limit) == ("over-budget", "budget", 20)
-    assert [size.layer for size in over.kept] == ["core", "ruleset", "input"]
+    assert [size.layer for size in over.required_layers] == ["core", "ruleset", "input"]
     assert over.tokens > 20
     assert f"by {over.tokens - 20} tokens" in over.fix
 
@@ -98,7 +98,7 @@ def test_a_section_that_no_step_makes_short_enough_is_refused_by_its_name() -> N
     changed = budget.model_copy(update={"sections": {"npc": section}})
     blueprint = GAME_MASTER.model_copy(update={"budget": {"prompt": changed}})
     tale = replace(TALE, blueprint=blueprint, inputs={**INPUTS, "npc_token_budget": 3})
-    with pytest.raises(OverBudget) as refused:
+    with pytest.raises(BudgetExceeded) as refused:
         tale.told()
     assert refused.value.of.section == "npc"
     assert [size.layer for size in refused.value.sizes] == ["npc"]
@@ -114,14 +114,14 @@ def test_a_step_that_makes_nothing_shorter_is_not_taken() -> None:
 
 
 def test_a_step_of_a_package_is_taken_like_any_other() -> None:
-    def first_only(block: Block, told: Mapping[str, JsonValue]) -> Block:
+    def first_only(block: LayerBlock, told: Mapping[str, JsonValue]) -> LayerBlock:
         assert told == {"keep": 1}
-        return block.without(block.standing[1:], "first only")
+        return block.drop_pieces(block.included_pieces[1:], "first only")
 
     step: JsonValue = {"registered": {"name": "first", "layer": "npc", "with": {"keep": 1}}}
     blueprint = with_ladder([step], 130)
     found = replace(TALE, blueprint=blueprint, registered={"first": first_only}).told()
-    npc = [part for part in found.manifest.parts if part.layer == "npc" and part.kept]
+    npc = [part for part in found.manifest.parts if part.layer == "npc" and part.is_included]
     assert len(npc) == 1
     assert [(step.step, step.on) for step in found.manifest.steps] == [("registered", "npc")]
 
@@ -141,7 +141,7 @@ def test_no_golden_file_is_left_that_nobody_draws() -> None:
     assert {file.name for file in GOLDEN.iterdir()} == names
 
 
-def compared(name: str, found: Assembled) -> None:
+def compared(name: str, found: AssembledPrompt) -> None:
     file = GOLDEN / f"{name.replace(' ', '-')}.txt"
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
@@ -150,7 +150,7 @@ def compared(name: str, found: Assembled) -> None:
     assert text(found) == file.read_text()
 
 
-def text(found: Assembled) -> str:
+def text(found: AssembledPrompt) -> str:
     manifest = found.manifest
     steps = [
         f"{step.section or 'whole'}: {step.step} {step.on} {step.before} -> {step.after}"
@@ -161,8 +161,8 @@ def text(found: Assembled) -> str:
     return f"{drawn(found.request)}════\n{told}\n"
 
 
-def _line(part: Part) -> str:
-    segment = f" {part.source.segment}" if isinstance(part.source, FromSegment) else ""
+def _line(part: PromptPart) -> str:
+    segment = f" {part.source.segment}" if isinstance(part.source, SegmentSource) else ""
     cut = f" {part.cut.of} -> {part.cut.to}" if part.cut else ""
     rule = f" ({part.rule})" if part.rule else ""
     return f"{part.layer}{segment}: {part.tokens} {part.treatment}{rule}{cut}"

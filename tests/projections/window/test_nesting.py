@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
-from turnlog.events.content import digest_of
-from turnlog.events.manifest import Part
-from turnlog.projections.testing import saying
-from turnlog.projections.window.call import Assembled
-from turnlog.projections.window.readback import read_back
+from turnlog.events.content import compute_digest
+from turnlog.events.manifest import PromptPart
+from turnlog.projections.testing import submit_turn
+from turnlog.projections.window.call import AssembledPrompt
+from turnlog.projections.window.readback import read_prompt
 
 TEXT = """\
 blueprint: guide
@@ -30,21 +30,21 @@ profiles: {chat: {default: true, call: reply}}
 """
 
 
-def told(base: str, city: str = "Riga", text: str = TEXT) -> Assembled:
+def told(base: str, city: str = "Riga", text: str = TEXT) -> AssembledPrompt:
     """Give the prompt that this file leads to, read back by its references too."""
     blueprint, files = blueprint_of(text), {"base": base}
-    session = opened_by(blueprint, files, city=city).later(saying("Where am I?"))
+    session = opened_by(blueprint, files, city=city).apply_steps(submit_turn("Where am I?"))
     found = assembled(session, blueprint, files)
-    read = read_back(found.manifest, session.events, blobs_of(files))
+    read = read_prompt(found.manifest, session.events, blobs_of(files))
     assert read == found.request.messages
     return found
 
 
-def system(found: Assembled) -> str:
+def system(found: AssembledPrompt) -> str:
     return found.request.messages[0].content
 
 
-def parts(found: Assembled) -> list[Part]:
+def parts(found: AssembledPrompt) -> list[PromptPart]:
     return [part for part in found.manifest.parts if part.message == 0]
 
 
@@ -94,7 +94,7 @@ def test_each_stretch_names_the_whole_file_and_where_it_lies_in_it() -> None:
     first, _, second = [part for part in parts(told(file)) if part.layer != "rules"]
     for part in (first, second):
         assert part.source is not None
-        assert part.source.model_dump()["digest"] == digest_of(file)
+        assert part.source.model_dump()["digest"] == compute_digest(file)
     assert first.excerpt is not None
     assert second.excerpt is not None
     assert (first.excerpt.begin, first.excerpt.end) == (0, 11)

@@ -9,7 +9,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from tests.parts.windows import assembled, blueprint_of, opened_by
-from turnlog.events.manifest import Prefix
+from turnlog.events.manifest import CachePrefix
 from turnlog.projections.blueprint.schema import Blueprint
 from turnlog.projections.session.commands import (
     ExcludeTurn,
@@ -17,8 +17,8 @@ from turnlog.projections.session.commands import (
     RedactReply,
     RestoreTurn,
 )
-from turnlog.projections.testing import Asked, Given, answering, attempt_of, claiming, saying
-from turnlog.projections.window.call import Assembled
+from turnlog.projections.testing import CommandOrFactory, SessionScenario, complete_turn, get_attempt, claim_turn, submit_turn
+from turnlog.projections.window.call import AssembledPrompt
 
 BLUEPRINT = """
 blueprint: remembering
@@ -49,25 +49,25 @@ FILES = {"persona": "Be brief."}
 class Talk:
     """A session, and every prompt that was fixed in it."""
 
-    session: Given
+    session: SessionScenario
     blueprint: Blueprint
-    prompts: tuple[Assembled, ...] = ()
+    prompts: tuple[AssembledPrompt, ...] = ()
 
     def asked(self, text: str) -> Talk:
         """Ask, fix the prompt and answer."""
-        claimed = self.session.later(saying(text), claiming())
+        claimed = self.session.apply_steps(submit_turn(text), claim_turn())
         prompt = assembled(claimed, self.blueprint, FILES)
-        attempt = attempt_of(claimed.opened)
-        fixed = claimed.later(FixContext(attempt, "openai/test", {}, prompt.manifest))
-        answered = fixed.later(answering(f"To {text}: yes."))
+        attempt = get_attempt(claimed.opened_state)
+        fixed = claimed.apply_steps(FixContext(attempt, "openai/test", {}, prompt.manifest))
+        answered = fixed.apply_steps(complete_turn(f"To {text}: yes."))
         return Talk(answered, self.blueprint, (*self.prompts, prompt))
 
-    def then(self, *steps: Asked) -> Talk:
+    def then(self, *steps: CommandOrFactory) -> Talk:
         """Let something else happen."""
-        return Talk(self.session.later(*steps), self.blueprint, self.prompts)
+        return Talk(self.session.apply_steps(*steps), self.blueprint, self.prompts)
 
     @property
-    def prefix(self) -> Prefix | None:
+    def prefix(self) -> CachePrefix | None:
         """What the latest prompt says of the one before."""
         return self.prompts[-1].manifest.prefix
 
@@ -89,11 +89,11 @@ def test_the_first_call_of_a_kind_has_nothing_before_it() -> None:
 def test_a_conversation_that_goes_on_begins_with_all_that_was_said() -> None:
     told = talk().asked("one").asked("two").asked("three")
     before = told.prompts[1].manifest
-    assert told.prefix == Prefix(call="2.1", messages=4, tokens=before.tokens, ended_by=None)
+    assert told.prefix == CachePrefix(call="2.1", messages=4, tokens=before.tokens, ended_by=None)
 
 
 def test_a_layer_that_goes_away_is_named() -> None:
-    assert talk().asked("one").asked("two").prefix == Prefix(
+    assert talk().asked("one").asked("two").prefix == CachePrefix(
         call="1.1", messages=1, tokens=9, ended_by="first"
     )
 
@@ -103,7 +103,7 @@ def test_a_layer_that_goes_away_is_named() -> None:
     [((ExcludeTurn(1),), 1), ((redacting(1),), 2), ((ExcludeTurn(1), RestoreTurn(1)), 6)],
 )
 def test_a_turn_that_was_changed_or_taken_out_ends_it_there(
-    steps: tuple[Asked, ...], messages: int
+    steps: tuple[CommandOrFactory, ...], messages: int
 ) -> None:
     prefix = talk().asked("one").asked("two").asked("three").then(*steps).asked("four").prefix
     assert prefix is not None
@@ -113,7 +113,7 @@ def test_a_turn_that_was_changed_or_taken_out_ends_it_there(
 
 def test_dropping_the_oldest_ends_it_behind_the_system_prompt() -> None:
     told = talk().asked("a" * 20).asked("b" * 20).asked("c" * 20)
-    assert told.prefix == Prefix(call="2.1", messages=1, tokens=9, ended_by="history")
+    assert told.prefix == CachePrefix(call="2.1", messages=1, tokens=9, ended_by="history")
 
 
 CHANGES = st.lists(

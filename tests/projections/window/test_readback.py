@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from tests.parts.windows import assembled, blobs_of, blueprint_of, opened_by
-from turnlog.events.content import Content, Plain, Sealed, digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Content, PlainText, SealedText, compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import FromEvent, Manifest
+from turnlog.events.manifest import EventTextSource, Manifest
 from turnlog.events.turn import TurnSubmitted
 from turnlog.projections.session.commands import ExcludeTurn, RedactReply
-from turnlog.projections.testing import exchange, saying
-from turnlog.projections.window.readback import blobs_of as blobs_named
-from turnlog.projections.window.readback import read_back
+from turnlog.projections.testing import build_exchange, submit_turn
+from turnlog.projections.window.readback import list_referenced_blobs as blobs_named
+from turnlog.projections.window.readback import read_prompt
 
 BLUEPRINT = blueprint_of("""\
 blueprint: guide
@@ -31,19 +31,19 @@ profiles: {chat: {default: true, call: reply}}
 """)
 FILES = {"persona": "You are a guide."}
 BLOBS = blobs_of(FILES)
-TALKED = opened_by(BLUEPRINT, FILES, player={"text": "not content", "name": "Ada"}).later(
-    *exchange("Hi", "Hello"), *exchange("Where?", "There."), saying("How far?")
+TALKED = opened_by(BLUEPRINT, FILES, player={"text": "not content", "name": "Ada"}).apply_steps(
+    *build_exchange("Hi", "Hello"), *build_exchange("Where?", "There."), submit_turn("How far?")
 )
 FOUND = assembled(TALKED, BLUEPRINT, FILES)
 
 
 def refused(
     manifest: Manifest = FOUND.manifest,
-    events: tuple[Recorded, ...] = TALKED.events,
+    events: tuple[RecordedEvent, ...] = TALKED.events,
     blobs: dict[str, str] = BLOBS,
 ) -> str:
     with pytest.raises(Corrupt) as corrupt:
-        read_back(manifest, events, blobs)
+        read_prompt(manifest, events, blobs)
     return str(corrupt.value)
 
 
@@ -57,11 +57,11 @@ def with_part(layer: str, **change: object) -> Manifest:
 
 
 def test_a_prompt_reads_back_as_it_was_sent() -> None:
-    assert read_back(FOUND.manifest, TALKED.events, BLOBS) == FOUND.request.messages
+    assert read_prompt(FOUND.manifest, TALKED.events, BLOBS) == FOUND.request.messages
 
 
 def test_only_the_blobs_that_stand_in_the_prompt_are_asked_for() -> None:
-    assert blobs_named(FOUND.manifest) == (digest_of("You are a guide."),)
+    assert blobs_named(FOUND.manifest) == (compute_digest("You are a guide."),)
 
 
 def test_an_attribute_that_looks_like_content_is_read_back_as_the_value_it_is() -> None:
@@ -69,12 +69,12 @@ def test_an_attribute_that_looks_like_content_is_read_back_as_the_value_it_is() 
 
 
 def test_what_happens_later_changes_no_prompt_of_before() -> None:
-    later = TALKED.later(ExcludeTurn(1), RedactReply(2, "r", "operator", "(Withheld.)"))
-    assert read_back(FOUND.manifest, later.events, BLOBS) == FOUND.request.messages
+    later = TALKED.apply_steps(ExcludeTurn(1), RedactReply(2, "r", "operator", "(Withheld.)"))
+    assert read_prompt(FOUND.manifest, later.events, BLOBS) == FOUND.request.messages
 
 
 def test_a_blob_that_was_not_fetched_is_named() -> None:
-    assert refused(blobs={}) == f"blob {digest_of(FILES['persona'])}: it was not fetched"
+    assert refused(blobs={}) == f"blob {compute_digest(FILES['persona'])}: it was not fetched"
 
 
 def test_a_blob_whose_text_has_changed_is_noticed() -> None:
@@ -83,7 +83,7 @@ def test_a_blob_whose_text_has_changed_is_noticed() -> None:
     assert refused(blobs=forged) == said
 
 
-def changed(sequence: int, said: Content) -> tuple[Recorded, ...]:
+def changed(sequence: int, said: Content) -> tuple[RecordedEvent, ...]:
     """Give the events with another text in one of them."""
     recorded = TALKED.events[sequence - 1]
     assert isinstance(recorded.event, TurnSubmitted)
@@ -92,14 +92,14 @@ def changed(sequence: int, said: Content) -> tuple[Recorded, ...]:
 
 
 def test_an_input_that_has_changed_is_noticed() -> None:
-    events = changed(len(TALKED.events), Plain(text="How long?"))
+    events = changed(len(TALKED.events), PlainText(text="How long?"))
     said = "part input: its text does not match the recorded digest"
     assert refused(events=events) == said
 
 
 def test_a_turn_that_has_changed_is_noticed() -> None:
     said = "turns 1 to 2: their texts do not match the recorded digest"
-    assert refused(events=changed(3, Plain(text="Hey"))) == said
+    assert refused(events=changed(3, PlainText(text="Hey"))) == said
 
 
 def test_a_turn_that_is_gone_is_named() -> None:
@@ -108,12 +108,12 @@ def test_a_turn_that_is_gone_is_named() -> None:
 
 
 def test_an_event_that_is_gone_is_named() -> None:
-    gone = with_part("input", source=FromEvent(sequence=99, field="text"))
+    gone = with_part("input", source=EventTextSource(sequence=99, field="text"))
     assert refused(gone) == "event 99: it is not among the events of the session"
 
 
 def test_text_that_can_no_longer_be_opened_does_not_pass_for_another() -> None:
-    sealed = Sealed(sealed="AAAA", key="k", digest=digest_of("How far?"), characters=8)
+    sealed = SealedText(sealed="AAAA", key="k", digest=compute_digest("How far?"), characters=8)
     assert refused(events=changed(len(TALKED.events), sealed)).startswith("part input: ")
     assert refused(events=changed(3, sealed)).startswith("turns 1 to 2: ")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from turnlog.projections.window.counting import ByCharacters
-from turnlog.projections.window.spoken import REMEMBERED, SHORT, exchange, spoken
+from turnlog.projections.window.counting import CharacterCounter
+from turnlog.projections.window.spoken import CACHE_SIZE, MAX_CACHED_BYTES, build_exchange, build_turn_messages
 
 
 @pytest.mark.parametrize(("letter", "most"), [("a", 2_800), ("\u0434", 1_400), ("\U0001f600", 700)])
 def test_the_words_of_a_turn_are_remembered_up_to_so_many_bytes(letter: str, most: int) -> None:
-    for length, remembered in ((most, True), (most + SHORT // 4, False)):
+    for length, remembered in ((most, True), (most + MAX_CACHED_BYTES // 4, False)):
         text, reply = letter * (length // 2), letter * (length - length // 2)
-        assert (spoken(text, reply) is spoken(text, reply)) == remembered
-        said = [exchange(1, text, reply, ByCharacters(4)) for _ in range(2)]
+        assert (build_turn_messages(text, reply) is build_turn_messages(text, reply)) == remembered
+        said = [build_exchange(1, text, reply, CharacterCounter(4)) for _ in range(2)]
         assert (said[0] is said[1]) == remembered
-    assert REMEMBERED * SHORT < 16_000_000
+    assert CACHE_SIZE * MAX_CACHED_BYTES < 16_000_000

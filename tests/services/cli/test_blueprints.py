@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from tests.services.cli.conftest import Turnlog
-from turnlog.services.runtime.library import SHIPPED
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
 
 DOCS = Path(__file__).parents[3] / "docs"
 SCHEMA = DOCS / "reference/blueprint.schema.json"
@@ -97,7 +97,7 @@ def test_checks_and_sources_must_be_registered(turnlog: Turnlog, tutor: Path) ->
 
 def test_a_memory_policy_and_a_resolver_are_checked_too(turnlog: Turnlog, tmp_path: Path) -> None:
     folder = tmp_path / "araquem"
-    shutil.copytree(SHIPPED / "araquem", folder)
+    shutil.copytree(SHIPPED_BLUEPRINTS / "araquem", folder)
     changed(folder / "blueprint.yaml", "source: finance_demo", "source: finance")
     changed(folder / "policies/context.yaml", "ttl_seconds", "ttl_second")
     assert faults(turnlog, folder) == [
@@ -134,5 +134,5 @@ def validator() -> Any:  # noqa: ANN401 - the library's own type is not annotate
 
 
 def written(name: str) -> dict[str, Any]:
-    read: dict[str, Any] = YAML(typ="safe").load(SHIPPED / name / "blueprint.yaml")
+    read: dict[str, Any] = YAML(typ="safe").load(SHIPPED_BLUEPRINTS / name / "blueprint.yaml")
     return read

@@ -4,9 +4,9 @@ import pytest
 
 from tests.services.cli.conftest import Turnlog
 from turnlog.events.errors import Refused
-from turnlog.services.cli.environment import read
+from turnlog.services.cli.environment import read_settings
 from turnlog.services.runtime.settings import WorkerSettings
-from turnlog.services.up.settings import UpSettings
+from turnlog.services.up.settings import AllInOneSettings
 
 
 def test_a_setting_is_shown_with_where_it_comes_from(
@@ -58,8 +58,8 @@ def test_an_option_goes_before_the_environment_and_is_named_when_it_is_wrong(
 ) -> None:
     monkeypatch.setenv("TURNLOG_MODEL", "openai/one")
     environ = {"TURNLOG_MODEL": "openai/one"}
-    assert read(UpSettings, environ, {"model": "openai/two"}).model == "openai/two"
-    assert read(UpSettings, environ, {"model": None}).model == "openai/one"
+    assert read_settings(AllInOneSettings, environ, {"model": "openai/two"}).model == "openai/two"
+    assert read_settings(AllInOneSettings, environ, {"model": None}).model == "openai/one"
     with pytest.raises(Refused) as refused:
-        read(WorkerSettings, environ, {"ack_wait": -1})
+        read_settings(WorkerSettings, environ, {"ack_wait": -1})
     assert refused.value.field == "--ack-wait"

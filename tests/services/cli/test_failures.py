@@ -14,55 +14,55 @@ from turnlog.events.errors import (
     TurnlogError,
     Unavailable,
 )
-from turnlog.services.cli.failures import Exit, failure_of, show
-from turnlog.services.cli.reader.refusals import checked
-from turnlog.services.gateway.problems import MEDIA, STATUS, problem_of
+from turnlog.services.cli.failures import ExitCode, describe_error, print_error
+from turnlog.services.cli.reader.refusals import require_success
+from turnlog.services.gateway.problems import PROBLEM_MEDIA_TYPE, STATUS_BY_CODE, convert_error
 
-ERRORS: list[tuple[TurnlogError, Exit]] = [
-    (Refused("unknown-session", "there is no such session", field="session"), Exit.NOT_FOUND),
-    (Refused("unknown-setting", "no process knows it", field="TURNLOG_X"), Exit.USAGE),
-    (Refused("bad-id", "'a b' is not an id", field="session", fix="use others"), Exit.USAGE),
-    (Refused("key-reused", "this key came with another body before"), Exit.CONFLICT),
-    (Refused("faulty-blueprint", "line 3", field="blueprint"), Exit.ERROR),
-    (TooLarge("event", 9, 8), Exit.ERROR),
-    (Conflict("s1", 4, 7), Exit.CONFLICT),
-    (Unavailable("log", "no leader", retry_after=2), Exit.ERROR),
-    (Corrupt("event 3", "its bytes have changed"), Exit.VERIFICATION_FAILED),
+ERRORS: list[tuple[TurnlogError, ExitCode]] = [
+    (Refused("unknown-session", "there is no such session", field="session"), ExitCode.NOT_FOUND),
+    (Refused("unknown-setting", "no process knows it", field="TURNLOG_X"), ExitCode.USAGE),
+    (Refused("bad-id", "'a b' is not an id", field="session", fix="use others"), ExitCode.USAGE),
+    (Refused("key-reused", "this key came with another body before"), ExitCode.CONFLICT),
+    (Refused("faulty-blueprint", "line 3", field="blueprint"), ExitCode.ERROR),
+    (TooLarge("event", 9, 8), ExitCode.ERROR),
+    (Conflict("s1", 4, 7), ExitCode.CONFLICT),
+    (Unavailable("log", "no leader", retry_after=2), ExitCode.ERROR),
+    (Corrupt("event 3", "its bytes have changed"), ExitCode.VERIFICATION_FAILED),
 ]
 
 
 def answered(error: TurnlogError) -> httpx.Response:
-    problem = problem_of(error)
+    problem = convert_error(error)
     body = problem.model_dump_json(exclude_none=True)
-    headers = {"content-type": MEDIA}
+    headers = {"content-type": PROBLEM_MEDIA_TYPE}
     request = httpx.Request("GET", "http://127.0.0.1/v1/sessions")
     return httpx.Response(problem.status, content=body, headers=headers, request=request)
 
 
 @pytest.mark.parametrize(("error", "code"), ERRORS, ids=lambda given: type(given).__name__)
 def test_an_error_has_the_same_exit_code_here_and_over_http(
-    error: TurnlogError, code: Exit
+    error: TurnlogError, code: ExitCode
 ) -> None:
-    assert failure_of(error).exit == code
+    assert describe_error(error).exit_code == code
     with pytest.raises(TurnlogError) as raised:
-        checked(answered(error))
-    assert failure_of(raised.value).exit == code
+        require_success(answered(error))
+    assert describe_error(raised.value).exit_code == code
 
 
 def test_every_conflict_of_the_gateway_is_one_at_the_terminal() -> None:
-    conflicts = [code for code, status in STATUS.items() if status in {409, 429}]
+    conflicts = [code for code, status in STATUS_BY_CODE.items() if status in {409, 429}]
     assert conflicts
-    assert {failure_of(Refused(code, "")).exit for code in conflicts} == {Exit.CONFLICT}
+    assert {describe_error(Refused(code, "")).exit_code for code in conflicts} == {ExitCode.CONFLICT}
 
 
 def test_everything_the_gateway_does_not_find_is_not_found_at_the_terminal() -> None:
-    missing = [code for code, status in STATUS.items() if status == 404]
-    assert {failure_of(Refused(code, "")).exit for code in missing} == {Exit.NOT_FOUND}
+    missing = [code for code, status in STATUS_BY_CODE.items() if status == 404]
+    assert {describe_error(Refused(code, "")).exit_code for code in missing} == {ExitCode.NOT_FOUND}
 
 
 def test_what_went_wrong_why_and_what_to_do_each_have_a_line() -> None:
     console = Console(width=60, record=True, file=StringIO())
-    show(failure_of(Refused("bad-id", "'a b' is no id", field="session", fix="say a-b")), console)
+    print_error(describe_error(Refused("bad-id", "'a b' is no id", field="session", fix="say a-b")), console)
     lines = [line.strip() for line in console.export_text().splitlines()]
     assert lines == ["error  bad-id  session", "'a b' is no id", "do  say a-b"]
 
@@ -70,4 +70,4 @@ def test_what_went_wrong_why_and_what_to_do_each_have_a_line() -> None:
 def test_an_answer_that_is_no_problem_is_told_with_its_status() -> None:
     request = httpx.Request("GET", "http://127.0.0.1/")
     with pytest.raises(Unavailable, match="502"):
-        checked(httpx.Response(502, text="<html>", request=request))
+        require_success(httpx.Response(502, text="<html>", request=request))

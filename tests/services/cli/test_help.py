@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from tests.services.cli.conftest import Turnlog
-from turnlog.services.cli.overview import purpose
-from turnlog.services.cli.sections import SECTIONS, Command
+from turnlog.services.cli.overview import extract_purpose
+from turnlog.services.cli.sections import COMMAND_SECTIONS, CommandEntry
 
-COMMANDS = [command for section in SECTIONS for command in section.commands]
+COMMANDS = [command for section in COMMAND_SECTIONS for command in section.commands]
 HEAVY = ("litellm", "fastapi", "faststream", "sqlalchemy", "nats", "httpx", "pydantic", "rich")
 
 
@@ -37,11 +37,11 @@ def test_help_lists_every_command_with_a_sentence(turnlog: Turnlog) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_says_what_it_takes(turnlog: Turnlog, command: Command) -> None:
+def test_every_command_says_what_it_takes(turnlog: Turnlog, command: CommandEntry) -> None:
     ran = turnlog(*command.name.split(), "--help")
     assert ran.code == 0
     assert f" {command.name} [OPTIONS]" in ran.out
-    assert purpose(command.does) in " ".join(ran.out.split())
+    assert extract_purpose(command.function) in " ".join(ran.out.split())
 
 
 def test_no_command_at_all_is_a_wish_for_help(turnlog: Turnlog) -> None:

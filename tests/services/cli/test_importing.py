@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from turnlog.events.errors import Refused
-from turnlog.projections.library.authored import Authored
-from turnlog.services.cli.importing.files import understood
+from turnlog.projections.library.authored import SegmentInput
+from turnlog.services.cli.importing.files import read_segment_files
 
-CORE = Authored("core", "Be brief; it's\nthe rule.", id=1)
-CUE = Authored("npc", "He nods.", "npc.a", "lt", 2, "npc_cue", "high", active=False, id=7)
+CORE = SegmentInput("core", "Be brief; it's\nthe rule.", id=1)
+CUE = SegmentInput("npc", "He nods.", "npc.a", "lt", 2, "npc_cue", "high", active=False, id=7)
 
 YAML = """\
 segments:
@@ -66,8 +66,8 @@ def written(folder: Path, name: str, text: str) -> Path:
     return file
 
 
-def segments(file: Path) -> list[Authored]:
-    found = understood([file])
+def segments(file: Path) -> list[SegmentInput]:
+    found = read_segment_files([file])
     assert found.faults == []
     return [authored for _, authored in found.segments]
 
@@ -89,7 +89,7 @@ def test_backticks_in_a_text_do_not_make_a_dump_one_of_mysql(tmp_path: Path) -> 
 
 def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Path) -> None:
     text = "\ufeffscope,content\r\ncore,Be kind.\r\n\r\n"
-    assert segments(written(tmp_path, "s.csv", text)) == [Authored("core", "Be kind.")]
+    assert segments(written(tmp_path, "s.csv", text)) == [SegmentInput("core", "Be kind.")]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_file_with_a_byte_order_mark_and_carriage_returns_is_read(tmp_path: Pa
 def test_what_is_wrong_is_told_with_its_line_and_the_way_out(
     tmp_path: Path, name: str, text: str, line: int, field: str, said: str
 ) -> None:
-    fault = understood([written(tmp_path, name, text)]).faults[0]
+    fault = read_segment_files([written(tmp_path, name, text)]).faults[0]
     assert (fault.file, fault.line, fault.path) == (str(tmp_path / name), line, field)
     assert said in fault.what
     assert fault.fix
@@ -143,7 +143,7 @@ def test_what_is_wrong_is_told_with_its_line_and_the_way_out(
 def test_everything_that_is_wrong_in_all_files_is_told_at_once(tmp_path: Path) -> None:
     first = written(tmp_path, "a.yaml", "- scope: A\n  content: ''\n- scope: b\n  content: ''\n")
     second = written(tmp_path, "b.csv", "scope,content\nC,x\n")
-    faults = understood([first, second]).faults
+    faults = read_segment_files([first, second]).faults
     assert [(Path(fault.file).name, fault.line, fault.path) for fault in faults] == [
         ("a.yaml", 2, "content"),
         ("a.yaml", 1, "scope"),
@@ -154,5 +154,5 @@ def test_everything_that_is_wrong_in_all_files_is_told_at_once(tmp_path: Path) -
 
 def test_a_file_of_no_known_form_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="bad-option") as refused:
-        understood([written(tmp_path, "s.txt", "")])
+        read_segment_files([written(tmp_path, "s.txt", "")])
     assert ".yaml" in refused.value.fix

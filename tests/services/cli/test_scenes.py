@@ -4,31 +4,31 @@ from io import StringIO
 
 from rich.console import Console
 
-from turnlog.events.call import Cost, Fault, Timings, Usage
-from turnlog.projections.session.commands import EndAttempt, RedactReply, Spent
+from turnlog.events.call import AttemptCost, AttemptFault, AttemptTimings, TokenUsage
+from turnlog.projections.session.commands import EndAttempt, RedactReply, AttemptUsage
 from turnlog.projections.testing import (
-    Given,
-    answering,
-    attempt_of,
-    claiming,
-    exchange,
+    SessionScenario,
+    complete_turn,
+    get_attempt,
+    claim_turn,
+    build_exchange,
     given,
-    opening,
-    saying,
+    open_session,
+    submit_turn,
 )
-from turnlog.services.cli.replay.player import Player
-from turnlog.services.cli.replay.scenes import Scene, scenes
+from turnlog.services.cli.replay.player import ScenePlayer
+from turnlog.services.cli.replay.scenes import ReplayScene, build_scenes
 
-LOST = Spent(Usage(known="unknown"), Cost(price="unknown", table="t"), Timings(total=4_000))
-FAULT = Fault(code="disconnected", detail="mid-stream", retryable=True)
+LOST = AttemptUsage(TokenUsage(known="unknown"), AttemptCost(price="unknown", table="t"), AttemptTimings(total=4_000))
+FAULT = AttemptFault(code="disconnected", detail="mid-stream", retryable=True)
 
 
-def shown(session: Given) -> list[tuple[str, str]]:
-    return [(scene.who, scene.text) for scene in scenes(session.events)]
+def shown(session: SessionScenario) -> list[tuple[str, str]]:
+    return [(scene.speaker, scene.text) for scene in build_scenes(session.events)]
 
 
 def test_turns_and_replies_come_in_the_order_they_were_seen() -> None:
-    session = given(opening(), *exchange("Hi", "Hello."), *exchange("And?", "So."))
+    session = given(open_session(), *build_exchange("Hi", "Hello."), *build_exchange("And?", "So."))
     assert shown(session)[1:] == [
         ("you", "Hi"),
         ("reply", "Hello."),
@@ -38,9 +38,9 @@ def test_turns_and_replies_come_in_the_order_they_were_seen() -> None:
 
 
 def test_what_an_attempt_had_said_before_it_was_lost_is_shown_and_taken_back() -> None:
-    session = given(opening(), saying("Hi"), claiming()).later(
-        lambda state: EndAttempt(attempt_of(state), "failed", LOST, "retry", FAULT, "Hel"),
-        answering("Hello."),
+    session = given(open_session(), submit_turn("Hi"), claim_turn()).apply_steps(
+        lambda state: EndAttempt(get_attempt(state), "failed", LOST, "retry", FAULT, "Hel"),
+        complete_turn("Hello."),
     )
     assert shown(session)[2:] == [
         ("reply", "Hel"),
@@ -50,8 +50,8 @@ def test_what_an_attempt_had_said_before_it_was_lost_is_shown_and_taken_back() -
 
 
 def test_a_withheld_reply_is_seen_before_it_is_withheld() -> None:
-    session = given(opening(), *exchange("Hi", "Secret."))
-    session = session.later(RedactReply(1, "asked for", "operator", "(Withheld.)"))
+    session = given(open_session(), *build_exchange("Hi", "Secret."))
+    session = session.apply_steps(RedactReply(1, "asked for", "operator", "(Withheld.)"))
     assert shown(session)[2:] == [
         ("reply", "Secret."),
         ("note", "the reply of turn 1 is withheld: (Withheld.)"),
@@ -59,13 +59,13 @@ def test_a_withheld_reply_is_seen_before_it_is_withheld() -> None:
 
 
 def test_a_reply_lasts_as_long_as_it_took_and_pauses_make_up_the_rest() -> None:
-    session = given(opening(), *exchange("Hi", "Hello."))
-    opened, hi, hello = scenes(session.events)
-    assert (opened.pause, hi.pause) == (0.0, 1.0)
-    assert hello.lasts == 0.01
+    session = given(open_session(), *build_exchange("Hi", "Hello."))
+    opened, hi, hello = build_scenes(session.events)
+    assert (opened.pause_seconds, hi.pause_seconds) == (0.0, 1.0)
+    assert hello.duration_seconds == 0.01
     took = session.events[-1].envelope.time, session.events[1].envelope.time
     assert took[0] > took[1]
-    assert 0 < hello.pause < 10
+    assert 0 < hello.pause_seconds < 10
 
 
 async def test_a_player_steps_from_turn_to_turn() -> None:
@@ -77,6 +77,6 @@ async def test_a_player_steps_from_turn_to_turn() -> None:
         assert isinstance(file, StringIO)
         pages.append(file.getvalue().count("you"))
 
-    played = [Scene("you", text, turn=turn) for turn, text in enumerate(("a", "b", "c"), 1)]
-    await Player(console, 0.0, turned).play(played)
+    played = [ReplayScene("you", text, turn=turn) for turn, text in enumerate(("a", "b", "c"), 1)]
+    await ScenePlayer(console, 0.0, turned).play_scenes(played)
     assert pages == [1, 2]

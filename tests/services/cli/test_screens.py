@@ -12,17 +12,17 @@ from tests.parts.blueprint_strategies import Variant, variants
 from tests.parts.sessions import Request, played_on, requests
 from tests.parts.windows import assembled, blueprint_of, opened_by
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.kinds import KINDS, KnownEvent, Unknown
-from turnlog.projections.testing import claiming, saying
-from turnlog.projections.window.call import Assembled
-from turnlog.services.cli.screens.bars import shares, token_bars, widths
-from turnlog.services.cli.screens.margin import beside
-from turnlog.services.cli.screens.palette import FAMILIES
-from turnlog.services.cli.screens.passages import passages
-from turnlog.services.cli.screens.prompt import part_table, prompt_texts
-from turnlog.services.cli.screens.sentence import sentence
-from turnlog.services.cli.screens.spelling import harmless, money
-from turnlog.services.cli.talk.typist import Typist
+from turnlog.events.kinds import EVENT_TYPES, KnownEvent, UnknownEvent
+from turnlog.projections.testing import claim_turn, submit_turn
+from turnlog.projections.window.call import AssembledPrompt
+from turnlog.services.cli.screens.bars import sum_shares, render_token_bars, split_columns
+from turnlog.services.cli.screens.margin import render_labelled_text
+from turnlog.services.cli.screens.palette import FAMILY_COLOURS
+from turnlog.services.cli.screens.passages import split_prompt
+from turnlog.services.cli.screens.prompt import render_parts, render_prompt_messages
+from turnlog.services.cli.screens.sentence import describe_event
+from turnlog.services.cli.screens.spelling import escape_controls, format_money
+from turnlog.services.cli.talk.typist import LabelledTextWriter
 
 KIND = """
 blueprint: kind
@@ -37,11 +37,11 @@ def drawn(width: int = 100) -> Console:
     return Console(width=width, file=StringIO(), record=True, highlight=False, markup=False)
 
 
-def prompt_of(variant: Variant, asked: list[Request]) -> Assembled:
+def prompt_of(variant: Variant, asked: list[Request]) -> AssembledPrompt:
     session = played_on(opened_by(variant.blueprint, variant.files, **variant.attributes), asked)
-    if session.opened.open is None:
-        assume(not session.opened.closed)
-        session = session.later(saying("What now?"), claiming())
+    if session.opened_state.open is None:
+        assume(not session.opened_state.closed)
+        session = session.apply_steps(submit_turn("What now?"), claim_turn())
     try:
         return assembled(session, variant.blueprint, variant.files)
     except Refused:
@@ -54,9 +54,9 @@ def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
     variant: Variant, asked: list[Request]
 ) -> None:
     found = prompt_of(variant, asked)
-    said = passages(found.request.messages, found.manifest)
+    said = split_prompt(found.request.messages, found.manifest)
     for place, message in enumerate(found.request.messages):
-        of_this = [passage for passage in said if passage.message == place]
+        of_this = [passage for passage in said if passage.message_index == place]
         assert "".join(passage.text for passage in of_this) == message.content
         assert {passage.role for passage in of_this} == {message.role}
 
@@ -65,8 +65,8 @@ def test_every_character_of_a_prompt_is_shown_under_the_layer_it_came_from(
 def test_any_prompt_can_be_drawn(variant: Variant, asked: list[Request]) -> None:
     found = prompt_of(variant, asked)
     console = drawn()
-    console.print(prompt_texts(found.request.messages, found.manifest))
-    console.print(part_table(found.manifest), token_bars(found.manifest))
+    console.print(render_prompt_messages(found.request.messages, found.manifest))
+    console.print(render_parts(found.manifest), render_token_bars(found.manifest))
     text = console.export_text()
     for part in found.manifest.parts:
         assert part.message is None or part.layer in text
@@ -74,19 +74,19 @@ def test_any_prompt_can_be_drawn(variant: Variant, asked: list[Request]) -> None
 
 def test_a_manifest_that_does_not_add_up_is_not_drawn_as_if_it_did() -> None:
     blueprint, files = blueprint_of(KIND), {"persona": "You are kind."}
-    session = opened_by(blueprint, files).later(saying("Hi"), claiming())
+    session = opened_by(blueprint, files).apply_steps(submit_turn("Hi"), claim_turn())
     found = assembled(session, blueprint, files)
     longer = found.manifest.parts[0].model_copy(update={"characters": 999})
     manifest = found.manifest.model_copy(update={"parts": (longer, *found.manifest.parts[1:])})
     with pytest.raises(Corrupt):
-        passages(found.request.messages, manifest)
+        split_prompt(found.request.messages, manifest)
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=12), st.integers(12, 200))
 def test_bars_fill_their_columns_and_hide_nothing_that_is_there(
     sizes: list[int], columns: int
 ) -> None:
-    given_columns = widths(sizes, columns)
+    given_columns = split_columns(sizes, columns)
     assert sum(given_columns) == (columns if any(sizes) else 0)
     assert all(bool(width) == bool(size) for width, size in zip(given_columns, sizes, strict=True))
 
@@ -94,39 +94,39 @@ def test_bars_fill_their_columns_and_hide_nothing_that_is_there(
 @given(variants(), requests(most=12))
 def test_components_add_up_to_the_whole_prompt(variant: Variant, asked: list[Request]) -> None:
     manifest = prompt_of(variant, asked).manifest
-    assert sum(share.tokens for share in shares(manifest.parts)) == manifest.tokens
+    assert sum(share.tokens for share in sum_shares(manifest.parts)) == manifest.tokens
 
 
 @given(st.one_of(*EVENTS.values()))
 def test_every_kind_of_event_has_a_sentence(event: KnownEvent) -> None:
-    assert isinstance(sentence(event), str)
+    assert isinstance(describe_event(event), str)
 
 
 def test_an_event_of_a_later_release_has_one_as_well() -> None:
-    assert sentence(Unknown("turnlog.dreamt.v1", {"a": 1})) == "not known to this release · 1 field"
+    assert describe_event(UnknownEvent("turnlog.dreamt.v1", {"a": 1})) == "not known to this release · 1 field"
 
 
 @given(st.text(), st.integers(30, 80))
 def test_no_text_can_steer_the_terminal_it_is_shown_on(text: str, width: int) -> None:
     console = drawn(width)
-    console.print(beside("reply", text, "blue", 5))
+    console.print(render_labelled_text("reply", text, "blue", 5))
     file = console.file
     assert isinstance(file, StringIO)
     assert not any(
         ord(char) < 32 or 127 <= ord(char) < 160 for char in file.getvalue().replace("\n", "")
     )
-    assert harmless(harmless(text)) == harmless(text)
+    assert escape_controls(escape_controls(text)) == escape_controls(text)
 
 
 @given(st.lists(st.sampled_from(["Hello ", "wor", "ld", ", it", "\n", " is\tso. ", "x" * 30])))
 def test_what_was_typed_piece_by_piece_is_what_is_shown_at_once(pieces: list[str]) -> None:
     assume("".join(pieces).strip())
     typed, shown = drawn(60), drawn(60)
-    typist = Typist(typed, "reply", "blue", 5)
+    typist = LabelledTextWriter(typed, "reply", "blue", 5)
     for piece in pieces:
-        typist.say(piece)
-    typist.end()
-    shown.print(beside("reply", "".join(pieces), "blue", 5))
+        typist.write_text(piece)
+    typist.end_text()
+    shown.print(render_labelled_text("reply", "".join(pieces), "blue", 5))
     assert words(typed) == words(shown)
 
 
@@ -139,10 +139,10 @@ def words(console: Console) -> list[str]:
     [(None, "unknown"), (0, "$0.00"), (28, "$0.000028"), (1_250_000, "$1.25"), (10, "$0.00001")],
 )
 def test_money_is_never_rounded_to_nothing(micro_dollars: int | None, spelt: str) -> None:
-    assert money(micro_dollars) == spelt
+    assert format_money(micro_dollars) == spelt
 
 
 def test_every_family_of_events_has_a_colour_of_its_own() -> None:
-    families = {kind.leaf.partition(".")[0] for kind in KINDS.values()}
-    assert families == set(FAMILIES)
-    assert len(set(FAMILIES.values())) == len(FAMILIES)
+    families = {kind.leaf.partition(".")[0] for kind in EVENT_TYPES.values()}
+    assert families == set(FAMILY_COLOURS)
+    assert len(set(FAMILY_COLOURS.values())) == len(FAMILY_COLOURS)

@@ -9,21 +9,21 @@ import pytest
 from pydantic import JsonValue
 from rich.console import Console
 
-from turnlog.services.cli.reader.frames import Frame, frames
-from turnlog.services.cli.talk.showing import Showing
+from turnlog.services.cli.reader.frames import SseFrame, parse_sse_frames
+from turnlog.services.cli.talk.showing import ReplyDisplay
 
 Said = tuple[str, dict[str, JsonValue]]
 HELLO: Said = ("token", {"text": "Hello. "})
 
 
-async def stream(*said: Said) -> AsyncGenerator[Frame]:
+async def stream(*said: Said) -> AsyncGenerator[SseFrame]:
     for name, data in said:
-        yield Frame(name, json.dumps(data), "1.1.0")
+        yield SseFrame(name, json.dumps(data), "1.1.0")
 
 
 async def shown(*said: Said) -> list[str]:
     console = Console(width=60, file=StringIO(), highlight=False)
-    await Showing(console).show(stream(*said))
+    await ReplyDisplay(console).show_turn(stream(*said))
     file = console.file
     assert isinstance(file, StringIO)
     return [" ".join(line.replace("▌", "").split()) for line in file.getvalue().splitlines()]
@@ -49,12 +49,12 @@ async def test_what_a_turn_is_at_is_said_until_its_first_word() -> None:
     plan: Said = ("progress", {"call": "1.1", "doing": "plan"})
     tool: Said = ("progress", {"call": "1.2", "doing": "tool", "tool": "shop_look"})
 
-    async def slowly() -> AsyncGenerator[Frame]:
+    async def slowly() -> AsyncGenerator[SseFrame]:
         async for frame in stream(plan, tool, HELLO, ("done", {"finish": "stop"})):
             yield frame
             console.print(end="")  # as the spinner's own thread does, ten times a second
 
-    await Showing(console).show(slowly())
+    await ReplyDisplay(console).show_turn(slowly())
     file = console.file
     assert isinstance(file, StringIO)
     told = [file.getvalue().find(what) for what in ("planning", "running shop_look", "Hello.")]
@@ -73,7 +73,7 @@ async def test_on_a_terminal_nothing_is_left_of_a_reply_that_is_withheld() -> No
         "text": "One two three four five six seven eight nine ten eleven twelve. "
     }
     redact: Said = ("redact", {"replacement": "(No.)"})
-    await Showing(console).show(stream(("token", three_lines), redact))
+    await ReplyDisplay(console).show_turn(stream(("token", three_lines), redact))
     file = console.file
     assert isinstance(file, StringIO)
     assert screen(file.getvalue()) == ["  withheld ▌ (No.)"]
@@ -117,5 +117,5 @@ async def test_signs_of_life_and_broken_lines_of_a_stream_are_understood() -> No
         for line in ('data: {"text":', 'data: "Hi"}', "", "data: cut off"):
             yield line
 
-    found = [frame async for frame in frames(lines())]
-    assert found == [Frame("token", '{"text":\n"Hi"}', "1.1.2")]
+    found = [frame async for frame in parse_sse_frames(lines())]
+    assert found == [SseFrame("token", '{"text":\n"Hi"}', "1.1.2")]

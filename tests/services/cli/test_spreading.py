@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.testing import CliRunner
 
-from turnlog.services.cli.spreading import spread
+from turnlog.services.cli.spreading import expand_option_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def test_a_group_of_options_reaches_the_command_as_one_value() -> None:
     # Annotations are looked up where a function stands, and this one stands in a test
     draw.__annotations__ = {"name": str, "sized": Sized, "loud": bool, "return": None}
     app = typer.Typer()
-    app.command()(spread(draw))
+    app.command()(expand_option_groups(draw))
     assert CliRunner().invoke(app, ["a tree", "--width", "100", "--loud"]).exit_code == 0
     assert CliRunner().invoke(app, ["a bush"]).exit_code == 0
     assert CliRunner().invoke(app, ["a bush", "--sized", "9"]).exit_code != 0

@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 
 from tests.services.cli.conftest import Played, Turnlog
-from turnlog.services.runtime.library import SHIPPED
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
 
 
 def test_a_folder_is_brought_along_and_all_sessions_of_its_blueprint_are_told(
     turnlog: Turnlog, played: Played, tmp_path: Path
 ) -> None:
     folder = tmp_path / "assistant"
-    shutil.copytree(SHIPPED / "assistant", folder)
+    shutil.copytree(SHIPPED_BLUEPRINTS / "assistant", folder)
     (folder / "persona.md").write_text("You are brief.\n")
     (folder / "picture.png").write_bytes(b"\x89PNG\xff")
     report = tmp_path / "report.html"

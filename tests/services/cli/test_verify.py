@@ -13,17 +13,17 @@ from pydantic import JsonValue
 
 from tests.parts.turnlog_up import turnlog_up
 from tests.services.cli.conftest import Turnlog
-from turnlog.events.codec import Draft, write
-from turnlog.events.content import Plain, digest_of
+from turnlog.events.codec import EventDraft, encode_batch
+from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.log.outcomes import Appended
-from turnlog.events.nats.connection import connected
+from turnlog.events.log.outcomes import BatchAppended
+from turnlog.events.nats.connection import open_connection
 from turnlog.events.nats.jetstream_log import JetStreamLog
 from turnlog.events.turn import TurnCompleted, TurnExcluded
-from turnlog.projections.audit.checkpoint import Checkpoint
-from turnlog.services.runtime.signing import key_at, signed
+from turnlog.projections.audit.checkpoint import AuditCheckpoint
+from turnlog.services.runtime.signing import load_or_create_key, sign_checkpoint
 
-ANSWER = TurnCompleted(turn=1, call="1.1", text=Plain(text="Another answer."), finish="stop")
+ANSWER = TurnCompleted(turn=1, call="1.1", text=PlainText(text="Another answer."), finish="stop")
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Tampered:
 
 async def append(nats: str, session: str, event: KnownEvent, *, chained: bool) -> None:
     """Write past every rule, as somebody with the server's password could."""
-    async with connected(nats, name="tamperer") as connection:
+    async with open_connection(nats, name="tamperer") as connection:
         log = JetStreamLog(connection)
-        last = await log.last("default", session, leader=True)
+        last = await log.read_last_event("default", session, leader=True)
         assert last is not None
-        head = last.head if chained else replace(last.head, hash=digest_of("something else"))
-        draft = Draft(event, f"id-{session}", datetime.now(UTC), "/tamperer", "nobody")
-        assert isinstance(await log.append(write("default", session, head, [draft])), Appended)
+        head = last.head if chained else replace(last.head, hash=compute_digest("something else"))
+        draft = EventDraft(event, f"id-{session}", datetime.now(UTC), "/tamperer", "nobody")
+        assert isinstance(await log.append_batch(encode_batch("default", session, head, [draft])), BatchAppended)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_a_checkpoint_is_signed_and_shows_what_was_cut_off_since(
     assert (other.code, "other-signer" in other.err) == (5, True)
     longer = json.loads(kept.read_bytes())
     longer["checkpoint"]["sessions"]["sound"]["sequence"] += 1
-    longer["checkpoint"]["sessions"]["gone"] = {"sequence": 1, "hash": digest_of("its bytes")}
+    longer["checkpoint"]["sessions"]["gone"] = {"sequence": 1, "hash": compute_digest("its bytes")}
     forged = tmp_path / "forged.json"
     forged.write_text(json.dumps(longer))
     ran = turnlog("verify", "sound", "--checkpoint", forged, *here)
@@ -133,7 +133,7 @@ def signed_for(turnlog: Turnlog, tampered: Tampered, file: Path) -> str:
 
 
 def resign(checkpoint: dict[str, JsonValue], key: Path, file: Path) -> str:
-    kept = signed(Checkpoint.model_validate(checkpoint), key_at(key))
+    kept = sign_checkpoint(AuditCheckpoint.model_validate(checkpoint), load_or_create_key(key))
     file.write_text(kept.model_dump_json())
     return kept.signatures[0].key
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from turnlog.services.gateway.app import description, routed
+from turnlog.services.gateway.app import build_openapi, create_routed_app
 
-DOCUMENT: Final[Mapping[str, Any]] = description(routed())
+DOCUMENT: Final[Mapping[str, Any]] = build_openapi(create_routed_app())
 PLACES: Final = {
     "session": "nobody",
     "turn": "1",

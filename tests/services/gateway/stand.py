@@ -13,41 +13,41 @@ import httpx
 
 from tests.parts.house import delivery
 from tests.parts.puppet import PuppetModel
-from turnlog.events.codec import read
-from turnlog.events.log.library import LibraryLog, MemoryLibrary
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
-from turnlog.events.log.ports import Blobs, Log, Snapshots, TokenStream
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened
+from turnlog.events.codec import decode_event
+from turnlog.events.log.library import LibraryLog, MemoryLibraryLog
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore, MemoryTokenStream
+from turnlog.events.log.ports import BlobStore, EventLog, SnapshotStore, TokenStream
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import open_client
 from turnlog.events.turn import TurnReleased, TurnSubmitted
-from turnlog.projections.store.commands import FoldedCommands
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.reach import Bell
-from turnlog.projections.store.schema import prepare
-from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.serving import serving
-from turnlog.services.projector.app import build as build_projector
-from turnlog.services.projector.library import LibraryProjector
+from turnlog.projections.store.commands import CommandLookup
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.reach import ProjectionSignal
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.gateway.desk import GatewayDependencies
+from turnlog.services.gateway.serving import serve_app
+from turnlog.services.projector.app import build_projector as build_projector
+from turnlog.services.projector.library import SegmentProjector
 from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.clock import new_id, now
+from turnlog.services.runtime.clock import create_id, read_clock
 from turnlog.services.runtime.durability import Durability
-from turnlog.services.runtime.gathering import Gathering
-from turnlog.services.runtime.library import SHIPPED, Library
+from turnlog.services.runtime.gathering import PromptInputLoader
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS, BlueprintFolders
 from turnlog.services.runtime.prices import PriceTable
-from turnlog.services.runtime.segments import Segments
-from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.segments import SegmentFetcher
+from turnlog.services.runtime.sessions import CommandHandler
 from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings
-from turnlog.services.runtime.shelves import Shelves
-from turnlog.services.runtime.snapshots import CheckedSnapshots
-from turnlog.services.runtime.telemetry import Tracing, tracing
+from turnlog.services.runtime.shelves import SegmentService
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
+from turnlog.services.runtime.telemetry import Tracing, create_tracing
 from turnlog.services.runtime.texts import TextReader
-from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.context import Contexts
-from turnlog.services.worker.ending import Endings
-from turnlog.services.worker.heartbeat import Heart
-from turnlog.services.worker.model.exchange import Model
+from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.context import CallContextBuilder
+from turnlog.services.worker.ending import OutcomeRecorder
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
+from turnlog.services.worker.model.exchange import LanguageModel
 
-SILENT = tracing("test", None)
+SILENT = create_tracing("test", None)
 FOLDERS = (Path(__file__).parent / "blueprints", Path(__file__).parents[2] / "parts/blueprints")
 MODEL = "puppet/one"
 WAITED = (TurnSubmitted.leaf, TurnReleased.leaf)
@@ -58,13 +58,13 @@ class Holding(Protocol):
     """What holds everything: a log and what belongs to it."""
 
     @property
-    def log(self) -> Log: ...
+    def log(self) -> EventLog: ...
     @property
     def library(self) -> LibraryLog: ...
     @property
-    def blobs(self) -> Blobs: ...
+    def blobs(self) -> BlobStore: ...
     @property
-    def snapshots(self) -> Snapshots: ...
+    def snapshots(self) -> SnapshotStore: ...
     @property
     def tokens(self) -> TokenStream: ...
 
@@ -74,10 +74,10 @@ class InMemory:
     """Everything in memory; it outlives any gateway before it."""
 
     log: MemoryLog = field(default_factory=MemoryLog)
-    library: MemoryLibrary = field(default_factory=MemoryLibrary)
-    blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
-    snapshots: MemorySnapshots = field(default_factory=MemorySnapshots)
-    tokens: MemoryTokens = field(default_factory=MemoryTokens)
+    library: MemoryLibraryLog = field(default_factory=MemoryLibraryLog)
+    blobs: MemoryBlobStore = field(default_factory=MemoryBlobStore)
+    snapshots: MemorySnapshotStore = field(default_factory=MemorySnapshotStore)
+    tokens: MemoryTokenStream = field(default_factory=MemoryTokenStream)
 
 
 @asynccontextmanager
@@ -86,47 +86,47 @@ async def holding(nats_url: str | None) -> AsyncGenerator[Holding]:
     if nats_url is None:
         yield InMemory()
         return
-    async with opened(nats_url, Terms()) as jetstream:
+    async with open_client(nats_url, StreamOptions()) as jetstream:
         yield jetstream
 
 
 def desk_on(
-    held: Holding, store: Store, bell: Bell, settings: GatewaySettings, traces: Tracing = SILENT
-) -> Desk:
+    held: Holding, store: ReadModelStore, bell: ProjectionSignal, settings: GatewaySettings, traces: Tracing = SILENT
+) -> GatewayDependencies:
     """Put a gateway's desk together, as its process does."""
     sessions = sessions_on(held, store, "/turnlog/gateway")
-    return Desk(
+    return GatewayDependencies(
         settings=settings,
         log=held.log,
         tokens=held.tokens,
         sessions=sessions,
-        shelves=shelves_on(held, "gateway"),
-        gathering=gathering_on(held, sessions, "gateway"),
+        segment_service=shelves_on(held, "gateway"),
+        prompt_inputs=gathering_on(held, sessions, "gateway"),
         blueprints=BlueprintStore(held.blobs),
-        library=Library((*settings.blueprints, *FOLDERS, SHIPPED)),
+        blueprint_folders=BlueprintFolders((*settings.blueprints, *FOLDERS, SHIPPED_BLUEPRINTS)),
         store=store,
-        bell=bell,
+        projection_signal=bell,
         tracing=traces,
         durability=Durability("fsync-acked", checked=True),
     )
 
 
-def sessions_on(held: Holding, store: Store, source: str) -> Sessions:
+def sessions_on(held: Holding, store: ReadModelStore, source: str) -> CommandHandler:
     """Make the sessions of one process."""
-    snapshots = CheckedSnapshots(held.log, held.snapshots)
+    snapshots = CheckedSnapshotStore(held.log, held.snapshots)
     texts = TextReader(held.log, held.blobs)
-    return Sessions(held.log, snapshots, texts, FoldedCommands(store), now, new_id, source)
+    return CommandHandler(held.log, snapshots, texts, CommandLookup(store), read_clock, create_id, source)
 
 
-def shelves_on(held: Holding, role: str) -> Shelves:
+def shelves_on(held: Holding, role: str) -> SegmentService:
     """Make one process's view of the library."""
-    return Shelves(held.library, held.blobs, now, new_id, f"/turnlog/{role}")
+    return SegmentService(held.library, held.blobs, read_clock, create_id, f"/turnlog/{role}")
 
 
-def gathering_on(held: Holding, sessions: Sessions, role: str) -> Gathering:
+def gathering_on(held: Holding, sessions: CommandHandler, role: str) -> PromptInputLoader:
     """Make what gives calls of one process their inputs and segments."""
-    segments = Segments(shelves_on(held, role), sessions.texts)
-    return Gathering(held.log, sessions.texts, segments)
+    segments = SegmentFetcher(shelves_on(held, role), sessions.texts)
+    return PromptInputLoader(held.log, sessions.texts, segments)
 
 
 @dataclass
@@ -135,12 +135,12 @@ class Stand:
 
     held: Holding
     tenant: str
-    store: Store
-    bell: Bell
+    store: ReadModelStore
+    bell: ProjectionSignal
     settings: GatewaySettings
     address: str
     http: httpx.AsyncClient
-    desk: Desk
+    desk: GatewayDependencies
     model: PuppetModel
 
     async def open(self, blueprint: str = "clerk", **form: object) -> str:
@@ -195,18 +195,18 @@ async def standing(
     blueprints: tuple[Path, ...] = (),
 ) -> AsyncGenerator[Stand]:
     """Run a gateway, a projector and a worker on a log."""
-    bell, model = Bell(), PuppetModel()
+    bell, model = ProjectionSignal(), PuppetModel()
     store = open_store(f"sqlite:///{folder / 'rows.db'}")
-    await prepare(store)
+    await prepare_schema(store)
     projector = build_projector(
-        ProjectorSettings(tenant=tenant), log=held.log, store=store, bell=bell, tracing=SILENT
+        ProjectorSettings(tenant=tenant), log=held.log, store=store, signal=bell, tracing=SILENT
     )
     settings = GatewaySettings(
         tenant=tenant, http="127.0.0.1:0", model=MODEL, grace=2, blueprints=blueprints
     )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        library = LibraryProjector(held.library, held.blobs, store, tenant, bell)
+        library = SegmentProjector(held.library, held.blobs, store, tenant, bell)
         running = [asyncio.create_task(projector.run()), asyncio.create_task(library.run())]
         if working:
             worker = worker_on(held, store, model, model.prices)
@@ -218,8 +218,8 @@ async def standing(
 @asynccontextmanager
 async def fronted(
     held: Holding,
-    store: Store,
-    bell: Bell,
+    store: ReadModelStore,
+    bell: ProjectionSignal,
     settings: GatewaySettings,
     model: PuppetModel,
     traces: Tracing = SILENT,
@@ -227,7 +227,7 @@ async def fronted(
     """Serve one gateway."""
     desk = desk_on(held, store, bell, settings, traces)
     # The client ends last, so that it hears what a gateway says as it ends
-    async with httpx.AsyncClient(timeout=60) as http, serving(desk) as address:
+    async with httpx.AsyncClient(timeout=60) as http, serve_app(desk) as address:
         http.base_url = httpx.URL(address)
         yield Stand(held, settings.tenant, store, bell, settings, address, http, desk, model)
 
@@ -243,37 +243,37 @@ async def ended(*tasks: asyncio.Task[None]) -> None:
 
 def worker_on(
     held: Holding,
-    store: Store,
-    model: Model,
+    store: ReadModelStore,
+    model: LanguageModel,
     prices: Callable[[], Awaitable[PriceTable]],
     *,
     named: str = MODEL,
     blueprints: tuple[Path, ...] = (),
-) -> Answering:
+) -> TurnRunner:
     """Put a worker together, as its process does."""
     sessions = sessions_on(held, store, "/turnlog/worker")
     kinds = BlueprintStore(held.blobs)
-    library = Library((*blueprints, *FOLDERS, SHIPPED))
+    library = BlueprintFolders((*blueprints, *FOLDERS, SHIPPED_BLUEPRINTS))
     gathering = gathering_on(held, sessions, "worker")
-    return Answering(
+    return TurnRunner(
         name="w1",
         sessions=sessions,
         blueprints=kinds,
-        contexts=Contexts(sessions, kinds, held.blobs, library, gathering, named),
+        contexts=CallContextBuilder(sessions, kinds, held.blobs, library, gathering, named),
         tokens=held.tokens,
         model=model,
-        heart=Heart(sessions, held.tokens, 10.0),
-        endings=Endings(sessions, held.tokens, held.blobs, prices, lambda: 0.0),
+        heartbeat=AttemptHeartbeat(sessions, held.tokens, 10.0),
+        outcomes=OutcomeRecorder(sessions, held.tokens, held.blobs, prices, lambda: 0.0),
         tracing=SILENT,
         ack_wait=30.0,
     )
 
 
-async def answering(held: Holding, tenant: str, worker: Answering) -> None:
+async def answering(held: Holding, tenant: str, worker: TurnRunner) -> None:
     """Answer turns as they come, each beside the others, as a worker does."""
-    async with asyncio.TaskGroup() as turns, aclosing(held.log.follow(tenant, 0, live=True)) as log:
+    async with asyncio.TaskGroup() as turns, aclosing(held.log.stream_raw_events(tenant, 0, live=True)) as log:
         async for bulk in log:
             for raw in bulk:
                 if raw.subject.endswith(WAITED):
-                    event = read(raw.stored, raw.stream_sequence)
-                    turns.create_task(worker.answer(delivery(event)))
+                    event = decode_event(raw.stored, raw.stream_sequence)
+                    turns.create_task(worker.run_turn(delivery(event)))

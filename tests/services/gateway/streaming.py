@@ -13,133 +13,133 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from tests.parts.house import BY, NoOlderCommands, SteppingClock, blueprint
-from turnlog.events.call import Cost, Fault, Usage
+from turnlog.events.call import AttemptCost, AttemptFault, TokenUsage
 from turnlog.events.errors import TurnlogError
-from turnlog.events.log.library import MemoryLibrary
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog, MemorySnapshots, MemoryTokens
-from turnlog.events.log.ports import Blobs, Log, Snapshots, TokenStream
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened
+from turnlog.events.log.library import MemoryLibraryLog
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog, MemorySnapshotStore, MemoryTokenStream
+from turnlog.events.log.ports import BlobStore, EventLog, SnapshotStore, TokenStream
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import open_client
 from turnlog.events.tokens import AttemptAlive, AttemptReset, Token
-from turnlog.projections.blueprint.schema import Policies, reach
+from turnlog.projections.blueprint.schema import Policies, compute_history_reach
 from turnlog.projections.session.commands import (
-    Attempt,
+    AttemptRef,
     CancelTurn,
     ClaimTurn,
     CompleteTurn,
     EndAttempt,
     OpenSession,
     RedactReply,
-    Spent,
+    AttemptUsage,
     SubmitTurn,
 )
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.reach import Bell
+from turnlog.projections.store.reach import ProjectionSignal
 from turnlog.services.gateway import events, streams
-from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.problems import answer_request
+from turnlog.services.gateway.desk import GatewayDependencies
+from turnlog.services.gateway.problems import handle_error
 from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.clock import new_id
+from turnlog.services.runtime.clock import create_id
 from turnlog.services.runtime.durability import Durability
-from turnlog.services.runtime.gathering import Gathering
-from turnlog.services.runtime.library import Library
-from turnlog.services.runtime.segments import Segments
-from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.gathering import PromptInputLoader
+from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.runtime.segments import SegmentFetcher
+from turnlog.services.runtime.sessions import CommandHandler
 from turnlog.services.runtime.settings import GatewaySettings
-from turnlog.services.runtime.shelves import Shelves
-from turnlog.services.runtime.snapshots import CheckedSnapshots
-from turnlog.services.runtime.telemetry import tracing
+from turnlog.services.runtime.shelves import SegmentService
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
+from turnlog.services.runtime.telemetry import create_tracing
 from turnlog.services.runtime.texts import TextReader
 
 NARROW = 16 * 1024
 """Bytes that the kernel is asked to hold at the most, on either side of a narrow connection."""
 QUEUE = Policies(second_submit="queue")
-UNKNOWN = Spent(Usage(known="unknown"), Cost(price="unknown", table="none"))
+UNKNOWN = AttemptUsage(TokenUsage(known="unknown"), AttemptCost(price="unknown", table="none"))
 
 
 @dataclass
 class Stage:
     """One session on a log, whatever the log is made of."""
 
-    log: Log
-    blobs: Blobs
-    snapshots: Snapshots
+    log: EventLog
+    blobs: BlobStore
+    snapshots: SnapshotStore
     tokens: TokenStream
     tenant: str
     session: str = "s"
     clock: SteppingClock = field(default_factory=SteppingClock)
     said: dict[int, str] = field(default_factory=dict[int, str])
 
-    def sessions(self) -> Sessions:
+    def sessions(self) -> CommandHandler:
         """Make the sessions of one more process."""
-        snapshots = CheckedSnapshots(self.log, self.snapshots)
+        snapshots = CheckedSnapshotStore(self.log, self.snapshots)
         texts = TextReader(self.log, self.blobs)
         older = NoOlderCommands()
-        return Sessions(self.log, snapshots, texts, older, self.clock, new_id, "/test")
+        return CommandHandler(self.log, snapshots, texts, older, self.clock, create_id, "/test")
 
-    def desk(self, keep_alive: float = 15.0, reader_seconds: float = 20.0) -> Desk:
+    def desk(self, keep_alive: float = 15.0, reader_seconds: float = 20.0) -> GatewayDependencies:
         """Make the desk of one more gateway."""
         settings = GatewaySettings(
             tenant=self.tenant, keep_alive=keep_alive, reader_seconds=reader_seconds
         )
         blueprints = BlueprintStore(self.blobs)
-        shelves = Shelves(MemoryLibrary(), self.blobs, self.clock, new_id, "/test")
+        shelves = SegmentService(MemoryLibraryLog(), self.blobs, self.clock, create_id, "/test")
         sessions = self.sessions()
-        return Desk(
+        return GatewayDependencies(
             settings=settings,
             log=self.log,
             tokens=self.tokens,
             sessions=sessions,
-            shelves=shelves,
-            gathering=Gathering(self.log, sessions.texts, Segments(shelves, sessions.texts)),
+            segment_service=shelves,
+            prompt_inputs=PromptInputLoader(self.log, sessions.texts, SegmentFetcher(shelves, sessions.texts)),
             blueprints=blueprints,
-            library=Library(()),
+            blueprint_folders=BlueprintFolders(()),
             store=open_store("sqlite:///:memory:"),
-            bell=Bell(),
-            tracing=tracing("test", None),
+            projection_signal=ProjectionSignal(),
+            tracing=create_tracing("test", None),
             durability=Durability("relaxed", checked=False),
         )
 
     async def open(self) -> None:
         """Open the session."""
         small = blueprint()
-        ref = await BlueprintStore(self.blobs).pin(self.tenant, small)
-        await self.act(OpenSession(ref, "one", reach(small)))
+        ref = await BlueprintStore(self.blobs).store_blueprint(self.tenant, small)
+        await self.act(OpenSession(ref, "one", compute_history_reach(small)))
 
     async def act(self, command: object) -> None:
         """Carry out a command, as yet another process."""
-        await self.sessions().act(self.tenant, self.session, command, BY)  # type: ignore[arg-type]
+        await self.sessions().handle(self.tenant, self.session, command, BY)  # type: ignore[arg-type]
 
     async def submit(self, text: str = "Hi") -> None:
         """Submit a turn; behind an open one it waits."""
         await self.act(SubmitTurn(text, QUEUE))
 
-    async def claim(self, turn: int = 1) -> Attempt:
+    async def claim(self, turn: int = 1) -> AttemptRef:
         """Take a turn for a worker, with the next attempt."""
         await self.act(ClaimTurn(turn, "w", QUEUE, self.said.pop(turn, "")))
-        state = await self.sessions().load_open(self.tenant, self.session)
+        state = await self.sessions().require_state(self.tenant, self.session)
         assert state.open
-        attempt = Attempt(turn, f"{turn}.1", state.open.attempt)
+        attempt = AttemptRef(turn, f"{turn}.1", state.open.attempt)
         sign = AttemptAlive if attempt.attempt == 1 else AttemptReset
         await self._publish(attempt, sign(call=attempt.call, attempt=attempt.attempt))
         return attempt
 
-    async def say(self, attempt: Attempt, text: str) -> None:
+    async def say(self, attempt: AttemptRef, text: str) -> None:
         """Say a piece of a reply."""
         before = self.said.get(attempt.turn, "")
         self.said[attempt.turn] = before + text
         token = Token(call=attempt.call, attempt=attempt.attempt, offset=len(before), text=text)
         await self._publish(attempt, token)
 
-    async def complete(self, attempt: Attempt) -> str:
+    async def complete(self, attempt: AttemptRef) -> str:
         """Record what was said as the reply."""
         text = self.said.get(attempt.turn, "")
         await self.act(CompleteTurn(attempt, text, "stop", UNKNOWN))
         return text
 
-    async def fail(self, attempt: Attempt, code: str = "server_error") -> None:
+    async def fail(self, attempt: AttemptRef, code: str = "server_error") -> None:
         """Give up the turn, with what was said so far."""
-        fault = Fault(code=code, detail="it broke", retryable=True)
+        fault = AttemptFault(code=code, detail="it broke", retryable=True)
         partial = self.said.get(attempt.turn, "")
         await self.act(EndAttempt(attempt, "failed", UNKNOWN, "fail", fault, partial))
 
@@ -151,32 +151,32 @@ class Stage:
         """Withhold a reply."""
         await self.act(RedactReply(turn, "it names a person", "operator", "(withheld)"))
 
-    async def _publish(self, attempt: Attempt, event: AttemptAlive | AttemptReset | Token) -> None:
-        await self.tokens.publish(self.tenant, self.session, attempt.turn, event)
+    async def _publish(self, attempt: AttemptRef, event: AttemptAlive | AttemptReset | Token) -> None:
+        await self.tokens.publish_token(self.tenant, self.session, attempt.turn, event)
 
 
 @asynccontextmanager
 async def staged(tenant: str, nats_url: str | None) -> AsyncGenerator[Stage]:
     """Give a stage on the log of a real server, or on one in memory where there is no address."""
     if nats_url is None:
-        parts = MemoryLog(), MemoryBlobs(), MemorySnapshots(), MemoryTokens()
+        parts = MemoryLog(), MemoryBlobStore(), MemorySnapshotStore(), MemoryTokenStream()
         stage = Stage(*parts, tenant)
         await stage.open()
         yield stage
         return
-    async with opened(nats_url, Terms()) as on:
+    async with open_client(nats_url, StreamOptions()) as on:
         stage = Stage(on.log, on.blobs, on.snapshots, on.tokens, tenant)
         await stage.open()
         yield stage
 
 
-def gateway(desk: Desk) -> FastAPI:
+def gateway(desk: GatewayDependencies) -> FastAPI:
     """Make a gateway that has streams and nothing else."""
     app = FastAPI()
     app.state.desk = desk
-    app.include_router(streams.router)
-    app.include_router(events.router)
-    app.add_exception_handler(TurnlogError, answer_request)
+    app.include_router(streams.turn_stream_router)
+    app.include_router(events.event_router)
+    app.add_exception_handler(TurnlogError, handle_error)
     return app
 
 

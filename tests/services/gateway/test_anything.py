@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.services.gateway.stand import Stand
-from turnlog.events.ids import ID
+from turnlog.events.ids import ID_PATTERN
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -59,13 +59,13 @@ async def test_any_string_is_an_id_that_arrives_unchanged_or_is_refused(bare: St
     with client(bare) as http:
 
         @CALM
-        @given(st.text() | NEARLY | st.from_regex(ID, fullmatch=True))
+        @given(st.text() | NEARLY | st.from_regex(ID_PATTERN, fullmatch=True))
         @example("..")
         @example("\ud800")
         def arrives(session: str) -> None:
             body = spelt({"blueprint": "anything", "session": session})
             opened = http.post("/v1/sessions", content=body)
-            if re.fullmatch(ID, session) is None:
+            if re.fullmatch(ID_PATTERN, session) is None:
                 assert opened.json()["field"] == "session"
                 assert opened.json()["code"] in {"bad-id", "bad-text"}
                 return

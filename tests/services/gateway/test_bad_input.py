@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.services.gateway.stand import Stand
-from turnlog.services.gateway.problems import MOST_FAULTS
+from turnlog.services.gateway.problems import MAX_FAULTS
 from turnlog.services.gateway.strict_json import MAX_DEPTH
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -235,7 +235,7 @@ async def test_a_turn_that_is_new_has_no_place_to_go_on_from(bare: Stand) -> Non
 async def test_a_refusal_is_no_larger_than_what_was_refused(bare: Stand) -> None:
     form = {"blueprint": "assistant"} | {f"f{number}": 1 for number in range(10_000)}
     answer = await bare.http.post("/v1/sessions", json=form)
-    assert (answer.status_code, len(answer.json()["faults"])) == (422, MOST_FAULTS)
+    assert (answer.status_code, len(answer.json()["faults"])) == (422, MAX_FAULTS)
 
 
 async def test_what_looks_like_a_delimiter_or_a_role_is_text_like_any_other(bare: Stand) -> None:

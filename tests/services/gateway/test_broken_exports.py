@@ -17,9 +17,9 @@ from pyarrow import parquet  # type: ignore[import-untyped] # pyright: ignore[re
 
 from tests.services.gateway.stand import InMemory, Stand, standing
 from turnlog.events.errors import Refused
-from turnlog.events.log.ports import Raw
+from turnlog.events.log.ports import RawEvent
 from turnlog.services.cli.exporting import export_bundle, export_files
-from turnlog.services.cli.reader.reader import Reader
+from turnlog.services.cli.reader.reader import ServiceReader
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.tampers]
 JUNK = b'{"not": "an\nevent \xff"'
@@ -37,8 +37,8 @@ class House:
     held: InMemory
 
     @property
-    def reader(self) -> Reader:
-        return Reader(self.stand.http)
+    def reader(self) -> ServiceReader:
+        return ServiceReader(self.stand.http)
 
     def stored(self, session: str) -> list[bytes]:
         """Give what the log holds of a session."""
@@ -51,7 +51,7 @@ class House:
         place = self.held.log.sessions["broken", session][number - (number > 0)]
         raw = self.held.log.stored[place - 1]
         assert raw
-        self.held.log.stored[place - 1] = Raw(raw.subject, place, JUNK)
+        self.held.log.stored[place - 1] = RawEvent(raw.subject, place, JUNK)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -8,7 +8,7 @@ from hashlib import sha256
 import httpx
 
 from tests.services.gateway.stand import Stand
-from turnlog.events.kinds import NAMES
+from turnlog.events.kinds import EVENT_NAMES
 
 LINES = {"Accept": "application/x-ndjson"}
 
@@ -55,7 +55,7 @@ async def test_events_are_filtered_by_name(stand: Stand) -> None:
 
 async def test_every_name_that_is_written_can_be_asked_for(stand: Stand) -> None:
     session = await stand.open()
-    page = await stand.get(f"/v1/sessions/{session}/events", types=",".join(NAMES))
+    page = await stand.get(f"/v1/sessions/{session}/events", types=",".join(EVENT_NAMES))
     assert names(page["events"]) == ["session-opened"]
 
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from tests.services.gateway.routes import OF_SESSIONS, ROUTES, WITH_BODY, Route, numbers_in
 from tests.services.gateway.stand import Stand
-from turnlog.services.gateway.problems import MEDIA
+from turnlog.services.gateway.problems import PROBLEM_MEDIA_TYPE
 from turnlog.services.gateway.strict_json import MAX_DEPTH
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -99,7 +99,7 @@ async def ask(stand: Stand, route: Route, path: str, **more: Any) -> httpx.Respo
 
 def assert_refused(answer: httpx.Response, *expected: object) -> None:
     """A problem, with its status, code and field as far as they are given, and a way out."""
-    assert answer.headers["Content-Type"] == MEDIA, answer.text
+    assert answer.headers["Content-Type"] == PROBLEM_MEDIA_TYPE, answer.text
     said = answer.json()
     assert (said["status"], said["code"], said.get("field"))[: len(expected)] == expected, said
     assert answer.status_code == said["status"] < 500

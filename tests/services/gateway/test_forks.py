@@ -6,12 +6,12 @@ from typing import Any
 
 from tests.services.gateway.stand import Stand
 from turnlog.events.call import ContextAssembled
-from turnlog.events.copying import copied
+from turnlog.events.copying import copy_events
 from turnlog.events.session import SessionOpened
 from turnlog.projections.session.commands import ForkSession
-from turnlog.projections.session.forking import opening
-from turnlog.projections.store.queries import counts
-from turnlog.services.runtime.sessions import By
+from turnlog.projections.session.forking import build_fork_opening
+from turnlog.projections.store.queries import count_tenant
+from turnlog.services.runtime.sessions import CommandMetadata
 
 LATER = "And what did I say?"
 
@@ -61,7 +61,7 @@ async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
     history = await stand.get(f"/v1/sessions/{session}/history")
     (excluded,) = [
         event.sequence
-        for event in await stand.desk.sessions.events(stand.tenant, session)
+        for event in await stand.desk.sessions.load_events(stand.tenant, session)
         if event.envelope.type == "turnlog.turn-excluded.v1"
     ]
     fork = (await forked(stand, session, at=excluded - 1))["session"]
@@ -76,9 +76,9 @@ async def test_a_fork_of_a_place_in_the_middle_knows_nothing_of_what_came_later(
 
 async def test_an_origin_is_not_touched_and_both_records_hold(stand: Stand) -> None:
     session = await talked(stand)
-    before = await stand.desk.sessions.events(stand.tenant, session)
+    before = await stand.desk.sessions.load_events(stand.tenant, session)
     fork = (await forked(stand, session, at=len(before)))["session"]
-    assert await stand.desk.sessions.events(stand.tenant, session) == before
+    assert await stand.desk.sessions.load_events(stand.tenant, session) == before
     for each in (session, fork):
         assert (await stand.get(f"/v1/sessions/{each}/verify"))["verified"]
 
@@ -92,7 +92,7 @@ async def test_a_fork_of_a_fork_is_one_too(stand: Stand) -> None:
         await stand.say(each, LATER, "Much.")
     assert await said(stand, second, 5) == await said(stand, session, 5)
     assert (await stand.get(f"/v1/sessions/{second}/verify"))["verified"]
-    opened = (await stand.desk.sessions.events(stand.tenant, second))[0].event
+    opened = (await stand.desk.sessions.load_events(stand.tenant, second))[0].event
     assert isinstance(opened, SessionOpened)
     assert opened.drawn == session, "variants would be drawn anew"
 
@@ -115,8 +115,8 @@ async def test_every_event_of_a_fork_says_what_it_is_a_copy_of(stand: Stand) -> 
     session = await talked(stand)
     at = await head(stand, session)
     await forked(stand, session, at=at, session="copy")
-    events = await stand.desk.sessions.events(stand.tenant, session)
-    copies = await stand.desk.sessions.events(stand.tenant, "copy")
+    events = await stand.desk.sessions.load_events(stand.tenant, session)
+    copies = await stand.desk.sessions.load_events(stand.tenant, "copy")
     assert copies[0].envelope.copyof is None
     for event, copy in zip(events[1:], copies[1:], strict=True):
         assert copy.envelope.copyof == event.envelope.id != copy.envelope.id
@@ -132,8 +132,8 @@ async def test_what_a_fork_has_from_its_origin_is_not_paid_for_twice(stand: Stan
     await forked(stand, session, at=at, session="copy")
     page = await stand.get("/v1/sessions", min_sequence=f"copy:{at}")
     assert len(page["sessions"]) == 2
-    async with stand.store.reading() as connection:
-        counted = await counts(connection, stand.tenant)
+    async with stand.store.open_reader() as connection:
+        counted = await count_tenant(connection, stand.tenant)
     calls = (await stand.get(f"/v1/sessions/{session}/calls"))["calls"]
     assert counted.micro_dollars == sum(call["micro_dollars"] or 0 for call in calls)
     assert len((await stand.get("/v1/sessions/copy/calls"))["calls"]) == len(calls)
@@ -181,10 +181,10 @@ async def test_a_fork_that_was_left_half_done_takes_nothing_until_it_is_whole(
 ) -> None:
     session = await talked(stand)
     sessions, at = stand.desk.sessions, await head(stand, session)
-    events = await sessions.events(stand.tenant, session)
-    begun = ForkSession(opening(await sessions.load_open(stand.tenant, session), events[0]))
-    half = (await sessions.act(stand.tenant, "half", begun, By("tester"))).state
-    await sessions.put(half, copied("half", half.head, events[1:6], "/test"))
+    events = await sessions.load_events(stand.tenant, session)
+    begun = ForkSession(build_fork_opening(await sessions.require_state(stand.tenant, session), events[0]))
+    half = (await sessions.handle(stand.tenant, "half", begun, CommandMetadata("tester"))).state
+    await sessions.append_batch(half, copy_events("half", half.head, events[1:6], "/test"))
     turn = await stand.http.post("/v1/sessions/half/turns", json={"text": "Hi"})
     assert (turn.status_code, turn.json()["code"]) == (409, "fork-unfinished")
     await forked(stand, session, at=at, session="half")
@@ -197,13 +197,13 @@ async def test_no_worker_is_told_of_turns_that_were_copied(stand: Stand) -> None
     session = await talked(stand)
     at = await head(stand, session)
     await forked(stand, session, at=at, session="copy")
-    stream = stand.held.log.follow(stand.tenant, 0, live=False)
+    stream = stand.held.log.stream_raw_events(stand.tenant, 0, live=False)
     subjects = [raw.subject async for bulk in stream for raw in bulk]
     told = [each for each in subjects if ".copy." in each and each.endswith(".submitted")]
     assert told == []
     fixed = [
         event
-        for event in await stand.desk.sessions.events(stand.tenant, "copy")
+        for event in await stand.desk.sessions.load_events(stand.tenant, "copy")
         if isinstance(event.event, ContextAssembled)
     ]
     assert len(fixed) == 4

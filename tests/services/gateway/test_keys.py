@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.services.gateway.stand import Stand
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.turn import TurnSubmitted
 
 CLERK = {"blueprint": "clerk", "attributes": {"desk": "d-1"}}
@@ -128,7 +128,7 @@ async def test_a_key_is_remembered_beyond_what_the_state_holds(stand: Stand) -> 
 async def until_known(stand: Stand, url: str) -> httpx.Response:
     """Send it again for as long as the read models are too far behind to tell."""
     while (answer := await post(stand, url, {"text": "first"}, "first")).status_code == 503:
-        rung = stand.bell.listen()
+        rung = stand.bell.get_next_signal()
         await asyncio.wait_for(rung.wait(), 30)
     return answer
 
@@ -184,7 +184,7 @@ async def test_the_longest_key_is_taken(idle: Stand) -> None:
     session = await idle.open()
     answer = await post(idle, f"/v1/sessions/{session}/turns", {"text": "Hi"}, "k" * 200)
     assert answer.status_code == 202
-    last = await idle.held.log.last(idle.tenant, session)
+    last = await idle.held.log.read_last_event(idle.tenant, session)
     assert last is not None
-    assert last.event == TurnSubmitted(turn=1, text=Plain(text="Hi"))
+    assert last.event == TurnSubmitted(turn=1, text=PlainText(text="Hi"))
     assert last.envelope.commandkey == "k" * 200

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.services.gateway.stand import InMemory, standing
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.log.memory import MemoryLog
 
 
@@ -16,11 +16,11 @@ class Lagging(MemoryLog):
 
     lag: int = 0
 
-    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
-        last = await super().last(tenant, session, leader=leader)
+    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
+        last = await super().read_last_event(tenant, session, leader=leader)
         if last is None or leader:
             return last
-        return await self.find(tenant, session, max(1, last.sequence - self.lag), last)
+        return await self.find_event(tenant, session, max(1, last.sequence - self.lag), last)
 
 
 async def test_a_sequence_that_only_the_leader_has_is_not_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from tests.services.gateway.stand import InMemory, standing
-from turnlog.events.kinds import NAMES
+from turnlog.events.kinds import EVENT_NAMES
 
 STATIC = resources.files("turnlog.services.gateway").joinpath("static")
 FILES = {each.name: each.read_text() for each in STATIC.iterdir()}
@@ -64,9 +64,9 @@ def test_no_script_reads_text_as_markup(name: str) -> None:
 def test_the_page_listens_for_every_event_that_this_release_writes() -> None:
     names = re.search(r"const NAMES = \[(.*?)\];", SCRIPTS["record.js"], re.DOTALL)
     assert names is not None
-    assert set(re.findall(r'"([\w-]+)"', names[1])) == set(NAMES)
+    assert set(re.findall(r'"([\w-]+)"', names[1])) == set(EVENT_NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVENT_NAMES)
 def test_the_page_has_a_sentence_for_every_event(name: str) -> None:
     assert f'"{name}": (' in SCRIPTS["sentences.js"] or f'"{name}": ()' in SCRIPTS["sentences.js"]

@@ -12,9 +12,9 @@ import pytest
 
 from tests.services.gateway.stand import Stand
 from turnlog.events.errors import Conflict, Corrupt, Refused, TooLarge, Unavailable
-from turnlog.services.gateway.problems import STATUS, WAYS_OUT, answer, problem_of
-from turnlog.services.gateway.serving import serving
-from turnlog.services.runtime.library import Library
+from turnlog.services.gateway.problems import STATUS_BY_CODE, FIX_BY_CODE, create_error_response, convert_error
+from turnlog.services.gateway.serving import serve_app
+from turnlog.services.runtime.library import BlueprintFolders
 
 
 @pytest.mark.parametrize(
@@ -32,36 +32,36 @@ from turnlog.services.runtime.library import Library
     ],
 )
 def test_every_kind_of_error_has_its_status(error: Exception, status: int, code: str) -> None:
-    said = problem_of(error)
+    said = convert_error(error)
     assert (said.status, said.code, said.type) == (status, code, f"urn:turnlog:problem:{code}")
     assert said.fix or code == "wrong-type"
     assert "secret" not in said.model_dump_json()
 
 
 def test_a_conflict_says_where_the_session_is_now() -> None:
-    assert problem_of(Conflict("s", 1, 5)).sequence == 5
+    assert convert_error(Conflict("s", 1, 5)).sequence == 5
 
 
 @pytest.mark.parametrize(("seconds", "header"), [(0.2, "1"), (1.0, "1"), (7.2, "8")])
 def test_who_may_try_again_is_told_when(seconds: float, header: str) -> None:
-    said = answer(Unavailable("nats", "d", retry_after=seconds))
+    said = create_error_response(Unavailable("nats", "d", retry_after=seconds))
     assert said.headers["Retry-After"] == header
 
 
 def test_an_answer_holds_what_is_known_and_no_empty_fields() -> None:
-    said: Mapping[str, object] = json.loads(bytes(answer(Refused("bad-id", "d")).body))
+    said: Mapping[str, object] = json.loads(bytes(create_error_response(Refused("bad-id", "d")).body))
     assert set(said) == {"type", "title", "status", "detail", "code"}
 
 
 def test_the_ways_out_are_for_refusals_that_the_table_knows() -> None:
-    assert set(WAYS_OUT) <= set(STATUS)
+    assert set(FIX_BY_CODE) <= set(STATUS_BY_CODE)
 
 
 @dataclass(slots=True)
-class BrokenLibrary(Library):
+class BrokenLibrary(BlueprintFolders):
     """A library with a bug."""
 
-    def names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """See `Library.names`."""
         raise ZeroDivisionError("a secret of the program")
 
@@ -70,7 +70,7 @@ class BrokenLibrary(Library):
 async def test_a_bug_is_answered_like_everything_else_and_gives_nothing_away(bare: Stand) -> None:
     settings = bare.settings.model_copy(update={"http": "127.0.0.1:0"})
     desk = replace(bare.desk, settings=settings, library=BrokenLibrary(), stopping=asyncio.Event())
-    async with httpx.AsyncClient() as http, serving(desk) as address:
+    async with httpx.AsyncClient() as http, serve_app(desk) as address:
         said = await http.get(f"{address}/v1/blueprints")
         assert (said.status_code, said.json()["code"]) == (500, "bug")
         assert said.headers["Content-Type"] == "application/problem+json"

@@ -11,9 +11,9 @@ import pytest
 
 from tests.services.gateway.stand import MODEL, Stand
 from turnlog.events.call import ContextAssembled
-from turnlog.events.log.memory import MemoryBlobs, MemoryLog
-from turnlog.events.log.ports import Raw
-from turnlog.projections.window.request import Request
+from turnlog.events.log.memory import MemoryBlobStore, MemoryLog
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.window.request import ChatRequest
 
 in_memory = pytest.mark.parametrize("log_url", ["memory"], indirect=True)
 
@@ -79,7 +79,7 @@ async def test_a_window_before_the_first_call_reads_the_files_that_call_would_pi
 
 async def test_a_window_of_the_past_is_the_prompt_that_was_sent(stand: Stand) -> None:
     session = await talked(stand)
-    events = await stand.desk.sessions.events(stand.tenant, session)
+    events = await stand.desk.sessions.load_events(stand.tenant, session)
     fixed = [event for event in events if isinstance(event.event, ContextAssembled)]
     for event, call in zip(fixed, ("1.1", "2.1"), strict=True):
         assert isinstance(event.event, ContextAssembled)
@@ -145,8 +145,8 @@ def forgotten(stand: Stand, prompt: dict[str, Any]) -> str:
     """Take a prompt file's blob away, as no real store lets us; gives its digest."""
     (persona,) = (part for part in prompt["manifest"]["parts"] if part["layer"] == "persona")
     digest = str(persona["source"]["digest"])
-    assert isinstance(stand.held.blobs, MemoryBlobs)
-    del stand.held.blobs.held[stand.tenant, digest]
+    assert isinstance(stand.held.blobs, MemoryBlobStore)
+    del stand.held.blobs.blobs[stand.tenant, digest]
     return digest
 
 
@@ -205,7 +205,7 @@ async def test_a_session_whose_last_event_cannot_be_read_is_verified_all_the_sam
     place = log.sessions[stand.tenant, session][-1]
     raw = log.stored[place - 1]
     assert raw is not None
-    log.stored[place - 1] = Raw(raw.subject, place, b"junk")
+    log.stored[place - 1] = RawEvent(raw.subject, place, b"junk")
     checked = await stand.get(f"/v1/sessions/{session}/verify")
     assert (checked["integrity"], checked["findings"][0]["check"]) == ("broken", "log")
 
@@ -219,7 +219,7 @@ async def test_a_sound_record_verifies(stand: Stand) -> None:
     verdicts = [report[each] for each in ("integrity", "completeness", "reproduction")]
     assert verdicts == ["intact", "unwitnessed", "reproduced"]
     assert report["events"] == report["sequence"]
-    last = await stand.held.log.last(stand.tenant, session)
+    last = await stand.held.log.read_last_event(stand.tenant, session)
     assert last is not None
     assert report["head"] == last.head.hash
 
@@ -255,7 +255,7 @@ async def test_a_record_that_cannot_be_read_is_found_out_and_is_no_surprise(
         return  # No event of a real log can be altered from here
     place = stand.held.log.sessions[stand.tenant, session][1]
     subject = f"session.{stand.tenant}.{session}.session"
-    stand.held.log.stored[place - 1] = Raw(subject, place, b"{}")
+    stand.held.log.stored[place - 1] = RawEvent(subject, place, b"{}")
     report = await stand.get(f"/v1/sessions/{session}/verify")
     found = [(each["check"], each["sequence"]) for each in report["findings"]]
     assert found == [("log", 2)]
@@ -279,6 +279,6 @@ async def test_what_a_model_is_shown_is_what_a_window_shows_of_a_turn_in_flight(
 
 
 def test_the_digest_of_a_request_is_that_of_its_canonical_json() -> None:
-    request = Request("m", ())
+    request = ChatRequest("m", ())
     form = '{"messages":[],"model":"m","parameters":{},"tools":[]}'
     assert request.digest == f"sha256:{sha256(form.encode()).hexdigest()}"

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from tests.services.gateway.stand import Stand
-from turnlog.projections.audit.why import Why, why
-from turnlog.services.runtime.explaining import Explaining, Knowing
+from turnlog.projections.audit.why import TurnExplanation, explain_turn
+from turnlog.services.runtime.explaining import ExplainService, EvidenceBySession
 
 
 async def test_every_part_of_a_call_is_told_with_the_event_behind_it(stand: Stand) -> None:
@@ -73,14 +73,14 @@ async def test_much_of_a_session_is_held_by_one_explanation_at_a_time(stand: Sta
     for text in ("Who?", "Where?"):
         await stand.say(session, text, "Here.")
     desk = stand.desk
-    some = Explaining(desk.past, stand.tenant, desk.whole, freely=1)
-    known = await some.known(session, [])
+    some = ExplainService(desk.time_travel, stand.tenant, desk.explanation_lock, unlocked_event_limit=1)
+    known = await some.load_evidence(session, [])
 
-    def ask(knowing: Knowing) -> Why:
-        return why(knowing[session], 1)
+    def ask(knowing: EvidenceBySession) -> TurnExplanation:
+        return explain_turn(knowing[session], 1)
 
-    async with desk.whole:
-        asked = asyncio.create_task(some.explained({session: known}, ask))
+    async with desk.explanation_lock:
+        asked = asyncio.create_task(some.compute_answer({session: known}, ask))
         done, _ = await asyncio.wait([asked], timeout=0.2)
         assert not done
         for path in ("calls/1.1/why", "turns/1/why", "calls/1.1/diff/2.1"):

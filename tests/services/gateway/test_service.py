@@ -15,13 +15,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.services.gateway.stand import Holding, InMemory, Stand, desk_on, fronted, standing
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused, Unavailable
 from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.store.engine import open_store
-from turnlog.projections.store.reach import Bell
-from turnlog.projections.store.schema import prepare
-from turnlog.services.gateway.serving import serving
+from turnlog.projections.store.reach import ProjectionSignal
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.gateway.serving import serve_app
 from turnlog.services.runtime.settings import GatewaySettings
 from turnlog.services.runtime.telemetry import Tracing
 
@@ -86,7 +86,7 @@ async def test_a_gateway_is_ready_and_names_its_durability(idle: Stand) -> None:
 class SilentLog(MemoryLog):
     """A log whose server is gone."""
 
-    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
         """See `Log.last`."""
         del tenant, session, leader
         raise Unavailable("nats", "no responders")
@@ -111,8 +111,8 @@ async def test_a_gateway_without_its_database_takes_turns_and_is_not_ready(
 ) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'nowhere' / 'rows.db'}")
     settings = GatewaySettings(tenant=fresh_tenant, http="127.0.0.1:0")
-    desk = desk_on(held, store, Bell(), settings)
-    async with httpx.AsyncClient() as http, serving(desk) as address:
+    desk = desk_on(held, store, ProjectionSignal(), settings)
+    async with httpx.AsyncClient() as http, serve_app(desk) as address:
         answer = await http.get(f"{address}/readyz")
         assert (answer.status_code, answer.json()["parts"]["nats"]["ready"]) == (503, True)
         assert answer.json()["parts"]["database"]["ready"] is False
@@ -130,9 +130,9 @@ async def test_rows_that_do_not_come_in_time_are_answered_504(
 ) -> None:
     async with standing(held, fresh_tenant, tmp_path, working=False) as stand:
         empty = open_store(f"sqlite:///{tmp_path / 'other.db'}")
-        await prepare(empty)
+        await prepare_schema(empty)
         desk = replace(stand.desk, store=empty, patience=0.05, stopping=asyncio.Event())
-        async with httpx.AsyncClient() as http, serving(desk) as address:
+        async with httpx.AsyncClient() as http, serve_app(desk) as address:
             session = await stand.open()
             url = f"{address}/v1/sessions/{session}/calls"
             answer = await http.get(url, params={"min_sequence": 1})
@@ -148,7 +148,7 @@ async def test_a_request_within_a_trace_leaves_it_in_the_events(idle: Stand) -> 
     form = {"blueprint": "assistant"}
     headers = {"traceparent": parent}
     answer = await idle.http.post("/v1/sessions", json=form, headers=headers)
-    last = await idle.held.log.last(idle.tenant, answer.json()["session"])
+    last = await idle.held.log.read_last_event(idle.tenant, answer.json()["session"])
     assert last is not None
     assert (last.envelope.traceparent or "").split("-")[1] == "a" * 32
     for garbage in ("", "00-xyz", "žalia", "0" * 5000):
@@ -169,7 +169,7 @@ async def test_every_request_is_a_span_named_by_its_route_and_events_hang_below_
         await stand.http.get("/nowhere")
     named = {span.name: span for span in spans.get_finished_spans()}
     assert list(named) == ["POST /v1/sessions", "POST /v1/sessions/{session}/turns", "GET"]
-    last = await held.log.last(fresh_tenant, session)
+    last = await held.log.read_last_event(fresh_tenant, session)
     assert last is not None
     context = named["POST /v1/sessions/{session}/turns"].get_span_context()
     assert context is not None
@@ -204,7 +204,7 @@ async def test_the_gateway_describes_itself_as_the_reference_says(idle: Stand) -
 async def test_a_place_to_listen_that_is_none_is_refused(idle: Stand, http: str) -> None:
     desk = replace(idle.desk, settings=idle.settings.model_copy(update={"http": http}))
     with pytest.raises(Refused, match="bad-setting"):
-        async with serving(desk):
+        async with serve_app(desk):
             pass
 
 
@@ -212,7 +212,7 @@ async def test_a_port_that_is_taken_is_refused_with_the_way_out(idle: Stand) -> 
     taken = idle.address.removeprefix("http://")
     desk = replace(idle.desk, settings=idle.settings.model_copy(update={"http": taken}))
     with pytest.raises(Refused) as refused:
-        async with serving(desk):
+        async with serve_app(desk):
             pass
     assert taken in refused.value.detail
     assert "another port" in refused.value.fix

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.services.gateway.streaming import NARROW, Stage, gateway, served, staged
 from tests.services.gateway.watching import Heard, Watcher, asking
-from turnlog.services.gateway.sse import ROOM
+from turnlog.services.gateway.sse import MAX_PENDING_BYTES
 
 LONG = "x" * 50_000
 TURNS = 20
@@ -64,13 +64,13 @@ async def test_a_reader_of_events_who_stops_is_cut_and_comes_back_without_a_gap(
     stage: Stage, path: str
 ) -> None:
     await long_session(stage)
-    whole = [event.stored for event in await stage.sessions().events(stage.tenant, "s")]
+    whole = [event.stored for event in await stage.sessions().load_events(stage.tenant, "s")]
     assert sum(map(len, whole)) > 2 * WAITING
     app = Counted(gateway(stage.desk(reader_seconds=0.3)))
     async with served(app, narrow=True) as port:
         async with asking(port, path, room=NARROW) as stuck:
             await app.left.wait()
-            assert app.sent < WAITING + ROOM
+            assert app.sent < WAITING + MAX_PENDING_BYTES
             got = await stuck.whole()
             assert stuck.unfinished
         assert 0 < len(got) < len(whole)

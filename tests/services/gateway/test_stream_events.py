@@ -43,7 +43,7 @@ async def some(answer: Answer, count: int) -> list[Heard]:
 
 
 async def stored(stage: Stage) -> list[str]:
-    events = await stage.sessions().events(stage.tenant, stage.session)
+    events = await stage.sessions().load_events(stage.tenant, stage.session)
     return [event.stored.decode() for event in events]
 
 

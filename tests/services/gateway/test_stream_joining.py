@@ -10,36 +10,36 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, Cost, Usage
-from turnlog.events.codec import Draft, read, write
-from turnlog.events.content import Plain, digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.call import AttemptEnded, AttemptStarted, AttemptCost, TokenUsage
+from turnlog.events.codec import EventDraft, decode_event, encode_batch
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed, TurnSubmitted
-from turnlog.services.gateway.turn_cursor import Cursor, cursor
+from turnlog.services.gateway.turn_cursor import TurnCursor, parse_turn_cursor
 from turnlog.services.gateway.turn_joining import (
-    PIECE,
-    Record,
-    Shown,
-    ahead,
-    heard,
-    learnt,
-    recorded,
-    resumed,
+    MAX_TOKEN_TEXT,
+    TurnStreamRecord,
+    TurnStreamEvent,
+    is_ahead_of_tokens,
+    apply_token_event,
+    apply_record,
+    apply_log_events,
+    resume_cursor,
 )
 
-UNKNOWN = Usage(known="unknown")
+UNKNOWN = TokenUsage(known="unknown")
 TURN = 3
 
 
-def logged(events: Sequence[KnownEvent]) -> list[Recorded]:
+def logged(events: Sequence[KnownEvent]) -> list[RecordedEvent]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    drafts = [Draft(event, f"id-{n}", at, "/test", "tester") for n, event in enumerate(events)]
-    batch = write("t", "s", None, drafts)
-    return [read(message.payload, message.sequence) for message in batch.messages]
+    drafts = [EventDraft(event, f"id-{n}", at, "/test", "tester") for n, event in enumerate(events)]
+    batch = encode_batch("t", "s", None, drafts)
+    return [decode_event(message.payload, message.sequence) for message in batch.messages]
 
 
 def started(attempt: int) -> AttemptStarted:
@@ -53,18 +53,18 @@ def lost(attempt: int, partial: str = "") -> AttemptEnded:
         attempt=attempt,
         outcome="lost",
         usage=UNKNOWN,
-        cost=Cost(price="unknown", table="none"),
-        partial=Plain(text=partial) if partial else None,
+        cost=AttemptCost(price="unknown", table="none"),
+        partial=PlainText(text=partial) if partial else None,
     )
 
 
 def completed(text: str) -> TurnCompleted:
-    return TurnCompleted(turn=TURN, call="3.1", text=Plain(text=text), finish="stop")
+    return TurnCompleted(turn=TURN, call="3.1", text=PlainText(text=text), finish="stop")
 
 
 def redacted() -> ReplyRedacted:
     return ReplyRedacted(
-        turn=TURN, reason="it names a person", rule="operator", replacement=Plain(text="(withheld)")
+        turn=TURN, reason="it names a person", rule="operator", replacement=PlainText(text="(withheld)")
     )
 
 
@@ -84,7 +84,7 @@ def said(attempt: int, pieces: Sequence[str]) -> list[TokenEvent]:
         call="3.1",
         attempt=attempt,
         length=len(whole),
-        digest=digest_of(whole),
+        digest=compute_digest(whole),
         finish="stop",
         usage=UNKNOWN,
         total=1,
@@ -99,9 +99,9 @@ class Client:
     text: str = ""
     last_id: str | None = None
     attempt: int = 0
-    ends: list[Shown] = field(default_factory=list[Shown])
+    ends: list[TurnStreamEvent] = field(default_factory=list[TurnStreamEvent])
 
-    def get(self, shown: Shown) -> None:
+    def get(self, shown: TurnStreamEvent) -> None:
         assert self.last_id is None or not self.ends or self.ends[-1].name == "done"
         self.last_id = str(shown.cursor)
         self.attempt = shown.cursor.attempt
@@ -123,12 +123,12 @@ pieces = st.lists(st.text(min_size=1, max_size=5), max_size=5)
 class Story:
     """A turn as it went: what the log got, and all that was ever published of it."""
 
-    log: list[Recorded]
+    log: list[RecordedEvent]
     texts: list[str]
     tokens: list[TokenEvent]
 
     @property
-    def ending(self) -> Recorded:
+    def ending(self) -> RecordedEvent:
         return self.log[-1]
 
     def begun(self, attempt: int) -> int:
@@ -143,7 +143,7 @@ class Story:
 def stories(draw: st.DrawFn) -> Story:
     attempts = draw(st.lists(pieces, min_size=1, max_size=3))
     texts = ["".join(each) for each in attempts]
-    events: list[KnownEvent] = [TurnSubmitted(turn=TURN, text=Plain(text="Hi"))]
+    events: list[KnownEvent] = [TurnSubmitted(turn=TURN, text=PlainText(text="Hi"))]
     for number, text in enumerate(texts, 1):
         events += [started(number), lost(number, text)]
     match draw(st.sampled_from(["done", "failed", "cancelled", "withheld", "redacted"])):
@@ -161,9 +161,9 @@ def stories(draw: st.DrawFn) -> Story:
     return Story(logged(events), texts, tokens)
 
 
-def connect(story: Story, known: int, client: Client) -> tuple[Cursor, Record] | None:
-    record = recorded(Record(TURN), story.log[:known])
-    at = resumed(cursor(client.last_id, TURN) if client.last_id else Cursor(TURN), record)
+def connect(story: Story, known: int, client: Client) -> tuple[TurnCursor, TurnStreamRecord] | None:
+    record = apply_log_events(TurnStreamRecord(TURN), story.log[:known])
+    at = resume_cursor(parse_turn_cursor(client.last_id, TURN) if client.last_id else TurnCursor(TURN), record)
     return None if at is None else (at, record)
 
 
@@ -180,7 +180,7 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
         if connection is None:
             break
         at, record = connection
-        at, shown = learnt(at, record)
+        at, shown = apply_record(at, record)
         frames = list(shown)
         upcoming = story.log[known:]
         # Any tokens at all, in any order: lost, repeated, late, and of attempts given up
@@ -189,10 +189,10 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
         order = data.draw(st.permutations([True] * len(upcoming) + [False] * len(heard_of)))
         for is_log in order:
             if is_log:
-                record = recorded(record, [upcoming.pop(0)])
-                at, shown = learnt(at, record)
+                record = apply_log_events(record, [upcoming.pop(0)])
+                at, shown = apply_record(at, record)
             else:
-                at, shown = heard(at, heard_of.pop(0))
+                at, shown = apply_token_event(at, heard_of.pop(0))
             frames += shown
         arrived = data.draw(st.integers(0, len(frames))) if cuts else len(frames)
         cuts -= 1 if cuts else 0
@@ -201,13 +201,13 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
             if client.attempt and not client.ends:
                 assert story.texts[client.attempt - 1].startswith(client.text)
     match story.ending.event:
-        case TurnCompleted(text=Plain(text=text)):
+        case TurnCompleted(text=PlainText(text=text)):
             assert client.text == text
             assert [end.name for end in client.ends] == ["done"]
         case TurnFailed():
             assert [end.name for end in client.ends] == ["failed"]
             assert client.text == story.texts[-1]
-            assert client.ends[0].data["partial"] == story.texts[-1][:PIECE]
+            assert client.ends[0].data["partial"] == story.texts[-1][:MAX_TOKEN_TEXT]
         case TurnCancelled():
             assert [end.name for end in client.ends] == ["cancelled"]
         case _:
@@ -219,24 +219,24 @@ def test_whatever_comes_in_between_the_client_ends_with_the_recorded_reply(
 def test_tokens_alone_are_shown_as_they_come_once_and_in_order(
     said_pieces: list[str], data: st.DataObject
 ) -> None:
-    at, shown_texts = Cursor(TURN), list[str]()
+    at, shown_texts = TurnCursor(TURN), list[str]()
     events = said(1, said_pieces)
     for event in data.draw(st.sampled_from([events, events * 2, [*events[:2], *events]])):
-        at, shown = heard(at, event)
+        at, shown = apply_token_event(at, event)
         shown_texts += [str(each.data["text"]) for each in shown if each.name == "token"]
     assert shown_texts == said_pieces
 
 
 def test_a_watcher_from_the_middle_gets_the_rest_of_a_token_that_was_cut() -> None:
-    _, shown = heard(Cursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello"))
+    _, shown = apply_token_event(TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=1, text="ello"))
     assert [(each.data, str(each.cursor)) for each in shown] == [({"text": "lo"}, "3.1.5")]
 
 
 def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
-    at, shown = heard(Cursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!"))
+    at, shown = apply_token_event(TurnCursor(TURN, 1, 3), Token(call="3.1", attempt=1, offset=5, text="!"))
     assert shown == ()
-    record = recorded(Record(TURN), logged([started(1), completed("Hello!")]))
-    _, shown = learnt(at, record)
+    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("Hello!")]))
+    _, shown = apply_record(at, record)
     assert [each.data for each in shown] == [
         {"text": "lo!"},
         {"finish": "stop", "turn": 3, "sequence": 2},
@@ -244,49 +244,49 @@ def test_a_piece_behind_a_gap_waits_for_what_is_missing() -> None:
 
 
 def test_a_new_attempt_resets_once_whoever_tells_of_it_first() -> None:
-    at = Cursor(TURN, 1, 5)
-    record = recorded(Record(TURN), logged([started(1), lost(1), started(2)]))
-    after_log, by_log = learnt(at, record)
-    after_tokens, by_tokens = heard(at, AttemptReset(call="3.1", attempt=2))
+    at = TurnCursor(TURN, 1, 5)
+    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), lost(1), started(2)]))
+    after_log, by_log = apply_record(at, record)
+    after_tokens, by_tokens = apply_token_event(at, AttemptReset(call="3.1", attempt=2))
     assert by_log == by_tokens
-    assert after_log == after_tokens == Cursor(TURN, 2, 0)
+    assert after_log == after_tokens == TurnCursor(TURN, 2, 0)
     assert [str(each.cursor) for each in by_log] == ["3.2.0"]
-    assert heard(after_log, AttemptReset(call="3.1", attempt=2))[1] == ()
-    assert learnt(after_tokens, record)[1] == ()
+    assert apply_token_event(after_log, AttemptReset(call="3.1", attempt=2))[1] == ()
+    assert apply_record(after_tokens, record)[1] == ()
 
 
 def test_tokens_of_an_attempt_that_was_given_up_are_not_shown() -> None:
     late = Token(call="3.1", attempt=1, offset=0, text="late")
-    assert heard(Cursor(TURN, 2, 0), late) == (Cursor(TURN, 2, 0), ())
+    assert apply_token_event(TurnCursor(TURN, 2, 0), late) == (TurnCursor(TURN, 2, 0), ())
 
 
 def test_other_turns_do_not_end_this_one() -> None:
-    other = TurnCompleted(turn=2, call="2.1", text=Plain(text="Other"), finish="stop")
-    assert recorded(Record(TURN), logged([started(1), other])).ending is None
+    other = TurnCompleted(turn=2, call="2.1", text=PlainText(text="Other"), finish="stop")
+    assert apply_log_events(TurnStreamRecord(TURN), logged([started(1), other])).end_event is None
 
 
 def test_after_a_redaction_nothing_else_is_shown() -> None:
-    record = recorded(Record(TURN), logged([started(1), completed("a secret"), redacted()]))
-    at = resumed(Cursor(TURN, 1, 4), record)
+    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("a secret"), redacted()]))
+    at = resume_cursor(TurnCursor(TURN, 1, 4), record)
     assert at is not None
-    _, shown = learnt(at, record)
+    _, shown = apply_record(at, record)
     assert [(each.name, each.data) for each in shown] == [
         ("redact", {"reason": "it names a person", "replacement": "(withheld)"})
     ]
 
 
 def test_who_was_shown_a_reply_that_is_redacted_since_is_told_so_once() -> None:
-    record = recorded(Record(TURN), logged([started(1), completed("a secret"), redacted()]))
-    at = resumed(cursor("3.1.8.done", TURN), record)
+    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("a secret"), redacted()]))
+    at = resume_cursor(parse_turn_cursor("3.1.8.done", TURN), record)
     assert at is not None
-    at, shown = learnt(at, record)
+    at, shown = apply_record(at, record)
     assert [each.name for each in shown] == ["redact"]
-    assert resumed(at, record) is None
+    assert resume_cursor(at, record) is None
 
 
 def test_more_than_the_reply_was_shown_and_so_it_begins_anew() -> None:
-    record = recorded(Record(TURN), logged([started(1), completed("short")]))
-    _, shown = learnt(Cursor(TURN, 1, 99), record)
+    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("short")]))
+    _, shown = apply_record(TurnCursor(TURN, 1, 99), record)
     assert [each.name for each in shown] == ["attempt-reset", "token", "done"]
 
 
@@ -299,37 +299,37 @@ GARBAGE = [
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_garbage_and_the_cursor_of_another_turn_are_refused(garbage: str) -> None:
     with pytest.raises(Refused, match="bad-cursor"):
-        cursor(garbage, TURN)
+        parse_turn_cursor(garbage, TURN)
 
 
 @pytest.mark.parametrize("future", ["3.2.0", "3.1.6", "3.1.5.failed", "3.1.5.redact"])
 def test_a_cursor_ahead_of_the_record_is_refused(future: str) -> None:
-    record = recorded(Record(TURN), logged([started(1), completed("Hello")]))
+    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), completed("Hello")]))
     with pytest.raises(Refused, match="bad-cursor"):
-        resumed(cursor(future, TURN), record)
+        resume_cursor(parse_turn_cursor(future, TURN), record)
 
 
 def test_a_cursor_ahead_of_what_is_being_said_is_told_from_one_whose_tokens_are_lost() -> None:
     tokens = said(1, ["Hel", "lo"])
-    assert not ahead(Cursor(TURN, 1, 5), tokens)
-    assert ahead(Cursor(TURN, 1, 6), tokens)
-    assert not ahead(Cursor(TURN, 1, 6), [])
-    assert not ahead(Cursor(TURN, 2, 6), tokens)
+    assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 5), tokens)
+    assert is_ahead_of_tokens(TurnCursor(TURN, 1, 6), tokens)
+    assert not is_ahead_of_tokens(TurnCursor(TURN, 1, 6), [])
+    assert not is_ahead_of_tokens(TurnCursor(TURN, 2, 6), tokens)
 
 
 @given(st.integers(1, 10**9 - 1), st.integers(1, 10**9 - 1), st.integers(0, 10**9 - 1))
 def test_a_cursor_reads_as_it_is_spelt(turn: int, attempt: int, offset: int) -> None:
     assume(turn)
-    at = Cursor(turn, attempt, offset, "done")
-    assert cursor(str(at), turn) == at
+    at = TurnCursor(turn, attempt, offset, "done")
+    assert parse_turn_cursor(str(at), turn) == at
 
 
 def test_whoever_comes_late_to_a_failed_turn_is_told_piece_by_piece_what_it_had_said() -> None:
     text = "One more word. " * 100
     failed = TurnFailed(turn=TURN, code="late", detail="too late", retryable=True)
-    record = recorded(Record(TURN), logged([started(1), lost(1, text), failed]))
-    _, shown = learnt(Cursor(TURN), record)
+    record = apply_log_events(TurnStreamRecord(TURN), logged([started(1), lost(1, text), failed]))
+    _, shown = apply_record(TurnCursor(TURN), record)
     pieces = [str(each.data["text"]) for each in shown if each.name == "token"]
     assert "".join(pieces) == text
-    assert max(map(len, pieces)) == PIECE
-    assert shown[-1].data == {"code": "late", "retryable": True, "partial": text[:PIECE]}
+    assert max(map(len, pieces)) == MAX_TOKEN_TEXT
+    assert shown[-1].data == {"code": "late", "retryable": True, "partial": text[:MAX_TOKEN_TEXT]}

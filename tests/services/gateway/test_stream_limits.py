@@ -15,8 +15,8 @@ from starlette.routing import Route
 from tests.services.gateway.streaming import served
 from tests.services.gateway.watching import asking
 from turnlog.events.errors import Unavailable
-from turnlog.services.gateway.merging import merged
-from turnlog.services.gateway.sse import ROOM, EventStream, Pace, framed
+from turnlog.services.gateway.merging import merge_streams
+from turnlog.services.gateway.sse import MAX_PENDING_BYTES, SseResponse, StreamTimeouts, encode_frame
 
 LARGE = b"x" * 10_000
 
@@ -34,7 +34,7 @@ class Source:
         try:
             while self.count is None or self.given < self.count:
                 self.given += 1
-                yield framed("large", LARGE, str(self.given))
+                yield encode_frame("large", LARGE, str(self.given))
                 await asyncio.sleep(0)
             if self.error:
                 raise self.error
@@ -45,9 +45,9 @@ class Source:
 def app(source: Source, patience: float = 20.0) -> Starlette:
     stopping = asyncio.Event()
 
-    async def stream(request: Request) -> EventStream:
+    async def stream(request: Request) -> SseResponse:
         del request
-        return EventStream(source.frames(), Pace(15.0, patience), stopping)
+        return SseResponse(source.frames(), StreamTimeouts(15.0, patience), stopping)
 
     return Starlette(routes=[Route("/stream", stream)])
 
@@ -69,7 +69,7 @@ async def test_a_reader_who_does_not_read_holds_up_the_source_instead_of_filling
     async with served(app(source, patience=0.5)) as port, asking(port, "/stream"):
         await source.left.wait()
     # Beside what may wait here there are only the buffers of the two sockets
-    assert source.given * len(LARGE) < ROOM + 8 * 1024 * 1024
+    assert source.given * len(LARGE) < MAX_PENDING_BYTES + 8 * 1024 * 1024
 
 
 async def test_a_slow_reader_does_not_hold_up_others() -> None:
@@ -90,9 +90,9 @@ async def test_a_reader_who_goes_away_is_noticed_while_nothing_is_sent() -> None
         finally:
             left.set()
 
-    async def stream(request: Request) -> EventStream:
+    async def stream(request: Request) -> SseResponse:
         del request
-        return EventStream(silent(), Pace(3600.0, 20.0), asyncio.Event())
+        return SseResponse(silent(), StreamTimeouts(3600.0, 20.0), asyncio.Event())
 
     async with served(Starlette(routes=[Route("/stream", stream)])) as port:
         async with asking(port, "/stream") as answer:
@@ -115,13 +115,13 @@ async def test_a_source_that_overlooks_a_cancellation_ends_with_its_reader_all_t
             left.set()
 
     async def frames() -> AsyncGenerator[bytes]:
-        async with aclosing(merged(deaf(), deaf())) as items:
+        async with aclosing(merge_streams(deaf(), deaf())) as items:
             async for item in items:
                 yield item.encode()
 
-    async def stream(request: Request) -> EventStream:
+    async def stream(request: Request) -> SseResponse:
         del request
-        return EventStream(frames(), Pace(15.0, 20.0), asyncio.Event())
+        return SseResponse(frames(), StreamTimeouts(15.0, 20.0), asyncio.Event())
 
     async with served(Starlette(routes=[Route("/stream", stream)])) as port:
         async with asking(port, "/stream") as answer:
@@ -132,11 +132,11 @@ async def test_a_source_that_overlooks_a_cancellation_ends_with_its_reader_all_t
 async def test_frames_that_wait_are_sent_in_one_write() -> None:
     async def burst() -> AsyncGenerator[bytes]:
         for number in range(1000):
-            yield framed("small", b"x", str(number))
+            yield encode_frame("small", b"x", str(number))
 
-    async def stream(request: Request) -> EventStream:
+    async def stream(request: Request) -> SseResponse:
         del request
-        return EventStream(burst(), Pace(15.0, 20.0), asyncio.Event())
+        return SseResponse(burst(), StreamTimeouts(15.0, 20.0), asyncio.Event())
 
     routes = [Route("/stream", stream)]
     async with served(Starlette(routes=routes)) as port, asking(port, "/stream") as answer:
@@ -155,11 +155,11 @@ async def test_a_source_that_breaks_ends_the_stream_behind_what_it_gave() -> Non
 
 @pytest.mark.parametrize("data", [b"a\nb", b"a\r\nb", b"a\rb", b'{"a":\n1}'])
 def test_a_line_break_in_data_does_not_break_the_frame(data: bytes) -> None:
-    frame = framed("name", data, "1")
+    frame = encode_frame("name", data, "1")
     assert frame.count(b"\n\n") == 1
     assert frame.endswith(b"\n\n")
     assert b"\r" not in frame
 
 
 def test_a_line_break_in_a_name_does_not_break_the_frame() -> None:
-    assert framed("na\nme\r", b"{}", "1") == b"id: 1\nevent: name\ndata: {}\n\n"
+    assert encode_frame("na\nme\r", b"{}", "1") == b"id: 1\nevent: name\ndata: {}\n\n"

@@ -273,7 +273,7 @@ async def test_a_gateway_that_ends_lets_its_watchers_go_and_they_go_on_elsewhere
         async with asking(port, STREAM) as answer:
             async for event in answer.events():
                 watcher.get(event)
-                ending.stopping.set()
+                ending.shutdown_event.set()
         assert watcher.names == ["token"]
         await stage.say(attempt, " for it")
         await stage.complete(attempt)

@@ -13,8 +13,8 @@ import pytest
 
 from tests.services.gateway.raw_http import wire
 from tests.services.gateway.stand import InMemory, Stand, standing
-from turnlog.events.content import Plain
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.log.memory import MemoryLog
 from turnlog.events.turn import TurnSubmitted
 from turnlog.services.worker.model.failures import ModelFailure
@@ -35,10 +35,10 @@ async def test_a_turn_is_accepted_once_it_is_on_the_log(idle: Stand) -> None:
         "stream": f"/v1/sessions/{session}/turns/1/stream",
         "events": f"/v1/sessions/{session}/events?after=1",
     }
-    last = await idle.held.log.last(idle.tenant, session)
+    last = await idle.held.log.read_last_event(idle.tenant, session)
     assert last is not None
     assert last.event == TurnSubmitted(
-        turn=1, text=Plain(text="File it"), inputs={"urgency": 3}, references={"order": "o-1"}
+        turn=1, text=PlainText(text="File it"), inputs={"urgency": 3}, references={"order": "o-1"}
     )
 
 
@@ -77,7 +77,7 @@ async def test_who_waits_is_answered_when_the_gateway_ends(idle: Stand) -> None:
         async with idle.another_gateway() as ending:
             url = f"/v1/sessions/{session}/turns?wait=300"
             waiting = tasks.create_task(ending.http.post(url, json={"text": "Hi"}))
-            async for event in idle.held.log.watch(idle.tenant, session, 1):
+            async for event in idle.held.log.watch_session(idle.tenant, session, 1):
                 assert isinstance(event.event, TurnSubmitted)
                 break
         answer = await waiting
@@ -91,11 +91,11 @@ class WatchedLog(MemoryLog):
     began: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def watch(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[Recorded]:
+    async def watch_session(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[RecordedEvent]:
         """See `Log.watch`."""
         self.began.set()
         try:
-            async with aclosing(super().watch(tenant, session, after)) as events:
+            async with aclosing(super().watch_session(tenant, session, after)) as events:
                 async for event in events:
                     yield event
         finally:
@@ -185,7 +185,7 @@ async def test_fifty_submits_over_two_gateways_keep_one_order(idle: Stand) -> No
         answers = await asyncio.gather(*asked)
     assert Counter(answer.status_code for answer in answers) == {202: MANY}
     assert sorted(answer.json()["turn"] for answer in answers) == list(range(1, MANY + 1))
-    events = await idle.desk.sessions.events(idle.tenant, session)
+    events = await idle.desk.sessions.load_events(idle.tenant, session)
     assert [event.sequence for event in events] == list(range(1, MANY + 2))
 
 

@@ -15,12 +15,12 @@ import pytest
 from tests.services.gateway.stand import Stand
 from turnlog.events.errors import Unavailable
 from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.ports import Raw
-from turnlog.projections.audit.prompts import Means
-from turnlog.services.cli.reader.proving import verified
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.gateway.serving import serving
-from turnlog.services.runtime.verifiers import Verifier, beside
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.audit.prompts import VerificationContext
+from turnlog.services.cli.reader.proving import stream_verification
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.gateway.serving import serve_app
+from turnlog.services.runtime.verifiers import SessionVerifier, start_process_verifier
 
 Line = dict[str, Any]
 
@@ -61,10 +61,10 @@ async def test_a_sound_log_has_nothing_but_progress_and_a_summary(stand: Stand) 
 
 
 @contextmanager
-def lost_when_asked(_events: int, _means: Means) -> Generator[Verifier]:
+def lost_when_asked(_events: int, _means: VerificationContext) -> Generator[SessionVerifier]:
     """Give a process that verifies, and end it before anybody has asked it anything."""
     before = set(active_children())
-    with beside(1) as verifier:
+    with start_process_verifier(1) as verifier:
         for process in set(active_children()) - before:
             process.kill()
             process.join()
@@ -76,12 +76,12 @@ async def test_where_a_process_that_verifies_is_lost_the_lines_break_off_without
 ) -> None:
     await led(stand)
     desk = replace(stand.desk, verifiers=lost_when_asked)
-    async with serving(desk) as address, httpx.AsyncClient(base_url=address) as http:
-        reader = Reader(http)
+    async with serve_app(desk) as address, httpx.AsyncClient(base_url=address) as http:
+        reader = ServiceReader(http)
         with pytest.raises(Unavailable):
-            assert [line async for line in verified(reader, None)] == []
+            assert [line async for line in stream_verification(reader, None)] == []
         assert (await http.get("/healthz")).status_code == 200
-        assert not desk.few.locked(), "whoever asks next is let in"
+        assert not desk.log_scan_slots.locked(), "whoever asks next is let in"
 
 
 @pytest.mark.tampers
@@ -96,7 +96,7 @@ async def test_every_session_that_was_altered_is_named_and_the_first_one_first(
         place = log.sessions[stand.tenant, session][which]
         raw = log.stored[place - 1]
         assert raw is not None
-        log.stored[place - 1] = Raw(raw.subject, place, raw.stored.replace(b'"data":', b'"data" :'))
+        log.stored[place - 1] = RawEvent(raw.subject, place, raw.stored.replace(b'"data":', b'"data" :'))
     *found, summary = await lines(stand)
     wrong = [line for line in found if line["kind"] == "finding"]
     named = {(line["session"], line["finding"]["sequence"]) for line in wrong}
@@ -163,7 +163,7 @@ async def test_one_too_many_who_go_through_the_log_is_told_to_come_again(stand: 
         ("GET", "/v1/checkpoint", None),
         ("POST", "/v1/what-if", {"sessions": [session], "budget": 60}),
     ]
-    async with stand.desk.few, stand.desk.few:
+    async with stand.desk.log_scan_slots, stand.desk.log_scan_slots:
         for method, path, body in asked:
             answer = await stand.http.request(method, path, json=body)
             assert (answer.status_code, answer.json()["code"]) == (429, "busy"), path

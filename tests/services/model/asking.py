@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from turnlog.services.worker.model.exchange import Finished, Model, ModelRequest, TextDelta
+from turnlog.services.worker.model.exchange import FinishedAnswer, LanguageModel, ModelRequest, TextDelta
 from turnlog.services.worker.model.failures import ModelFailure
 
 QUESTION = "What did the heron say to the ferryman?"
@@ -15,7 +15,7 @@ QUESTION = "What did the heron say to the ferryman?"
 @dataclass(frozen=True, slots=True)
 class Answered:
     deltas: tuple[str, ...]
-    finished: Finished
+    finished: FinishedAnswer
 
     @property
     def text(self) -> str:
@@ -32,25 +32,25 @@ def request(
     return ModelRequest(model, messages, tools, parameters or {})
 
 
-async def ask(model: Model, asked: ModelRequest) -> Answered:
+async def ask(model: LanguageModel, asked: ModelRequest) -> Answered:
     deltas: list[str] = []
     async with aclosing(model.stream(asked)) as stream:
         async for item in stream:
             match item:
                 case TextDelta(text):
                     deltas.append(text)
-                case Finished():
+                case FinishedAnswer():
                     return Answered(tuple(deltas), item)
     raise AssertionError("it ended without an end")
 
 
-async def fail(model: Model, asked: ModelRequest) -> ModelFailure:
+async def fail(model: LanguageModel, asked: ModelRequest) -> ModelFailure:
     with pytest.raises(ModelFailure) as caught:
         await ask(model, asked)
     return caught.value
 
 
-async def until_first_text(stream: AsyncIterator[TextDelta | Finished]) -> str:
+async def until_first_text(stream: AsyncIterator[TextDelta | FinishedAnswer]) -> str:
     item = await anext(stream)
     assert isinstance(item, TextDelta)
     return item.text

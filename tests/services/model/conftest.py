@@ -4,7 +4,7 @@ import pytest
 
 from tests.parts.openai_server import OpenAIServer
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.timeouts import Timeouts
+from turnlog.services.worker.model.timeouts import CallTimeouts
 
 KEY = "sk-test-3f9AAb27c1"
 
@@ -28,4 +28,4 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def model() -> LitellmModel:
     # Longer than any test: what ends here ends for another reason.
-    return LitellmModel(Timeouts(connect=60, first_token=60, stalled=60, total=60))
+    return LitellmModel(CallTimeouts(connect=60, first_token=60, stalled=60, total=60))

@@ -11,7 +11,7 @@ import pytest
 from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import QUESTION, ask, request, until_first_text
-from turnlog.services.worker.model.exchange import Finished, ToolCall, Usage
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelToolCall, ModelUsage
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
 LOOK: dict[str, object] = {
@@ -26,10 +26,10 @@ async def test_text_arrives_token_by_token_and_then_the_end(
     server.will(Answer(tokens=("The ", "tide ", "turns.")))
     answered = await ask(model, request(name))
     assert answered.deltas == ("The ", "tide ", "turns.")
-    assert answered.finished == Finished(
+    assert answered.finished == FinishedAnswer(
         finish_reason="stop",
         tool_calls=(),
-        usage=Usage(input_tokens=7, output_tokens=2),
+        usage=ModelUsage(input_tokens=7, output_tokens=2),
         model="heron",
         response_id="chatcmpl-1",
     )
@@ -91,8 +91,8 @@ async def test_tool_calls_come_whole_with_the_end(
     assert answered.text == ""
     assert answered.finished.finish_reason == "tool_calls"
     assert answered.finished.tool_calls == (
-        ToolCall("call_0", "look", '{"where": "the reeds"}'),
-        ToolCall("call_1", "wait", "{}"),
+        ModelToolCall("call_0", "look", '{"where": "the reeds"}'),
+        ModelToolCall("call_1", "wait", "{}"),
     )
 
 
@@ -142,7 +142,7 @@ async def test_cached_and_reasoning_tokens_are_told_apart(
         "completion_tokens_details": {"reasoning_tokens": 12},
     }
     server.will(Answer(usage=usage))
-    assert (await ask(model, request(name))).finished.usage == Usage(100, 20, 64, 12)
+    assert (await ask(model, request(name))).finished.usage == ModelUsage(100, 20, 64, 12)
 
 
 async def test_closing_in_the_middle_closes_the_connection_of_the_provider(

@@ -16,7 +16,7 @@ from tests.parts.event_stream import frame
 from tests.parts.openai_behaviours import Answer, Behaviour, Frames
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import ask
-from turnlog.services.worker.model.exchange import Finished, ModelRequest, Usage
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, ModelUsage
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
 SCHEMA = {"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}
@@ -267,7 +267,7 @@ EVERY = pytest.mark.parametrize(
 
 async def asked(
     provider: Provider, server: OpenAIServer, environment: pytest.MonkeyPatch
-) -> Finished:
+) -> FinishedAnswer:
     for name, value in provider.base(server).items():
         environment.setenv(name, value)
     server.will(provider.answer)
@@ -293,4 +293,4 @@ async def test_u3_every_provider_asks_for_a_tool_and_says_its_usage(
     assert (call.name, json.loads(call.arguments)) == ("clock", json.loads(ARGUMENTS))
     assert call.id
     assert finished.finish_reason == "tool_calls"
-    assert finished.usage == Usage(9, 4, cached_input_tokens=provider.cached)
+    assert finished.usage == ModelUsage(9, 4, cached_input_tokens=provider.cached)

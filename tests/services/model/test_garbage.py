@@ -8,7 +8,7 @@ from tests.parts.openai_behaviours import Answer
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import ask, fail, request
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.reading import MOST_BYTES
+from turnlog.services.worker.model.reading import MAX_ANSWER_BYTES
 
 HALF = "\ud83d"
 
@@ -38,10 +38,10 @@ async def test_arguments_of_a_tool_are_text_whatever_they_are(
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(tokens=("x" * (MOST_BYTES // 2),) * 3),
-        Answer(tokens=("é" * (MOST_BYTES // 3),) * 3),
-        Answer(tokens=("\x01" * (MOST_BYTES // 10),) * 3),
-        Answer(tokens=("Hm.",), tool_calls=(("look", "x" * (MOST_BYTES + 1)),)),
+        Answer(tokens=("x" * (MAX_ANSWER_BYTES // 2),) * 3),
+        Answer(tokens=("é" * (MAX_ANSWER_BYTES // 3),) * 3),
+        Answer(tokens=("\x01" * (MAX_ANSWER_BYTES // 10),) * 3),
+        Answer(tokens=("Hm.",), tool_calls=(("look", "x" * (MAX_ANSWER_BYTES + 1)),)),
     ],
     ids=["text", "text of two bytes a character", "text that JSON escapes", "arguments"],
 )

@@ -7,7 +7,7 @@ import pytest
 from tests.parts.openai_behaviours import Frames
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import ask, fail, request
-from turnlog.services.worker.model.exchange import Usage
+from turnlog.services.worker.model.exchange import ModelUsage
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
 
@@ -74,7 +74,7 @@ async def test_anthropic(anthropic: OpenAIServer, model: LitellmModel) -> None:
     answered = await ask(model, request("anthropic/claude-heron"))
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == "length"
-    assert answered.finished.usage == Usage(35, 15, cached_input_tokens=10)
+    assert answered.finished.usage == ModelUsage(35, 15, cached_input_tokens=10)
 
 
 async def test_anthropic_breaking_off(anthropic: OpenAIServer, model: LitellmModel) -> None:
@@ -102,7 +102,7 @@ async def test_gemini(gemini: OpenAIServer, model: LitellmModel, reason: str, to
     answered = await ask(model, request("gemini/gemini-heron"))
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == told
-    assert answered.finished.usage == Usage(9, 4)
+    assert answered.finished.usage == ModelUsage(9, 4)
 
 
 async def test_ollama(ollama: OpenAIServer, model: LitellmModel) -> None:
@@ -115,5 +115,5 @@ async def test_ollama(ollama: OpenAIServer, model: LitellmModel) -> None:
     answered = await ask(model, request("ollama_chat/heron"))
     assert answered.text == "The reeds."
     assert answered.finished.finish_reason == "stop"
-    assert answered.finished.usage == Usage(11, 3)
+    assert answered.finished.usage == ModelUsage(11, 3)
     assert len(ollama.exchanges) == 1, "litellm asked about the model, blocking the event loop"

@@ -5,11 +5,11 @@ from types import SimpleNamespace as Chunk
 
 import pytest
 
-from turnlog.services.worker.model.ending import ending
-from turnlog.services.worker.model.exchange import ToolCall, Usage
+from turnlog.services.worker.model.ending import build_finished
+from turnlog.services.worker.model.exchange import ModelToolCall, ModelUsage
 from turnlog.services.worker.model.failures import ModelFailure
-from turnlog.services.worker.model.reading import Reading, reported_usage
-from turnlog.services.worker.model.witness import Witness
+from turnlog.services.worker.model.reading import ChunkReader, read_reported_usage
+from turnlog.services.worker.model.witness import RawStreamCheck
 
 
 def tool_part(index: int, name: str | None, arguments: str, call_id: str | None = None) -> Chunk:
@@ -19,7 +19,7 @@ def tool_part(index: int, name: str | None, arguments: str, call_id: str | None 
 
 
 def test_parts_of_interleaved_tool_calls_find_their_own() -> None:
-    reading = Reading()
+    reading = ChunkReader()
     for chunk in (
         tool_part(0, "look", "", "a"),
         tool_part(2, "wait", "", "b"),
@@ -27,27 +27,27 @@ def test_parts_of_interleaved_tool_calls_find_their_own() -> None:
         tool_part(2, None, "{}"),
         tool_part(0, None, "1}"),
     ):
-        reading.take(chunk)
-    assert reading.tool_calls == (ToolCall("a", "look", '{"x":1}'), ToolCall("b", "wait", "{}"))
+        reading.read_chunk(chunk)
+    assert reading.tool_calls == (ModelToolCall("a", "look", '{"x":1}'), ModelToolCall("b", "wait", "{}"))
 
 
 def test_two_calls_under_one_index_are_two_calls() -> None:
-    reading = Reading()
-    reading.take(tool_part(0, "look", "{}", "a"))
-    reading.take(tool_part(0, "wait", "{}", "b"))
+    reading = ChunkReader()
+    reading.read_chunk(tool_part(0, "look", "{}", "a"))
+    reading.read_chunk(tool_part(0, "wait", "{}", "b"))
     assert [call.name for call in reading.tool_calls] == ["look", "wait"]
 
 
 def test_a_stop_that_asks_for_tools_is_told_as_tool_calls() -> None:
-    reading = Reading()
-    reading.take(tool_part(0, "look", "{}", "a"))
-    end = ending(reading, said="stop", usage=None, asked="openai/heron")
+    reading = ChunkReader()
+    reading.read_chunk(tool_part(0, "look", "{}", "a"))
+    end = build_finished(reading, reason_name="stop", usage=None, requested_model="openai/heron")
     assert (end.finish_reason, end.model) == ("tool_calls", "openai/heron")
 
 
 def test_reasoning_counts_as_a_token_but_not_as_text() -> None:
     delta = Chunk(content=None, tool_calls=None, reasoning_content="Hm.")
-    assert Reading().take(Chunk(choices=[Chunk(delta=delta)])) == ("", True)
+    assert ChunkReader().read_chunk(Chunk(choices=[Chunk(delta=delta)])) == ("", True)
 
 
 def test_usage_in_pieces_is_put_together() -> None:
@@ -56,12 +56,12 @@ def test_usage_in_pieces_is_put_together() -> None:
         Chunk(usage=None),
         Chunk(usage=Chunk(prompt_tokens=0, completion_tokens=40)),
     ]
-    assert reported_usage(chunks) == Usage(90, 40)
+    assert read_reported_usage(chunks) == ModelUsage(90, 40)
 
 
 def test_usage_of_nothing_but_zeros_is_no_report() -> None:
     chunks = [Chunk(usage=Chunk(prompt_tokens=0, completion_tokens=0))]
-    assert reported_usage(chunks) is None
+    assert read_reported_usage(chunks) is None
 
 
 async def lines(*each: str) -> AsyncIterator[object]:
@@ -83,12 +83,12 @@ async def lines(*each: str) -> AsyncIterator[object]:
 async def test_a_witness_passes_lines_on_and_notes_how_they_end(
     line: str, finish: str | None
 ) -> None:
-    witness = Witness(lines(line), strict=True)
+    witness = RawStreamCheck(lines(line), strict=True)
     assert [each async for each in witness] == [line]
     assert witness.finish == finish
 
 
 async def test_a_witness_stops_at_a_line_that_would_be_skipped() -> None:
     with pytest.raises(ModelFailure, match="malformed"):
-        await anext(Witness(lines('data: {"choices"'), strict=True))
-    assert await anext(Witness(lines('data: {"choices"'), strict=False))
+        await anext(RawStreamCheck(lines('data: {"choices"'), strict=True))
+    assert await anext(RawStreamCheck(lines('data: {"choices"'), strict=False))

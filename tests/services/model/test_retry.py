@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from turnlog.services.worker.model.failures import RETRYABLE, FailureCode, ModelFailure
-from turnlog.services.worker.model.retry import delay
-from turnlog.services.worker.model.retry_after import retry_after
+from turnlog.services.worker.model.failures import RETRYABLE_CODES, FailureCode, ModelFailure
+from turnlog.services.worker.model.retry import compute_retry_delay
+from turnlog.services.worker.model.retry_after import parse_retry_after
 
 CODES: tuple[FailureCode, ...] = get_args(FailureCode)
 ATTEMPTS = some.integers(min_value=0, max_value=10_000)
@@ -17,12 +17,12 @@ SECONDS = some.floats(min_value=0, max_value=1e6)
 JITTER = some.floats(min_value=0, max_value=1, exclude_max=True)
 
 
-@given(ATTEMPTS, some.sampled_from(sorted(RETRYABLE)), SECONDS, JITTER, SECONDS, SECONDS)
+@given(ATTEMPTS, some.sampled_from(sorted(RETRYABLE_CODES)), SECONDS, JITTER, SECONDS, SECONDS)
 def test_a_wait_doubles_and_is_never_shorter_than_asked_nor_longer_than_the_cap(
     attempt: int, code: FailureCode, base: float, jitter: float, cap: float, asked: float
 ) -> None:
     failure = ModelFailure(code, retry_after=asked)
-    wait = delay(attempt, failure, base_seconds=base, jitter=jitter, cap=cap, attempts=attempt + 2)
+    wait = compute_retry_delay(attempt, failure, base_seconds=base, jitter=jitter, cap=cap, attempts=attempt + 2)
     assert wait is not None
     assert 0 <= wait <= cap
     assert wait >= min(asked, cap)
@@ -30,13 +30,13 @@ def test_a_wait_doubles_and_is_never_shorter_than_asked_nor_longer_than_the_cap(
         assert wait == min(max(base * 2.0**attempt + jitter, asked), cap)
 
 
-@given(ATTEMPTS, some.sampled_from(sorted(set(CODES) - RETRYABLE)), SECONDS, JITTER)
+@given(ATTEMPTS, some.sampled_from(sorted(set(CODES) - RETRYABLE_CODES)), SECONDS, JITTER)
 def test_what_will_not_get_better_is_not_tried_again(
     attempt: int, code: FailureCode, base: float, jitter: float
 ) -> None:
     failure = ModelFailure(code, retry_after=1.0)
     assert (
-        delay(attempt, failure, base_seconds=base, jitter=jitter, cap=60.0, attempts=attempt + 9)
+        compute_retry_delay(attempt, failure, base_seconds=base, jitter=jitter, cap=60.0, attempts=attempt + 9)
         is None
     )
 
@@ -45,7 +45,7 @@ def test_what_will_not_get_better_is_not_tried_again(
 def test_as_many_attempts_are_made_as_allowed(attempts: int, jitter: float) -> None:
     failure = ModelFailure("server_error")
     waits = [
-        delay(attempt, failure, base_seconds=1.0, jitter=jitter, cap=9.0, attempts=attempts)
+        compute_retry_delay(attempt, failure, base_seconds=1.0, jitter=jitter, cap=9.0, attempts=attempts)
         for attempt in range(attempts)
     ]
     assert [wait is None for wait in waits] == [False] * (attempts - 1) + [True]
@@ -70,4 +70,4 @@ def test_as_many_attempts_are_made_as_allowed(attempts: int, jitter: float) -> N
 def test_retry_after_is_read_in_all_its_forms(
     headers: dict[str, str], seconds: float | None
 ) -> None:
-    assert retry_after(headers, now=1_000_000.0) == seconds
+    assert parse_retry_after(headers, now=1_000_000.0) == seconds

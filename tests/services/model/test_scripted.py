@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.services.model.asking import ask, fail, request, until_first_text
-from turnlog.services.worker.model.exchange import Usage
+from turnlog.services.worker.model.exchange import ModelUsage
 from turnlog.services.worker.model.failures import FailureCode
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.script_files import Scripts
-from turnlog.services.worker.model.scripted import choose
+from turnlog.services.worker.model.script_files import ScriptFolder
+from turnlog.services.worker.model.scripted import choose_reply
 
 RIVER = """
 replies:
@@ -48,7 +48,7 @@ async def test_it_streams_the_words_of_its_reply_and_reports_usage(river: Litell
         "flew.",
     )
     assert answered.finished.finish_reason == "length"
-    assert answered.finished.usage == Usage(input_tokens=4, output_tokens=8)
+    assert answered.finished.usage == ModelUsage(input_tokens=4, output_tokens=8)
 
 
 async def test_without_a_match_replies_take_turns(river: LitellmModel) -> None:
@@ -131,7 +131,7 @@ async def test_the_shipped_script_streams() -> None:
     ],
 )
 def test_the_shipped_script_has_an_answer(question: str, word: str) -> None:
-    reply = choose(Scripts().script("demo"), request("scripted/demo", question).messages)
+    reply = choose_reply(ScriptFolder().load_script("demo"), request("scripted/demo", question).messages)
     assert word in reply.text
 
 

@@ -10,7 +10,7 @@ from tests.parts.openai_behaviours import Answer, Break, Silence
 from tests.parts.openai_server import OpenAIServer
 from tests.services.model.asking import fail, request, until_first_text
 from turnlog.services.worker.model.litellm_model import LitellmModel
-from turnlog.services.worker.model.timeouts import Timeouts
+from turnlog.services.worker.model.timeouts import CallTimeouts
 
 LONG = 60.0
 SHORT = 0.2
@@ -32,7 +32,7 @@ async def test_a_provider_that_takes_no_connection(monkeypatch: pytest.MonkeyPat
         queue[1].connect_ex(address)
         monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{address[1]}/v1")
         failure = await fail(
-            LitellmModel(Timeouts(SHORT, LONG, LONG, LONG)), request("openai/heron")
+            LitellmModel(CallTimeouts(SHORT, LONG, LONG, LONG)), request("openai/heron")
         )
         for waiting in queue:
             waiting.close()
@@ -44,7 +44,7 @@ async def test_a_provider_that_never_begins(
     server: OpenAIServer, name: str, behaviour: Silence | Answer
 ) -> None:
     server.will(behaviour)
-    failure = await fail(LitellmModel(Timeouts(LONG, SHORT, LONG, LONG)), request(name))
+    failure = await fail(LitellmModel(CallTimeouts(LONG, SHORT, LONG, LONG)), request(name))
     assert (failure.code, failure.retryable) == ("timeout_first_token", True)
     await all_left(server)
 
@@ -52,7 +52,7 @@ async def test_a_provider_that_never_begins(
 async def test_a_provider_that_falls_silent(server: OpenAIServer, name: str) -> None:
     server.will(Answer(breaks=Break(1, "stall")))
     async with asyncio.timeout(LONG / 2):  # what ends it is not that a first token was awaited
-        failure = await fail(LitellmModel(Timeouts(LONG, LONG, SHORT, LONG)), request(name))
+        failure = await fail(LitellmModel(CallTimeouts(LONG, LONG, SHORT, LONG)), request(name))
     assert (failure.code, failure.retryable) == ("timeout_stalled", True)
     await all_left(server)
 
@@ -60,7 +60,7 @@ async def test_a_provider_that_falls_silent(server: OpenAIServer, name: str) -> 
 async def test_a_slow_reader_is_not_a_silent_provider(server: OpenAIServer) -> None:
     gate = asyncio.Event()
     server.will(Answer(tokens=("The ", "reeds."), gates={1: gate}))
-    model = LitellmModel(Timeouts(LONG, LONG, stalled=2.0, total=LONG))
+    model = LitellmModel(CallTimeouts(LONG, LONG, stalled=2.0, total=LONG))
     async with aclosing(model.stream(request("openai/heron"))) as stream:
         await until_first_text(stream)
         await asyncio.sleep(2.1)
@@ -70,6 +70,6 @@ async def test_a_slow_reader_is_not_a_silent_provider(server: OpenAIServer) -> N
 
 async def test_a_provider_that_never_ends(server: OpenAIServer, name: str) -> None:
     server.will(Answer(tokens=("on ",) * 1000 + ("and ",), pace=0.05))
-    failure = await fail(LitellmModel(Timeouts(LONG, LONG, LONG, SHORT)), request(name))
+    failure = await fail(LitellmModel(CallTimeouts(LONG, LONG, LONG, SHORT)), request(name))
     assert (failure.code, failure.retryable) == ("timeout_total", False)
     await all_left(server)

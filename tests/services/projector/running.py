@@ -11,14 +11,14 @@ from sqlalchemy import event
 
 from tests.projections.store.folding import Rows, rows_of
 from tests.projections.store.histories import Story
-from turnlog.events.log.ports import Log
+from turnlog.events.log.ports import EventLog
 from turnlog.projections.store import checkpoints
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.reach import Bell, reached
-from turnlog.services.projector.folding import Folding
-from turnlog.services.projector.projector import Projector
-from turnlog.services.projector.rebuild import rebuild
-from turnlog.services.runtime.telemetry import Tracing, tracing
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.reach import ProjectionSignal, wait_until_folded
+from turnlog.services.projector.folding import LogFolder
+from turnlog.services.projector.projector import SessionProjector
+from turnlog.services.projector.rebuild import rebuild_rows
+from turnlog.services.runtime.telemetry import Tracing, create_tracing
 
 LONG = 60.0
 """Seconds no test should ever need."""
@@ -32,18 +32,18 @@ def no_progress(position: int, goal: int) -> None:
 class Running:
     """A log, a database, and what folds the one into the other."""
 
-    log: Log
-    store: Store
-    tracing: Tracing = field(default_factory=lambda: tracing("projector", None))
+    log: EventLog
+    store: ReadModelStore
+    tracing: Tracing = field(default_factory=lambda: create_tracing("projector", None))
     patience: float = 0.0
-    bell: Bell = field(default_factory=Bell)
+    bell: ProjectionSignal = field(default_factory=ProjectionSignal)
 
     @property
-    def folding(self) -> Folding:
-        return Folding(self.log, self.store, self.tracing, "t", self.patience)
+    def folding(self) -> LogFolder:
+        return LogFolder(self.log, self.store, self.tracing, "t", self.patience)
 
     async def run(self) -> None:
-        await Projector(self.folding, self.bell).run()
+        await SessionProjector(self.folding, self.bell).run()
 
     @asynccontextmanager
     async def beside(self) -> AsyncGenerator[asyncio.Task[None]]:
@@ -78,9 +78,9 @@ class Running:
     async def folded_all(self, position: int) -> None:
         """Wait until the checkpoint is at this place of the log."""
         while True:
-            rung = self.bell.listen()
-            async with self.store.reading() as connection:
-                live = await checkpoints.active(connection)
+            rung = self.bell.get_next_signal()
+            async with self.store.open_reader() as connection:
+                live = await checkpoints.read_active_position(connection)
             if live and live.position >= position:
                 return
             await asyncio.wait_for(rung.wait(), LONG)
@@ -89,17 +89,17 @@ class Running:
         """Wait until the rows hold all that was told."""
         for story in stories:
             last = story.last.sequence if story.last else 0
-            assert await reached(
+            assert await wait_until_folded(
                 self.store, self.bell, story.tenant, story.session, last, within=LONG
             )
 
     async def rows(self) -> Rows:
         """Give the rows that readers see."""
-        async with self.store.reading() as connection:
-            live = await checkpoints.active(connection)
+        async with self.store.open_reader() as connection:
+            live = await checkpoints.read_active_position(connection)
         return await rows_of(self.store, live.build) if live else {}
 
     async def rebuilt(self) -> Rows:
         """Rebuild from nothing, and give those rows."""
-        assert await rebuild(self.folding, no_progress) is not None
+        assert await rebuild_rows(self.folding, no_progress) is not None
         return await self.rows()

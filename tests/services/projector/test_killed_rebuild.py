@@ -13,9 +13,9 @@ import pytest
 
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import Running
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import opened as opened_nats
-from turnlog.projections.store.engine import Store
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import open_client as opened_nats
+from turnlog.projections.store.engine import ReadModelStore
 
 POINTS = 10
 
@@ -101,9 +101,9 @@ async def killed(*arguments: str) -> AsyncGenerator[Killed]:
 @pytest.mark.promise("P11")
 @pytest.mark.timeout(300)
 async def test_rebuild_killed_at_ten_points_leaves_the_live_rows_and_can_be_repeated(
-    store: Store, database_url: str, nats_url: str, fresh_tenant: str
+    store: ReadModelStore, database_url: str, nats_url: str, fresh_tenant: str
 ) -> None:
-    async with opened_nats(nats_url, Terms()) as nats:
+    async with opened_nats(nats_url, StreamOptions()) as nats:
         story = Story(nats.log, "s", fresh_tenant)
         await story.tell(opened())
         for turn in range(1, 12):

@@ -15,8 +15,8 @@ from tests.projections.store.histories import Story, completed, opened, submitte
 from tests.services.projector.running import LONG, Running
 from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.store import checkpoints
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.schema import prepare_schema
 
 pytestmark = pytest.mark.promise("P10")
 
@@ -24,17 +24,17 @@ DATABASE = "turnlog"
 
 
 @pytest.fixture
-async def direct(own_postgres: PostgresServer) -> AsyncIterator[Store]:
+async def direct(own_postgres: PostgresServer) -> AsyncIterator[ReadModelStore]:
     await own_postgres.execute(f"CREATE DATABASE {DATABASE}")
     store = open_store(own_postgres.url(DATABASE))
-    await prepare(store)
+    await prepare_schema(store)
     yield store
     await store.close()
 
 
 @pytest.mark.parametrize("end", [PostgresServer.stop, PostgresServer.kill])
 async def test_postgres_that_ends_and_comes_back_has_every_event_once(
-    own_postgres: PostgresServer, direct: Store, end: Callable[[PostgresServer], None]
+    own_postgres: PostgresServer, direct: ReadModelStore, end: Callable[[PostgresServer], None]
 ) -> None:
     log = MemoryLog()
     story, running = Story(log), Running(log, direct)
@@ -53,13 +53,13 @@ async def test_postgres_that_ends_and_comes_back_has_every_event_once(
     assert await running.rows() == await running.rebuilt()
 
 
-async def position(store: Store) -> int:
-    async with store.reading() as connection:
-        live = await checkpoints.active(connection)
+async def position(store: ReadModelStore) -> int:
+    async with store.open_reader() as connection:
+        live = await checkpoints.read_active_position(connection)
     return live.position if live else 0
 
 
-def at_next_commit(store: Store, act: Callable[[], None]) -> None:
+def at_next_commit(store: ReadModelStore, act: Callable[[], None]) -> None:
     """Do something once, when the next events are about to be committed."""
     engine, moved, done = store.engine.sync_engine, False, False
 
@@ -78,7 +78,7 @@ def at_next_commit(store: Store, act: Callable[[], None]) -> None:
 
 
 async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
-    own_postgres: PostgresServer, direct: Store
+    own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
     story = Story(log)
@@ -103,7 +103,7 @@ async def test_a_connection_cut_between_commit_and_answer_makes_nothing_twice(
 
 
 async def test_a_connection_cut_before_the_commit_arrives_loses_nothing(
-    own_postgres: PostgresServer, direct: Store
+    own_postgres: PostgresServer, direct: ReadModelStore
 ) -> None:
     log = MemoryLog()
     story = Story(log)

@@ -21,11 +21,11 @@ from tests.projections.store.histories import Story, completed, inject, opened, 
 from tests.services.projector.running import LONG, Running
 from turnlog.events.errors import Corrupt, Unavailable
 from turnlog.events.log.memory import MemoryLog
-from turnlog.events.log.ports import Raw
+from turnlog.events.log.ports import RawEvent
 from turnlog.projections.store import checkpoints, queries
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.reach import reached
-from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.reach import wait_until_folded
+from turnlog.projections.store.schema import prepare_schema
 from turnlog.services.runtime.telemetry import Tracing
 
 
@@ -34,21 +34,21 @@ def log() -> MemoryLog:
     return MemoryLog()
 
 
-async def position(store: Store) -> int:
-    async with store.reading() as connection:
-        live = await checkpoints.active(connection)
+async def position(store: ReadModelStore) -> int:
+    async with store.open_reader() as connection:
+        live = await checkpoints.read_active_position(connection)
     return live.position if live else 0
 
 
-async def test_rows_follow_the_log_as_it_grows(store: Store, log: MemoryLog) -> None:
+async def test_rows_follow_the_log_as_it_grows(store: ReadModelStore, log: MemoryLog) -> None:
     running, story = Running(log, store), Story(log)
     async with running.beside():
         await story.tell(opened(), submitted(1, "one"))
         await running.caught_up(story)
         await story.tell(completed(1, "first"))
         await running.caught_up(story)
-    async with store.reading() as connection:
-        (turn,) = await queries.turns(connection, "t", "s", limit=None)
+    async with store.open_reader() as connection:
+        (turn,) = await queries.list_turns(connection, "t", "s", limit=None)
     assert turn.reply_in == 3
 
 
@@ -57,7 +57,7 @@ async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog)
     story = Story(log)
     await story.tell(opened())
     running = Running(log, store)
-    rung = running.bell.listen()
+    rung = running.bell.get_next_signal()
     async with running.beside():
         await asyncio.wait_for(rung.wait(), LONG)
         await running.caught_up(story)
@@ -67,17 +67,17 @@ async def test_projector_makes_its_own_tables(database_url: str, log: MemoryLog)
 class Dripping(MemoryLog):
     """A log that gives its events one by one, so that there is much to interrupt."""
 
-    async def follow(
+    async def stream_raw_events(
         self, tenant: str | None, after: int, *, live: bool
-    ) -> AsyncGenerator[Sequence[Raw]]:
-        async with aclosing(super().follow(tenant, after, live=live)) as bulks:
+    ) -> AsyncGenerator[Sequence[RawEvent]]:
+        async with aclosing(super().stream_raw_events(tenant, after, live=live)) as bulks:
             async for bulk in bulks:
                 for raw in bulk:
                     yield [raw]
 
 
 async def test_projector_cancelled_at_any_statement_loses_nothing_and_does_nothing_twice(
-    store: Store,
+    store: ReadModelStore,
 ) -> None:
     story = Story(Dripping())
     await story.tell(opened(), *(submitted(turn, f"turn {turn}") for turn in range(1, 60)))
@@ -95,7 +95,7 @@ async def test_projector_cancelled_at_any_statement_loses_nothing_and_does_nothi
 
 
 async def test_events_folded_before_a_restart_are_not_folded_again(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     running, story = Running(log, store), Story(log)
     await story.tell(opened(), submitted(1, "one"))
@@ -104,14 +104,14 @@ async def test_events_folded_before_a_restart_are_not_folded_again(
     before = await running.rows()
     async with running.beside():
         await Story(log, "other").tell(opened())
-        await running.caught_up(Story(log, "other", last=await log.last("t", "other")))
+        await running.caught_up(Story(log, "other", last=await log.read_last_event("t", "other")))
     after = await running.rows()
     assert after["turns"] == before["turns"]
     assert [row for row in after["sessions"] if row[1] == "s"] == before["sessions"]
 
 
 async def test_two_projectors_of_one_database_fold_every_event_once(
-    store: Store, database_url: str
+    store: ReadModelStore, database_url: str
 ) -> None:
     log = Dripping()
     story = Story(log)
@@ -126,7 +126,7 @@ async def test_two_projectors_of_one_database_fold_every_event_once(
 
 @pytest.mark.promise("P13")
 async def test_poison_raises_an_alarm_and_everyone_else_goes_on(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     bad, good = Story(log, "bad"), Story(log, "good")
     await bad.tell(opened())
@@ -152,7 +152,7 @@ async def stopped(running: Running) -> Corrupt:
     return corrupt.value
 
 
-async def folded(store: Store, log: MemoryLog) -> Story:
+async def folded(store: ReadModelStore, log: MemoryLog) -> Story:
     """Tell a little, and let it be folded."""
     story = Story(log)
     await story.tell(opened(), submitted(1, "one"), completed(1, "first"), submitted(2, "two"))
@@ -163,7 +163,7 @@ async def folded(store: Store, log: MemoryLog) -> Story:
 
 
 async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     await folded(store, log)
     anew = MemoryLog(created="2026-02-02T00:00:00Z")
@@ -174,7 +174,7 @@ async def test_log_that_was_made_anew_is_never_folded_onto_the_old_rows(
 
 
 async def test_log_that_was_rolled_back_is_never_folded_onto_the_old_rows(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     await folded(store, log)
     roll_back(log, 2)
@@ -182,7 +182,7 @@ async def test_log_that_was_rolled_back_is_never_folded_onto_the_old_rows(
 
 
 async def test_log_that_was_rolled_back_and_grew_again_is_never_folded_onto_the_old_rows(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     await folded(store, log)
     roll_back(log, 1)
@@ -191,7 +191,7 @@ async def test_log_that_was_rolled_back_and_grew_again_is_never_folded_onto_the_
 
 
 async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = await folded(store, log)
     running = Running(log, store)
@@ -200,7 +200,7 @@ async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
     await running.caught_up(story)
     before = await running.rows()
     roll_back(log, 2)
-    story.last = await log.last("t", "s")
+    story.last = await log.read_last_event("t", "s")
     await story.tell(*(completed(1, f"otherwise {number}") for number in range(5)))
     with pytest.raises(Corrupt, match="another event at 5"):
         await asyncio.wait_for(task, LONG)
@@ -208,7 +208,7 @@ async def test_log_that_is_rolled_back_while_it_is_followed_stops_the_projector(
 
 
 async def test_log_that_only_seems_too_short_is_looked_at_again(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     story = await folded(store, log)
     late = log.stored.pop()
@@ -229,25 +229,25 @@ def roll_back(log: MemoryLog, to: int) -> None:
 
 
 async def test_rows_of_a_later_release_stop_an_earlier_projector(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     await folded(store, log)
-    async with store.writing() as connection:
+    async with store.open_writer() as connection:
         await connection.execute(text("UPDATE projections SET version = version + 1"))
     assert "later" in str(await stopped(Running(log, store)))
 
 
 async def test_sqlite_locked_by_another_is_waited_for(tmp_path: Path, log: MemoryLog) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
-    await prepare(store)
+    await prepare_schema(store)
     story = await folded(store, log)
     locker = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
     running = Running(log, store)
     async with running.beside():
-        async with locker.writing() as connection:
+        async with locker.open_writer() as connection:
             await connection.execute(text("UPDATE projections SET version = version"))
             await story.tell(completed(2, "second"))
-            assert not await reached(store, running.bell, "t", "s", 5, within=0.3)
+            assert not await wait_until_folded(store, running.bell, "t", "s", 5, within=0.3)
         await running.caught_up(story)
     await locker.close()
     await store.close()
@@ -260,7 +260,7 @@ async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
     postgres_url: str, postgres_server: PostgresServer, log: MemoryLog
 ) -> None:
     store = open_store(postgres_url)
-    await prepare(store)
+    await prepare_schema(store)
     story = await folded(store, log)
     database = make_url(postgres_url).database
     running = Running(log, store)
@@ -279,21 +279,21 @@ async def test_postgres_out_of_reach_is_waited_for_and_nothing_is_lost(
 
 
 @dataclass(frozen=True, slots=True)
-class Forgetful(Store):
+class Forgetful(ReadModelStore):
     """A database whose answer to a commit is lost now and then."""
 
     lost: list[bool] = field(default_factory=list[bool])
 
     @asynccontextmanager
-    async def writing(self) -> AsyncGenerator[AsyncConnection]:
-        async with Store.writing(self) as connection:
+    async def open_writer(self) -> AsyncGenerator[AsyncConnection]:
+        async with ReadModelStore.open_writer(self) as connection:
             yield connection
         if self.lost and self.lost.pop():
             raise Unavailable("database", "connection lost while committing")
 
 
 async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
-    store: Store,
+    store: ReadModelStore,
 ) -> None:
     log = Dripping()
     story = Story(log)
@@ -307,7 +307,7 @@ async def test_commit_whose_answer_was_lost_is_found_done_and_not_done_again(
 
 
 async def test_span_of_a_batch_is_linked_to_the_traces_of_its_events_and_part_of_none(
-    store: Store, log: MemoryLog
+    store: ReadModelStore, log: MemoryLog
 ) -> None:
     kept = InMemorySpanExporter()
     provider = TracerProvider()

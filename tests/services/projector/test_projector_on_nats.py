@@ -12,10 +12,10 @@ import pytest
 
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import Running
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import JetStream
-from turnlog.events.nats.opening import opened as opened_nats
-from turnlog.projections.store.engine import Store
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import JetStreamClient
+from turnlog.events.nats.opening import open_client as opened_nats
+from turnlog.projections.store.engine import ReadModelStore
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
@@ -27,12 +27,12 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 
 @pytest.fixture
-async def nats(server: NatsServer) -> AsyncIterator[JetStream]:
-    async with opened_nats(server.url, Terms()) as nats:
+async def nats(server: NatsServer) -> AsyncIterator[JetStreamClient]:
+    async with opened_nats(server.url, StreamOptions()) as nats:
         yield nats
 
 
-async def conversation(nats: JetStream, session: str, turns: int) -> Story:
+async def conversation(nats: JetStreamClient, session: str, turns: int) -> Story:
     story = Story(nats.log, session)
     await story.tell(opened())
     for turn in range(1, turns + 1):
@@ -42,7 +42,7 @@ async def conversation(nats: JetStream, session: str, turns: int) -> Story:
 
 
 async def test_rows_follow_a_real_log_and_equal_the_rebuilt_ones(
-    store: Store, nats: JetStream
+    store: ReadModelStore, nats: JetStreamClient
 ) -> None:
     running = Running(nats.log, store)
     past = await conversation(nats, "past", 20)
@@ -55,7 +55,7 @@ async def test_rows_follow_a_real_log_and_equal_the_rebuilt_ones(
 
 
 async def test_restart_of_nats_is_survived_with_nothing_lost_or_twice(
-    store: Store, nats: JetStream, server: NatsServer
+    store: ReadModelStore, nats: JetStreamClient, server: NatsServer
 ) -> None:
     running = Running(nats.log, store)
     async with running.beside() as task:
@@ -101,7 +101,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_projector_killed_around_a_commit_goes_on_with_nothing_lost_or_twice(
-    store: Store, database_url: str, nats: JetStream, server: NatsServer, when: str
+    store: ReadModelStore, database_url: str, nats: JetStreamClient, server: NatsServer, when: str
 ) -> None:
     story = await conversation(nats, "s", 5)
     running = Running(nats.log, store)

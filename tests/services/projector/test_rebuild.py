@@ -22,16 +22,16 @@ from tests.projections.store.histories import (
 from tests.services.projector.running import Running, no_progress
 from turnlog.events.log.memory import MemoryLog
 from turnlog.projections.store import checkpoints, listing
-from turnlog.projections.store.checkpoints import Checkpoint
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.listing import Wanted
-from turnlog.projections.store.reach import folded
-from turnlog.services.projector.rebuild import rebuild
+from turnlog.projections.store.checkpoints import ProjectionPosition
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.listing import SessionQuery
+from turnlog.projections.store.reach import read_folded_sequence
+from turnlog.services.projector.rebuild import rebuild_rows
 
 
-async def seen(store: Store) -> Checkpoint:
-    async with store.reading() as connection:
-        live = await checkpoints.active(connection)
+async def seen(store: ReadModelStore) -> ProjectionPosition:
+    async with store.open_reader() as connection:
+        live = await checkpoints.read_active_position(connection)
     assert live is not None
     return live
 
@@ -53,7 +53,7 @@ async def told(log: MemoryLog, sessions: int = 3, turns: int = 5) -> list[Story]
 )
 @given(steps=histories)
 async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
-    store: Store, steps: list[Step]
+    store: ReadModelStore, steps: list[Step]
 ) -> None:
     telling = Telling()
     running = Running(telling.log, store)
@@ -69,7 +69,7 @@ async def test_rebuilt_rows_equal_the_live_ones_row_for_row(
 
 @pytest.mark.promise("P11")
 async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
-    store: Store,
+    store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     stories = await told(log)
@@ -80,8 +80,8 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
 
     async def reading() -> None:
         while True:
-            async with store.reading() as connection:
-                page = await listing.sessions(connection, "t", Wanted())
+            async with store.open_reader() as connection:
+                page = await listing.list_sessions(connection, "t", SessionQuery())
             found.append(sum(row.turns for row in page.sessions))
 
     reader = asyncio.create_task(reading())
@@ -93,14 +93,14 @@ async def test_readers_find_every_session_at_every_moment_of_a_rebuild(
     assert set(found) == {15}
 
 
-async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: Store) -> None:
+async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: ReadModelStore) -> None:
     log = MemoryLog()
     (story,) = await told(log, sessions=1)
     running = Running(log, store)
     async with running.beside() as task:
         await running.caught_up(story)
         before = await seen(store)
-        assert await rebuild(running.folding, no_progress) is not None
+        assert await rebuild_rows(running.folding, no_progress) is not None
         await story.tell(submitted(6, "after the rebuild"))
         await running.caught_up(story)
         assert not task.done()
@@ -110,7 +110,7 @@ async def test_projector_goes_on_with_the_new_rows_after_a_rebuild(store: Store)
 
 
 async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_projector(
-    store: Store,
+    store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     (story,) = await told(log, sessions=1)
@@ -126,13 +126,13 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
 
     async def reading() -> None:
         while True:
-            seen_so_far.append(await folded(store, "t", "s0"))
+            seen_so_far.append(await read_folded_sequence(store, "t", "s0"))
 
     async with running.beside():
         await running.caught_up(story)
         others = [asyncio.create_task(telling()), asyncio.create_task(reading())]
         for _ in range(4):
-            assert await rebuild(running.folding, no_progress) is not None
+            assert await rebuild_rows(running.folding, no_progress) is not None
         for other in others:
             other.cancel()
         ends = await asyncio.gather(*others, return_exceptions=True)
@@ -142,7 +142,7 @@ async def test_readers_never_go_back_while_a_rebuild_draws_level_with_a_busy_pro
     assert await running.rows() == await running.rebuilt()
 
 
-async def test_rebuild_tells_how_far_it_is(store: Store) -> None:
+async def test_rebuild_tells_how_far_it_is(store: ReadModelStore) -> None:
     log = MemoryLog()
     stories = await told(log)
     running = Running(log, store)
@@ -150,7 +150,7 @@ async def test_rebuild_tells_how_far_it_is(store: Store) -> None:
         await running.caught_up(*stories)
     end = len(log.stored)
     steps: list[tuple[int, int]] = []
-    await rebuild(running.folding, lambda position, goal: steps.append((position, goal)))
+    await rebuild_rows(running.folding, lambda position, goal: steps.append((position, goal)))
     assert steps[-1] == (end, end)
     assert all(goal == end for _, goal in steps)
 
@@ -158,7 +158,7 @@ async def test_rebuild_tells_how_far_it_is(store: Store) -> None:
 @pytest.mark.promise("P11")
 @pytest.mark.parametrize("statement", range(4, 64, 6))
 async def test_rebuild_that_crashes_at_any_point_leaves_what_readers_see_and_can_be_repeated(
-    store: Store, statement: int
+    store: ReadModelStore, statement: int
 ) -> None:
     log = MemoryLog()
     stories = await told(log, sessions=2, turns=2)
@@ -166,20 +166,20 @@ async def test_rebuild_that_crashes_at_any_point_leaves_what_readers_see_and_can
     async with running.beside():
         await running.caught_up(*stories)
     before = await running.rows()
-    await running.cancelled_at(statement, rebuild(running.folding, no_progress))
+    await running.cancelled_at(statement, rebuild_rows(running.folding, no_progress))
     assert await running.rows() == before
     assert await running.rebuilt() == before
     assert await unseen(store) == []
 
 
-async def unseen(store: Store) -> list[int]:
-    async with store.reading() as connection:
+async def unseen(store: ReadModelStore) -> list[int]:
+    async with store.open_reader() as connection:
         found = await connection.scalars(text("SELECT build FROM projections WHERE NOT active"))
         return list(found)
 
 
 async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
-    store: Store,
+    store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     stories = await told(log)
@@ -187,13 +187,13 @@ async def test_of_two_rebuilds_at_once_one_takes_over_and_the_rows_are_right(
     async with running.beside():
         await running.caught_up(*stories)
         before = await running.rows()
-        done = await asyncio.gather(*(rebuild(running.folding, no_progress) for _ in range(2)))
+        done = await asyncio.gather(*(rebuild_rows(running.folding, no_progress) for _ in range(2)))
         assert any(done)
     assert await running.rows() == before
 
 
 async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
-    store: Store,
+    store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     stories = await told(log)
@@ -201,18 +201,18 @@ async def test_rows_of_an_earlier_release_are_rebuilt_before_anything_is_folded(
     async with running.beside():
         await running.caught_up(*stories)
     right = await running.rows()
-    async with store.writing() as connection:
+    async with store.open_writer() as connection:
         await connection.execute(text("UPDATE projections SET version = 0"))
         await connection.execute(text("UPDATE turns SET finish = 'as an earlier release had it'"))
     await stories[0].tell(submitted(6, "later"))
     async with running.beside():
         await running.caught_up(stories[0])
-    assert (await seen(store)).version == checkpoints.VERSION
+    assert (await seen(store)).version == checkpoints.SESSIONS_VERSION
     finishes = {row[7] for row in (await running.rows())["turns"]}
     assert finishes == {row[7] for row in right["turns"]} | {None}
 
 
-async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: Store) -> None:
+async def test_rebuild_is_the_way_back_after_the_log_was_replaced(store: ReadModelStore) -> None:
     old = MemoryLog()
     stories = await told(old)
     async with Running(old, store).beside():

@@ -13,11 +13,11 @@ from tests.parts.old_store import copied, grown, put_back
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import LONG, Running
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import JetStream
-from turnlog.events.nats.opening import opened as opened_nats
-from turnlog.projections.store.engine import Store
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import JetStreamClient
+from turnlog.events.nats.opening import open_client as opened_nats
+from turnlog.projections.store.engine import ReadModelStore
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
@@ -34,12 +34,12 @@ async def server(folder: Path) -> AsyncIterator[NatsServer]:
 
 
 @pytest.fixture
-async def nats(server: NatsServer) -> AsyncIterator[JetStream]:
-    async with opened_nats(server.url, Terms()) as nats:
+async def nats(server: NatsServer) -> AsyncIterator[JetStreamClient]:
+    async with opened_nats(server.url, StreamOptions()) as nats:
         yield nats
 
 
-async def another_history(log: Log) -> None:
+async def another_history(log: EventLog) -> None:
     for number in range(3):
         await Story(log, f"new-{number}").tell(opened(), submitted(1, "another history"))
 
@@ -47,8 +47,8 @@ async def another_history(log: Log) -> None:
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize("grew", [False, True])
 async def test_projector_stops_when_the_store_is_rolled_back_under_it_and_only_new_sessions_come(
-    store: Store,
-    nats: JetStream,
+    store: ReadModelStore,
+    nats: JetStreamClient,
     server: NatsServer,
     folder: Path,
     tmp_path: Path,

@@ -15,22 +15,22 @@ from structlog.typing import EventDict
 from tests.projections.store.histories import Story, completed, opened, submitted
 from tests.services.projector.running import LONG, Running
 from turnlog.events.log.memory import MemoryLog
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.schema import prepare
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.schema import prepare_schema
 
 pytestmark = pytest.mark.promise("P10")
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
+async def store(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
     opened = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
-    await prepare(opened)
+    await prepare_schema(opened)
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def locker(tmp_path: Path) -> AsyncIterator[Store]:
+async def locker(tmp_path: Path) -> AsyncIterator[ReadModelStore]:
     """Another process at the same database."""
     opened = open_store(f"sqlite:///{tmp_path / 'rows.db'}")
     yield opened
@@ -46,7 +46,7 @@ async def waits(said: list[EventDict], why: str) -> None:
 
 
 async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
-    store: Store, locker: Store
+    store: ReadModelStore, locker: ReadModelStore
 ) -> None:
     log = MemoryLog()
     story, running = Story(log), Running(log, store)
@@ -54,7 +54,7 @@ async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
     with capture_logs() as said:
         async with running.beside() as task:
             await running.caught_up(story)
-            async with locker.writing() as connection:
+            async with locker.open_writer() as connection:
                 await connection.execute(text("UPDATE projections SET version = version"))
                 await story.tell(submitted(1, "one"), completed(1, "first"))
                 await waits(said, "locked")
@@ -64,7 +64,7 @@ async def test_sqlite_locked_for_long_is_waited_for_and_told_of(
 
 
 async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_there_is_room(
-    store: Store,
+    store: ReadModelStore,
 ) -> None:
     log = MemoryLog()
     story, running = Story(log), Running(log, store)
@@ -74,7 +74,7 @@ async def test_a_full_disk_is_waited_for_and_told_of_and_folding_goes_on_once_th
     def limit(connection: DBAPIConnection, *_: object) -> None:
         connection.cursor().execute(f"PRAGMA max_page_count = {pages[0]}")
 
-    async with store.reading() as connection:
+    async with store.open_reader() as connection:
         pages[0] = int(await connection.scalar(text("PRAGMA page_count")) or 0) + 4
     event.listen(store.engine.sync_engine, "checkout", limit)
     with capture_logs() as said:

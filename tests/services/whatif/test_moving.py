@@ -24,10 +24,10 @@ from tests.services.whatif.twice import (
     really,
     turn,
 )
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.session import BlueprintMoved
 from turnlog.projections.session.commands import SubmitTurn
-from turnlog.services.runtime.library import Library
+from turnlog.services.runtime.library import BlueprintFolders
 
 PERSONA, OTHER = "You are a clerk, and brief.", "You are a clerk with all the time in the world."
 
@@ -78,7 +78,7 @@ async def test_next_call_runs_by_the_new_version_and_old_ones_stay_what_they_wer
     said = answer.json()
     assert (said["moved"], said["version"]) == (True, 2)
     assert office.house.names()[-1] == "blueprint-moved"
-    await turn(office.house, Library((office.folder,)).get("clerk"), "s", CONVERSATION[5])
+    await turn(office.house, BlueprintFolders((office.folder,)).load_blueprint("clerk"), "s", CONVERSATION[5])
     after = really(office.house, "s")
     assert after[:3] == before
     assert (after[3].kind, after[3].budget) == ("answer", 90)
@@ -94,7 +94,7 @@ async def test_an_edited_prompt_file_alone_is_worth_a_move(office: Office) -> No
     assert (await office.moved("s")).json()["moved"] is False
     office.edited(FIRST, persona_md=OTHER)
     assert (await office.moved("s")).json()["moved"] is True
-    await turn(office.house, Library((office.folder,)).get("clerk"), "s", CONVERSATION[1])
+    await turn(office.house, BlueprintFolders((office.folder,)).load_blueprint("clerk"), "s", CONVERSATION[1])
     assert (await office.moved("s")).json()["moved"] is False
     last = await office.stand.get("/v1/sessions/s/calls/2.1/prompt")
     assert last["messages"][0]["content"].startswith(OTHER)
@@ -108,7 +108,7 @@ async def test_a_window_of_before_a_move_has_the_files_that_were_pinned_before_i
     for persona in (OTHER, f"{OTHER} {PERSONA}"):
         office.edited(FIRST, persona_md=persona)
         assert (await office.moved("s")).json()["moved"] is True
-        await turn(office.house, Library((office.folder,)).get("clerk"), "s", CONVERSATION[1])
+        await turn(office.house, BlueprintFolders((office.folder,)).load_blueprint("clerk"), "s", CONVERSATION[1])
         assert await office.stand.get("/v1/sessions/s/window", at=2) == window
     sent = await office.stand.get("/v1/sessions/s/calls/1.1/prompt")
     assert sent["messages"][0] == window["messages"][0]
@@ -163,8 +163,8 @@ async def test_who_opens_or_forks_again_is_told_what_it_was_though_it_was_moved_
 
 async def test_a_session_is_not_moved_while_a_turn_is_open(office: Office) -> None:
     await led(office.house, office.folder, "s", ())
-    await office.house.sessions.act(
-        TENANT, "s", SubmitTurn("Hi", Library((office.folder,)).get("clerk").policies),
+    await office.house.sessions.handle(
+        TENANT, "s", SubmitTurn("Hi", BlueprintFolders((office.folder,)).load_blueprint("clerk").policies),
         BY,
     )  # fmt: skip
     office.edited(SECOND, persona_md=OTHER)
@@ -176,7 +176,7 @@ async def test_a_session_is_not_moved_while_a_turn_is_open(office: Office) -> No
 async def test_a_version_other_than_the_one_expected_is_not_taken(office: Office) -> None:
     await led(office.house, office.folder, "s", ())
     office.edited(SECOND, persona_md=OTHER)
-    answer = await office.moved("s", digest=digest_of("what somebody looked at"))
+    answer = await office.moved("s", digest=compute_digest("what somebody looked at"))
     assert (answer.status_code, answer.json()["code"]) == (409, "blueprint-changed")
 
 
@@ -234,12 +234,12 @@ async def test_pins_tell_how_many_open_sessions_are_of_each_version(office: Offi
     ]  # fmt: skip
     (prompt,) = await office.pins("prompt", where)
     assert (prompt["layer"], prompt["path"]) == ("persona", "persona.md")
-    assert (prompt["digest"], prompt["sessions"]) == (digest_of(PERSONA), 1)
+    assert (prompt["digest"], prompt["sessions"]) == (compute_digest(PERSONA), 1)
     assert prompt["current"] is False
-    await turn(office.house, Library((office.folder,)).get("clerk"), "a", CONVERSATION[1])
+    await turn(office.house, BlueprintFolders((office.folder,)).load_blueprint("clerk"), "a", CONVERSATION[1])
     where = f"a:{len(office.house.events('a'))}"
     prompts = {p["digest"]: p["current"] for p in await office.pins("prompt", where)}
-    assert prompts == {digest_of(PERSONA): False, digest_of(OTHER): True}
+    assert prompts == {compute_digest(PERSONA): False, compute_digest(OTHER): True}
     for digest, wanted in ((prompt["digest"], ["b"]), (moved["digest"], ["a"])):
         page = await office.stand.get("/v1/sessions", digest=digest, open="true")
         assert [each["session"] for each in page["sessions"]] == wanted
@@ -279,8 +279,8 @@ phases:
 async def test_in_a_state_machine_a_session_is_moved_where_a_phase_begins(office: Office) -> None:
     office.edited(PHASED.format(version=1, persona="Begin."), task__yaml="")
     (office.folder / "clerk" / "t.yaml").write_text(GRAPH)
-    library = Library((office.folder,))
-    blueprint = library.get("clerk")
+    library = BlueprintFolders((office.folder,))
+    blueprint = library.load_blueprint("clerk")
     office.house.library = library
     await opened(office.house, library, blueprint, "s", {"task": "t"})
     await turn(office.house, blueprint, "s", Said("One?", "One."))
@@ -296,6 +296,6 @@ async def test_in_a_state_machine_a_session_is_moved_where_a_phase_begins(office
     assert gone.json()["code"] == "blueprint-does-not-fit"
     (office.folder / "clerk" / "t.yaml").write_text(GRAPH)
     assert (await office.moved("s")).json()["moved"] is True
-    await turn(office.house, library.get("clerk"), "s", Said("Three?", "Three."))
+    await turn(office.house, library.load_blueprint("clerk"), "s", Said("Three?", "Three."))
     prompt = await office.stand.get("/v1/sessions/s/calls/3.1/prompt")
     assert (prompt["messages"][0]["content"], prompt["verified"]) == ("Go on.", True)

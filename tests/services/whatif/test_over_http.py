@@ -17,13 +17,13 @@ from sqlalchemy import select
 from tests.parts.house import TENANT, House
 from tests.services.gateway.stand import InMemory, Stand, standing
 from tests.services.whatif.twice import CONVERSATION, FIRST, SECOND, folder_of, led, really
-from turnlog.events.log.ports import Raw
+from turnlog.events.log.ports import RawEvent
 from turnlog.projections.store.library_tables import METADATA
-from turnlog.projections.store.reach import reached
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.supposing.asking import ask
-from turnlog.services.cli.supposing.folder import brought
-from turnlog.services.gateway.payloads.what_if import WhatIfForm
+from turnlog.projections.store.reach import wait_until_folded
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.supposing.asking import print_what_if
+from turnlog.services.cli.supposing.folder import read_blueprint_folder
+from turnlog.services.gateway.payloads.what_if import WhatIfRequest
 
 MANY = int(os.environ.get("SESSIONS", "20"))
 """Sessions that are recorded; a thousand by `make suppose`."""
@@ -48,11 +48,11 @@ class Recorded:
     async def everything(self) -> tuple[int, int, str]:
         """Sum up what is on the log, in the blobs and in the rows."""
         digest = hashlib.sha256()
-        async with self.stand.store.reading() as connection:
+        async with self.stand.store.open_reader() as connection:
             for table in METADATA.sorted_tables:
                 for row in await connection.execute(select(table)):
                     digest.update(repr(row).encode())
-        return await self.house.log.end(TENANT), len(self.house.blobs.held), digest.hexdigest()
+        return await self.house.log.get_last_stream_sequence(TENANT), len(self.house.blobs.blobs), digest.hexdigest()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -66,7 +66,7 @@ async def recorded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Re
     last = house.events(f"s-{MANY - 1}")[-1]
     async with standing(held, TENANT, root, working=False) as stand:
         place = (TENANT, last.session, last.sequence)
-        assert await reached(stand.store, stand.bell, *place, within=300)
+        assert await wait_until_folded(stand.store, stand.bell, *place, within=300)
         yield Recorded(stand, house, first / "clerk", second / "clerk")
 
 
@@ -77,7 +77,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_many_sessions_are_told_without_a_model_and_nothing_is_written(
     recorded: Recorded, change: str
 ) -> None:
-    folder = brought(recorded.second).model_dump(mode="json")
+    folder = read_blueprint_folder(recorded.second).model_dump(mode="json")
     forms = {"blueprint": folder, "budget": 60, "model": "openai/gpt-4o"}
     lines = await recorded.asked(**{change: forms[change]})
     before, requests = await recorded.everything(), len(recorded.house.model.requests)
@@ -97,7 +97,7 @@ async def test_figures_over_http_are_those_of_really_using_the_blueprint(
     recorded: Recorded,
 ) -> None:
     await led(recorded.house, recorded.second.parent, "really", CONVERSATION)
-    folder = brought(recorded.second).model_dump(mode="json")
+    folder = read_blueprint_folder(recorded.second).model_dump(mode="json")
     _, session, _ = await recorded.asked(sessions=["s-7"], blueprint=folder)
     had = really(recorded.house, "really")
     assert session["after"]["tokens"] == sum(each.tokens for each in had)
@@ -109,9 +109,9 @@ async def test_figures_over_http_are_those_of_really_using_the_blueprint(
 async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
     recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    form = WhatIfForm(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
+    form = WhatIfRequest(sessions=["s-0", "s-6", "s-3", "nobody"], budget=12)
     page = tmp_path / "report.html"
-    await ask(Reader(recorded.stand.http), form, "json", page)
+    await print_what_if(ServiceReader(recorded.stand.http), form, "json", page)
     told = json.loads(capsys.readouterr().out)
     assert [each["session"] for each in told["sessions"]] == ["s-6", "s-3", "s-0"]
     assert [(each["session"], each["code"]) for each in told["untold"]] == [
@@ -132,8 +132,8 @@ async def test_worst_session_comes_first_and_what_does_not_fit_says_by_how_much(
 async def test_screen_says_what_is_cut_and_what_the_figures_are_worth(
     recorded: Recorded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    form = WhatIfForm(sessions=["s-7"], budget=60)
-    await ask(Reader(recorded.stand.http), form, "table", None)
+    form = WhatIfRequest(sessions=["s-7"], budget=60)
+    await print_what_if(ServiceReader(recorded.stand.http), form, "table", None)
     shown = capsys.readouterr().out
     assert "what if a budget of 60 tokens" in shown
     assert "drop_oldest_pairs" in shown
@@ -172,7 +172,7 @@ async def test_a_session_of_a_later_release_has_a_line_of_its_own_and_ends_no_ot
     raw = held.log.stored[place - 1]
     assert raw is not None
     later = raw.stored.replace(b"session-opened.v1", b"session-opened.v9")
-    held.log.stored[place - 1] = Raw(raw.subject, place, later)
+    held.log.stored[place - 1] = RawEvent(raw.subject, place, later)
     async with standing(held, TENANT, tmp_path, working=False) as stand:
         form = {"sessions": ["later", "told"], "budget": 60}
         answer = await stand.http.post("/v1/what-if", json=form)

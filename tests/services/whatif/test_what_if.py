@@ -22,12 +22,12 @@ from tests.services.whatif.twice import (
     supposed,
     turn,
 )
-from turnlog.projections.audit.whatif.change import Change
-from turnlog.projections.audit.whatif.redone import Redone
-from turnlog.projections.audit.whatif.standing import Altered
+from turnlog.projections.audit.whatif.change import WhatIfChange
+from turnlog.projections.audit.whatif.redone import ReassembledCall
+from turnlog.projections.audit.whatif.standing import PromptAlteration
 from turnlog.projections.session.commands import MoveBlueprint
-from turnlog.projections.window.overflow import OverBudget
-from turnlog.services.runtime.library import Library
+from turnlog.projections.window.overflow import BudgetExceeded
+from turnlog.services.runtime.library import BlueprintFolders
 
 PERSONA = "You are a clerk, and brief."
 OTHER = "You are a clerk with all the time in the world."
@@ -63,7 +63,7 @@ async def test_supposed_budget_gives_the_prompts_of_one_really_set(first: Path) 
     narrow = FIRST.replace("tokens: 200", "tokens: 60")
     await led(house, folder_of(first.parent / "narrow", narrow, persona_md=PERSONA), "really",
               CONVERSATION)  # fmt: skip
-    found = await supposed(house, "recorded", Change(Library((first,)), budget=60))
+    found = await supposed(house, "recorded", WhatIfChange(BlueprintFolders((first,)), budget=60))
     assert tuple(each.after for each in found) == really(house, "really")
     cut = [one for each in found for one in each.altered]
     assert {one.how for one in cut} == {"cut"}
@@ -78,14 +78,14 @@ async def test_a_wider_budget_gives_back_the_very_turns_that_a_narrower_one_cuts
     folder = folder_of(first.parent / "narrow", narrow, persona_md=PERSONA)
     await led(house, first, "wide", CONVERSATION)
     await led(house, folder, "narrow", CONVERSATION)
-    cut = await supposed(house, "wide", Change(Library((first,)), budget=60))
-    given_back = await supposed(house, "narrow", Change(Library((folder,)), budget=200))
+    cut = await supposed(house, "wide", WhatIfChange(BlueprintFolders((first,)), budget=60))
+    given_back = await supposed(house, "narrow", WhatIfChange(BlueprintFolders((folder,)), budget=200))
     assert [_turns(each, "cut") for each in cut] == [_turns(each, "uncut") for each in given_back]
     again = [one for each in given_back for one in each.altered]
-    assert Altered("history", "uncut", "drop_oldest_pairs", 1, 1) in again
+    assert PromptAlteration("history", "uncut", "drop_oldest_pairs", 1, 1) in again
 
 
-def _turns(redone: Redone, how: str) -> list[int]:
+def _turns(redone: ReassembledCall, how: str) -> list[int]:
     assert {each.how for each in redone.altered} <= {how}
     runs = [range(each.first or 0, (each.last or 0) + 1) for each in redone.altered]
     return sorted(turn for run in runs for turn in run)
@@ -99,9 +99,9 @@ async def test_supposed_model_is_given_prompt_files_of_its_own_provider(
     )
     house = House()
     await led(house, folder, "recorded", CONVERSATION[:3])
-    found = await supposed(house, "recorded", Change(Library((folder,)), model="other/two"))
+    found = await supposed(house, "recorded", WhatIfChange(BlueprintFolders((folder,)), model="other/two"))
     assert [each.after.model for each in found if each.after] == ["other/two"] * 3
-    assert found[0].altered == (Altered("persona", "changed", None),)
+    assert found[0].altered == (PromptAlteration("persona", "changed", None),)
 
 
 async def test_same_blueprint_changes_nothing(first: Path) -> None:
@@ -118,14 +118,14 @@ async def test_each_call_of_a_session_that_was_moved_is_given_the_files_of_its_o
     house = House()
     await led(house, first, "s", CONVERSATION[:1])
     later = FIRST.replace("version: 1", "version: 2").replace("persona.md", "other.md")
-    library = Library((folder_of(first, later, other_md=OTHER),))
-    clerk = library.get("clerk")
+    library = BlueprintFolders((folder_of(first, later, other_md=OTHER),))
+    clerk = library.load_blueprint("clerk")
     had = (await house.state("s")).attributes
-    ref = await house.blueprints.pin(TENANT, clerk)
-    await house.sessions.act(TENANT, "s", MoveBlueprint(ref, 0, had, clerk.profiles), BY)
+    ref = await house.blueprints.store_blueprint(TENANT, clerk)
+    await house.sessions.handle(TENANT, "s", MoveBlueprint(ref, 0, had, clerk.profiles), BY)
     house.library = library
     await turn(house, clerk, "s", CONVERSATION[1])
-    found = await supposed(house, "s", Change(library, model="anthropic/claude-x"))
+    found = await supposed(house, "s", WhatIfChange(library, model="anthropic/claude-x"))
     assert [each.after is not None for each in found] == [True, True]
     assert [each.altered for each in found] == [(), ()]
 
@@ -133,11 +133,11 @@ async def test_each_call_of_a_session_that_was_moved_is_given_the_files_of_its_o
 async def test_call_that_would_not_fit_says_what_must_be_kept_and_by_how_much(first: Path) -> None:
     house = House()
     await led(house, first, "recorded", CONVERSATION[:2])
-    found = await supposed(house, "recorded", Change(Library((first,)), budget=9))
+    found = await supposed(house, "recorded", WhatIfChange(BlueprintFolders((first,)), budget=9))
     refused = found[0].refused
-    assert isinstance(refused, OverBudget)
+    assert isinstance(refused, BudgetExceeded)
     assert (refused.limit, refused.tokens > 9) == (9, True)
-    assert [each.layer for each in refused.kept] == ["persona", "input"]
+    assert [each.layer for each in refused.required_layers] == ["persona", "input"]
     assert [each.after for each in found] == [None, None]
 
 
@@ -161,8 +161,8 @@ async def test_what_the_record_cannot_give_is_a_finding_of_its_call(
     house = House()
     await led(house, first, "recorded", CONVERSATION[:2], tone="kind")
     changed = folder_of(tmp_path / "changed", text, persona_md=PERSONA)
-    library = Library((changed,))
-    found = await supposed(house, "recorded", Change(library, library.get("clerk")))
+    library = BlueprintFolders((changed,))
+    found = await supposed(house, "recorded", WhatIfChange(library, library.load_blueprint("clerk")))
     refusals = [each.refused for each in found if each.refused]
     assert refusals, found
     assert {(each.code, str(each.field).startswith(field)) for each in refusals} == {(code, True)}

@@ -10,10 +10,10 @@ from pydantic import JsonValue
 
 from tests.parts.house import BY, TENANT, House
 from turnlog.events.call import ContextAssembled
-from turnlog.projections.audit.whatif.change import Change
-from turnlog.projections.audit.whatif.redone import Prompt, Redone, what_if
-from turnlog.projections.blueprint.schema import Blueprint, reach
-from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.audit.whatif.change import WhatIfChange
+from turnlog.projections.audit.whatif.redone import PromptSize, ReassembledCall, rebuild_calls
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.values import check_values
 from turnlog.projections.session.commands import (
     Command,
     ExcludeTurn,
@@ -21,10 +21,10 @@ from turnlog.projections.session.commands import (
     RedactReply,
     SubmitTurn,
 )
-from turnlog.projections.window.material import Material
-from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.library import Library
-from turnlog.services.runtime.records import Records
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.runtime.installed import collect_installed
+from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.runtime.records import SessionRecordLoader
 
 Values = Mapping[str, JsonValue]
 NAME = "clerk"
@@ -124,52 +124,52 @@ async def led(
     house: House, folder: Path, session: str, said: Sequence[Said], **attributes: JsonValue
 ) -> None:
     """Lead a conversation by the blueprint as it is in a folder."""
-    library = Library((folder,))
+    library = BlueprintFolders((folder,))
     house.library = library
-    blueprint = library.get(NAME)
+    blueprint = library.load_blueprint(NAME)
     await opened(house, library, blueprint, session, attributes)
     for each in said:
         await turn(house, blueprint, session, each)
 
 
 async def opened(
-    house: House, library: Library, blueprint: Blueprint, session: str, attributes: Values
+    house: House, library: BlueprintFolders, blueprint: Blueprint, session: str, attributes: Values
 ) -> None:
     """Open a session as a gateway does."""
-    cartridge = library.cartridge(blueprint, attributes)
+    cartridge = library.read_cartridge(blueprint, attributes)
     command = OpenSession(
-        await house.blueprints.pin(TENANT, blueprint),
+        await house.blueprints.store_blueprint(TENANT, blueprint),
         blueprint.default_profile,
-        reach(blueprint),
-        checked_values(blueprint.attributes, attributes, "attributes"),
-        None if cartridge is None else await house.blueprints.pin_cartridge(TENANT, cartridge),
-        Material(blueprint, cartridge or {}).phases,
+        compute_history_reach(blueprint),
+        check_values(blueprint.attributes, attributes, "attributes"),
+        None if cartridge is None else await house.blueprints.store_cartridge(TENANT, cartridge),
+        SessionMaterial(blueprint, cartridge or {}).phases,
     )
-    await house.sessions.act(TENANT, session, command, BY)
+    await house.sessions.handle(TENANT, session, command, BY)
 
 
 async def turn(house: House, blueprint: Blueprint, session: str, said: Said) -> None:
     """Put a turn to a session, have it answered, and do what is to be done then."""
     house.model.scripts.append([said.reply])
-    inputs = checked_values(blueprint.inputs, said.inputs, "inputs")
+    inputs = check_values(blueprint.inputs, said.inputs, "inputs")
     command = SubmitTurn(said.text, blueprint.policies, inputs=inputs)
-    done = await house.sessions.act(TENANT, session, command, BY)
+    done = await house.sessions.handle(TENANT, session, command, BY)
     await house.answer(done.events[-1])
     for each in said.then:
-        await house.sessions.act(TENANT, session, each, BY)
+        await house.sessions.handle(TENANT, session, each, BY)
 
 
-async def supposed(house: House, session: str, change: Change) -> tuple[Redone, ...]:
+async def supposed(house: House, session: str, change: WhatIfChange) -> tuple[ReassembledCall, ...]:
     """Assemble the calls of a session again under a change."""
-    record = await Records(house.sessions).whole(TENANT, session)
-    return tuple(what_if(record.events, record.blobs, installed(), change))
+    record = await SessionRecordLoader(house.sessions).load_record(TENANT, session)
+    return tuple(rebuild_calls(record.events, record.blobs, collect_installed(), change))
 
 
-def really(house: House, session: str) -> tuple[Prompt, ...]:
+def really(house: House, session: str) -> tuple[PromptSize, ...]:
     """Give the prompts that a session really had."""
     fixed = (each.event for each in house.events(session))
     return tuple(
-        Prompt(
+        PromptSize(
             call.manifest.kind,
             call.model,
             call.manifest.tokens,
@@ -183,10 +183,10 @@ def really(house: House, session: str) -> tuple[Prompt, ...]:
     )
 
 
-def changed_to(folder: Path, model: str | None = None) -> Change:
+def changed_to(folder: Path, model: str | None = None) -> WhatIfChange:
     """Suppose the blueprint as it is in a folder."""
-    library = Library((folder,))
-    return Change(library, library.get(NAME), model=model)
+    library = BlueprintFolders((folder,))
+    return WhatIfChange(library, library.load_blueprint(NAME), model=model)
 
 
 Lead = Callable[[House, Path, str], Awaitable[None]]

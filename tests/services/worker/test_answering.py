@@ -8,18 +8,18 @@ import pytest
 
 from tests.parts.house import ACK_WAIT, BY, TENANT, House, delivery
 from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled
-from turnlog.events.call import Usage as RecordedUsage
-from turnlog.events.content import Plain, digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.call import TokenUsage as RecordedUsage
+from turnlog.events.content import PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
 from turnlog.projections.blueprint.schema import Policies
 from turnlog.projections.session.commands import CancelTurn, ClaimTurn, ExcludeTurn
-from turnlog.services.worker.delivery import Later, Settled, Silent
+from turnlog.services.worker.delivery import DeliveryDeferred, DeliverySettled, DeliverySuperseded
 from turnlog.services.worker.model.failures import ModelFailure
 
 
-def last(house: House, kind: type) -> Recorded:
+def last(house: House, kind: type) -> RecordedEvent:
     """Find the latest event of a kind."""
     return next(event for event in reversed(house.events()) if isinstance(event.event, kind))
 
@@ -28,7 +28,7 @@ async def test_a_turn_is_claimed_its_prompt_fixed_and_its_reply_recorded() -> No
     house = House()
     await house.open()
     house.model.scripts = [["Hel", "lo."]]
-    assert await house.answer(await house.submit("Hi")) == Settled()
+    assert await house.answer(await house.submit("Hi")) == DeliverySettled()
     assert house.names() == [
         "session-opened",
         "turn-submitted",
@@ -40,7 +40,7 @@ async def test_a_turn_is_claimed_its_prompt_fixed_and_its_reply_recorded() -> No
     ]
     reply = last(house, TurnCompleted).event
     assert isinstance(reply, TurnCompleted)
-    assert reply.text == Plain(text="Hello.")
+    assert reply.text == PlainText(text="Hello.")
     assert house.model.requests[0].messages == (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Hi"},
@@ -52,12 +52,12 @@ async def test_tokens_add_up_to_the_reply_and_say_where_they_begin() -> None:
     await house.open()
     house.model.scripts = [["Hel", "lo."]]
     await house.answer(await house.submit("Hi"))
-    events = [held.event for held in await house.tokens.recorded(TENANT, "s", 1)]
+    events = [held.event for held in await house.tokens.read_token_events(TENANT, "s", 1)]
     said = [event for event in events if isinstance(event, Token)]
     assert [(token.offset, token.text) for token in said] == [(0, "Hel"), (3, "lo.")]
     closed = events[-1]
     assert isinstance(closed, AttemptClosed)
-    assert closed.digest == digest_of("Hello.")
+    assert closed.digest == compute_digest("Hello.")
 
 
 async def test_a_settled_turn_is_not_answered_again() -> None:
@@ -66,7 +66,7 @@ async def test_a_settled_turn_is_not_answered_again() -> None:
     submitted = await house.submit("Hi")
     await house.answer(submitted)
     before = house.names()
-    assert await house.worker("w2").answer(delivery(submitted, redelivered=True)) == Settled()
+    assert await house.worker("w2").run_turn(delivery(submitted, redelivered=True)) == DeliverySettled()
     assert house.names() == before
     assert len(house.model.requests) == 1
 
@@ -77,12 +77,12 @@ async def test_two_workers_with_the_same_turn_make_one_call() -> None:
     gate = asyncio.Event()
     house.model.scripts = [[gate, "once"], [gate, "twice"]]
     submitted = await house.submit("Hi")
-    first = asyncio.create_task(house.worker("w1").answer(delivery(submitted)))
-    second = asyncio.create_task(house.worker("w2").answer(delivery(submitted)))
+    first = asyncio.create_task(house.worker("w1").run_turn(delivery(submitted)))
+    second = asyncio.create_task(house.worker("w2").run_turn(delivery(submitted)))
     done, _ = await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)
-    assert isinstance(done.pop().result(), Later)
+    assert isinstance(done.pop().result(), DeliveryDeferred)
     gate.set()
-    assert Settled() in await asyncio.gather(first, second)
+    assert DeliverySettled() in await asyncio.gather(first, second)
     assert len(house.model.requests) == 1
     assert house.names().count("turn-completed") == 1
 
@@ -93,30 +93,30 @@ async def test_an_attempt_that_is_alive_is_left_alone() -> None:
     gate = asyncio.Event()
     house.model.scripts = [["so ", gate, "far"]]
     submitted = await house.submit("Hi")
-    working = asyncio.create_task(house.worker("w1").answer(delivery(submitted)))
-    await house.log.watch(TENANT, "s", 3).__anext__()
-    verdict = await house.worker("w2").answer(delivery(submitted, redelivered=True))
-    assert isinstance(verdict, Later)
+    working = asyncio.create_task(house.worker("w1").run_turn(delivery(submitted)))
+    await house.log.watch_session(TENANT, "s", 3).__anext__()
+    verdict = await house.worker("w2").run_turn(delivery(submitted, redelivered=True))
+    assert isinstance(verdict, DeliveryDeferred)
     gate.set()
-    assert await working == Settled()
+    assert await working == DeliverySettled()
 
 
 async def test_a_silent_worker_is_replaced_and_its_cost_is_unknown_not_zero() -> None:
     house = House()
     await house.open()
     submitted = await house.submit("Hi")
-    await house.sessions.act(TENANT, "s", ClaimTurn(1, "dead", Policies()), BY)
-    await house.tokens.publish(
+    await house.sessions.handle(TENANT, "s", ClaimTurn(1, "dead", Policies()), BY)
+    await house.tokens.publish_token(
         TENANT, "s", 1, Token(call="1.1", attempt=1, offset=0, text="half an ans")
     )
     await asyncio.sleep(ACK_WAIT)
-    assert await house.answer_again(submitted) == Settled()
+    assert await house.answer_again(submitted) == DeliverySettled()
     ended = [e.event for e in house.events() if isinstance(e.event, AttemptEnded)]
     assert [end.outcome for end in ended] == ["lost", "answered"]
     assert ended[0].usage.known == "unknown"
     assert ended[0].cost.micro_dollars is None
-    assert ended[0].partial == Plain(text="half an ans")
-    events = [held.event for held in await house.tokens.recorded(TENANT, "s", 1)]
+    assert ended[0].partial == PlainText(text="half an ans")
+    events = [held.event for held in await house.tokens.read_token_events(TENANT, "s", 1)]
     assert AttemptReset(call="1.1", attempt=2) in events
 
 
@@ -126,27 +126,27 @@ async def test_a_whole_answer_left_by_a_dead_worker_completes_the_turn_without_a
     submitted = await house.submit("Hi")
     stuck = asyncio.Event()
     house.model.scripts = [["All of it.", stuck]]
-    working = asyncio.create_task(house.worker("dead").answer(delivery(submitted)))
+    working = asyncio.create_task(house.worker("dead").run_turn(delivery(submitted)))
     await house.recorded(ContextAssembled)
     await house.heard(2, turn=1)
     closed = AttemptClosed(
         call="1.1",
         attempt=1,
         length=len("All of it."),
-        digest=digest_of("All of it."),
+        digest=compute_digest("All of it."),
         finish="stop",
         usage=RecordedUsage(known="reported", input_tokens=9, output_tokens=4),
         total=10,
     )
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-    await house.tokens.close(TENANT, "s", 1, closed)
+    await house.tokens.publish_and_confirm(TENANT, "s", 1, closed)
     await asyncio.sleep(ACK_WAIT)
-    assert await house.answer_again(submitted) == Settled()
+    assert await house.answer_again(submitted) == DeliverySettled()
     assert len(house.model.requests) == 1
     reply = last(house, TurnCompleted).event
     assert isinstance(reply, TurnCompleted)
-    assert reply.text == Plain(text="All of it.")
+    assert reply.text == PlainText(text="All of it.")
 
 
 async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> None:
@@ -155,12 +155,12 @@ async def test_a_worker_that_lost_its_claim_says_nothing_for_the_message() -> No
     gate = asyncio.Event()
     house.model.scripts = [["mine", gate], ["theirs"]]
     submitted = await house.submit("Hi")
-    zombie = asyncio.create_task(house.worker("zombie").answer(delivery(submitted)))
+    zombie = asyncio.create_task(house.worker("zombie").run_turn(delivery(submitted)))
     await house.recorded(ContextAssembled)
-    done = await house.sessions.act(TENANT, "s", ClaimTurn(1, "thief", Policies()), BY)
+    done = await house.sessions.handle(TENANT, "s", ClaimTurn(1, "thief", Policies()), BY)
     assert done.state.open
     assert done.state.open.attempt == 2
-    assert await zombie == Silent()
+    assert await zombie == DeliverySuperseded()
     ended = [e.event for e in house.events() if isinstance(e.event, AttemptEnded)]
     assert [end.outcome for end in ended] == ["lost", "cancelled"]
     assert "turn-completed" not in house.names()
@@ -171,10 +171,10 @@ async def test_a_cancelled_turn_closes_the_stream_and_keeps_what_it_cost() -> No
     await house.open()
     house.model.scripts = [["never ", "mind", asyncio.Event()]]
     submitted = await house.submit("Hi")
-    working = asyncio.create_task(house.worker().answer(delivery(submitted)))
+    working = asyncio.create_task(house.worker().run_turn(delivery(submitted)))
     await house.heard(2)
-    await house.sessions.act(TENANT, "s", CancelTurn(), BY)
-    assert await working == Settled()
+    await house.sessions.handle(TENANT, "s", CancelTurn(), BY)
+    assert await working == DeliverySettled()
     assert house.model.closed == 1
     own = last(house, AttemptEnded).event
     assert isinstance(own, AttemptEnded)
@@ -190,7 +190,7 @@ async def test_a_rate_limit_is_tried_again_each_try_an_event() -> None:
     await house.open(retries={"max": 2, "base_seconds": 0})
     limited = ModelFailure("rate_limited", "slow down")
     house.model.scripts = [[limited], [limited], ["at last"]]
-    assert await house.answer(await house.submit("Hi")) == Settled()
+    assert await house.answer(await house.submit("Hi")) == DeliverySettled()
     started = [e.event for e in house.events() if isinstance(e.event, AttemptStarted)]
     assert [start.attempt for start in started] == [1, 2, 3]
     assert house.names().count("context-assembled") == 1
@@ -201,7 +201,7 @@ async def test_a_failure_that_cannot_be_mended_fails_the_turn_with_its_reason() 
     house = House()
     await house.open()
     house.model.scripts = [[ModelFailure("unauthorised", "the key is not accepted")]]
-    assert await house.answer(await house.submit("Hi")) == Settled()
+    assert await house.answer(await house.submit("Hi")) == DeliverySettled()
     failed = last(house, TurnFailed).event
     assert isinstance(failed, TurnFailed)
     assert (failed.code, failed.retryable) == ("unauthorised", False)
@@ -210,7 +210,7 @@ async def test_a_failure_that_cannot_be_mended_fails_the_turn_with_its_reason() 
 async def test_a_prompt_that_cannot_fit_fails_the_turn_before_any_call() -> None:
     house = House()
     await house.open()
-    assert await house.answer(await house.submit("x" * 5000)) == Settled()
+    assert await house.answer(await house.submit("x" * 5000)) == DeliverySettled()
     failed = last(house, TurnFailed).event
     assert isinstance(failed, TurnFailed)
     assert failed.code == "over-budget"
@@ -222,7 +222,7 @@ async def test_a_turn_past_its_deadline_fails_at_the_next_delivery() -> None:
     await house.open(deadline_seconds=5)
     submitted = await house.submit("Hi")
     house.clock.pass_by(6)
-    assert await house.answer(submitted) == Settled()
+    assert await house.answer(submitted) == DeliverySettled()
     failed = last(house, TurnFailed).event
     assert isinstance(failed, TurnFailed)
     assert failed.code == "deadline"
@@ -233,7 +233,7 @@ async def test_a_running_worker_keeps_its_own_deadline() -> None:
     house = House()
     await house.open(deadline_seconds=0.2)
     house.model.scripts = [["slow", asyncio.Event()]]
-    assert await house.answer(await house.submit("Hi")) == Settled()
+    assert await house.answer(await house.submit("Hi")) == DeliverySettled()
     failed = last(house, TurnFailed).event
     assert isinstance(failed, TurnFailed)
     assert failed.code == "deadline"
@@ -245,11 +245,11 @@ async def test_a_stopping_worker_hands_its_turn_back_for_the_next_one() -> None:
     house.model.scripts = [["half", asyncio.Event()], ["whole"]]
     submitted = await house.submit("Hi")
     worker = house.worker("leaving")
-    working = asyncio.create_task(worker.answer(delivery(submitted)))
+    working = asyncio.create_task(worker.run_turn(delivery(submitted)))
     await house.heard(2, turn=1)
-    worker.stopping.set()
-    assert await working == Later(0)
-    assert await house.answer_again(submitted) == Settled()
+    worker.stop_requested.set()
+    assert await working == DeliveryDeferred(0)
+    assert await house.answer_again(submitted) == DeliverySettled()
     assert house.names()[-1] == "turn-completed"
 
 
@@ -260,11 +260,11 @@ async def test_an_event_of_others_meanwhile_does_not_disturb_the_answer() -> Non
     gate = asyncio.Event()
     house.model.scripts = [["second", gate]]
     submitted = await house.submit("Second")
-    working = asyncio.create_task(house.worker().answer(delivery(submitted)))
+    working = asyncio.create_task(house.worker().run_turn(delivery(submitted)))
     await house.heard(2, turn=2)
-    await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
     gate.set()
-    assert await working == Settled()
+    assert await working == DeliverySettled()
     assert house.names()[-1] == "turn-completed"
 
 
@@ -275,12 +275,12 @@ async def test_a_retry_after_a_source_changed_is_a_new_call_that_names_the_old_o
     gate = asyncio.Event()
     house.model.scripts = [[gate, ModelFailure("server_error")], ["fine"]]
     submitted = await house.submit("Second")
-    working = asyncio.create_task(house.worker().answer(delivery(submitted)))
+    working = asyncio.create_task(house.worker().run_turn(delivery(submitted)))
     await house.recorded(ContextAssembled, number=2)
     await house.heard(1, turn=2)
-    await house.sessions.act(TENANT, "s", ExcludeTurn(1), BY)
+    await house.sessions.handle(TENANT, "s", ExcludeTurn(1), BY)
     gate.set()
-    assert await working == Settled()
+    assert await working == DeliverySettled()
     fixed = [e.event for e in house.events() if isinstance(e.event, ContextAssembled)]
     assert [(f.call, f.supersedes) for f in fixed] == [
         ("1.1", None),
@@ -308,5 +308,5 @@ async def test_a_first_sign_of_life_is_given_before_the_prompt_is_assembled() ->
     house = House()
     await house.open()
     await house.answer(await house.submit("Hi"))
-    first = (await house.tokens.recorded(TENANT, "s", 1))[0].event
+    first = (await house.tokens.read_token_events(TENANT, "s", 1))[0].event
     assert first == AttemptAlive(call="1.1", attempt=1)

@@ -8,19 +8,19 @@ from structlog.testing import capture_logs
 from tests.parts.house import House
 from tests.parts.puppet import finished
 from turnlog.events.turn import TurnFailed
-from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.model.exchange import Usage
+from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.model.exchange import ModelUsage
 from turnlog.services.worker.model.failures import ModelFailure
 
 
-async def talked(house: House, worker: Answering, calls: int, factor: float) -> list[object]:
+async def talked(house: House, worker: TurnRunner, calls: int, factor: float) -> list[object]:
     """Make so many calls of one length, each counted by the provider; gives the warnings."""
     with capture_logs() as said:
         for number in range(calls):
             await house.open(f"s{number}")
             event = await house.submit("Hi there, what is new?", f"s{number}")
             # Nine characters of rules are three tokens by four, the question six.
-            house.model.end = finished(usage=Usage(round(9 * factor), 5))
+            house.model.end = finished(usage=ModelUsage(round(9 * factor), 5))
             await house.answer(event, worker)
     return [each for each in said if each["event"] == "counter-off"]
 

@@ -12,17 +12,17 @@ from typing import Any, cast
 import pytest
 from faststream.nats.message import NatsMessage
 
-from turnlog.events.codec import Draft, write
-from turnlog.events.content import Plain
+from turnlog.events.codec import EventDraft, encode_batch
+from turnlog.events.content import PlainText
 from turnlog.events.turn import TurnSubmitted
-from turnlog.services.runtime.telemetry import tracing
-from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.app import take
-from turnlog.services.worker.delivery import Delivery, Later, Verdict
+from turnlog.services.runtime.telemetry import create_tracing
+from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.app import handle_message
+from turnlog.services.worker.delivery import TurnDelivery, DeliveryDeferred, DeliveryVerdict
 
 ACK_WAIT = 30.0
 
-Minding = Callable[[Delivery], Awaitable[None]]
+Minding = Callable[[TurnDelivery], Awaitable[None]]
 
 
 class Clocked(asyncio.SelectorEventLoop):
@@ -42,8 +42,8 @@ class Message:
 
     def __post_init__(self) -> None:
         at = datetime(2026, 1, 1, tzinfo=UTC)
-        draft = Draft(TurnSubmitted(turn=1, text=Plain(text="Hello")), "e", at, "/test", "ada")
-        (written,) = write("t", "s", None, [draft]).messages
+        draft = EventDraft(TurnSubmitted(turn=1, text=PlainText(text="Hello")), "e", at, "/test", "ada")
+        (written,) = encode_batch("t", "s", None, [draft]).messages
         metadata = SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1)
         self.raw_message = SimpleNamespace(
             metadata=metadata, data=written.payload, subject=written.subject
@@ -63,15 +63,15 @@ def taken(minding: Callable[[Clocked], Minding]) -> list[str]:
     """Give what is said of a delivery by a worker that minds it so, and then hands it back."""
     loop, message = Clocked(), Message()
 
-    async def answer(delivery: Delivery) -> Verdict:
+    async def answer(delivery: TurnDelivery) -> DeliveryVerdict:
         await minding(loop)(delivery)
-        return Later(1)
+        return DeliveryDeferred(1)
 
     sessions = SimpleNamespace(note=print)
     parts: dict[str, Any] = {"ack_wait": ACK_WAIT, "answer": answer, "sessions": sessions}
-    worker = cast("Answering", SimpleNamespace(**parts, tracing=tracing("test", None)))
+    worker = cast("TurnRunner", SimpleNamespace(**parts, tracing=create_tracing("test", None)))
     try:
-        loop.run_until_complete(take(cast("NatsMessage", message), worker))
+        loop.run_until_complete(handle_message(cast("NatsMessage", message), worker))
     finally:
         loop.close()
     return message.said
@@ -81,10 +81,10 @@ def standing_still(*seconds: float) -> Callable[[Clocked], Minding]:
     """Stand still so long, ask for more time, and so on."""
 
     def on(loop: Clocked) -> Minding:
-        async def minding(delivery: Delivery) -> None:
+        async def minding(delivery: TurnDelivery) -> None:
             for each in seconds:
                 loop.ahead += each
-                await delivery.in_progress()
+                await delivery.extend_delivery()
 
         return minding
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-    from turnlog.events.codec import Batch, Command, Draft, read, write
-    from turnlog.events.content import Content, Digest, Erased, Plain, Sealed, digest_of
-    from turnlog.events.envelope import Envelope, Head, Recorded
+    from turnlog.events.codec import EventBatch, CommandRef, EventDraft, decode_event, encode_batch
+    from turnlog.events.content import Content, Digest, ErasedText, PlainText, SealedText, compute_digest
+    from turnlog.events.envelope import Envelope, ChainHead, RecordedEvent
     from turnlog.events.errors import (
         Conflict,
         Corrupt,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         TurnlogError,
         Unavailable,
     )
-    from turnlog.events.kinds import NAMES, Event, KnownEvent, Unknown, name_of
-    from turnlog.events.manifest import Manifest, Part
+    from turnlog.events.kinds import EVENT_NAMES, Event, KnownEvent, UnknownEvent, format_event_name
+    from turnlog.events.manifest import Manifest, PromptPart
     from turnlog.events.memory import (
         HistorySummarised,
         MemoryPurged,
@@ -71,43 +71,43 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "NAMES",
+    "EVENT_NAMES",
     "AttemptAlive",
     "AttemptClosed",
     "AttemptEnded",
     "AttemptReset",
     "AttemptStarted",
-    "Batch",
+    "EventBatch",
     "BlueprintMoved",
     "CallCompleted",
     "ChoiceRecorded",
-    "Command",
+    "CommandRef",
     "Conflict",
     "Content",
     "ContextAssembled",
     "Corrupt",
     "Digest",
-    "Draft",
+    "EventDraft",
     "Envelope",
-    "Erased",
+    "ErasedText",
     "Event",
-    "Head",
+    "ChainHead",
     "HistorySummarised",
     "KnownEvent",
     "Manifest",
     "MemoryPurged",
-    "Part",
+    "PromptPart",
     "PhaseEntered",
-    "Plain",
+    "PlainText",
     "PlanMade",
     "ProfileSwitched",
     "PromptsSnapshotted",
-    "Recorded",
+    "RecordedEvent",
     "ReferenceUpdated",
     "Refused",
     "ReplyRedacted",
     "SchemasRequested",
-    "Sealed",
+    "SealedText",
     "SessionClosed",
     "SessionOpened",
     "StepPlanned",
@@ -133,11 +133,11 @@ __all__ = [
     "TurnSubmitted",
     "TurnlogError",
     "Unavailable",
-    "Unknown",
-    "digest_of",
-    "name_of",
-    "read",
-    "write",
+    "UnknownEvent",
+    "compute_digest",
+    "format_event_name",
+    "decode_event",
+    "encode_batch",
 ]
 
 _ROOMS = ("errors", "content", "envelope", "kinds", "manifest", "tokens", "codec")

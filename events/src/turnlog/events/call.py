@@ -11,12 +11,12 @@ from typing import ClassVar, Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Content, Digest
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 from turnlog.events.manifest import Manifest
-from turnlog.events.turn import Finish
+from turnlog.events.turn import FinishReason
 
 
-class Usage(Fact):
+class TokenUsage(EventModel):
     """Token usage of one attempt, and how reliable the figures are."""
 
     known: Literal["reported", "estimated", "unknown"]
@@ -29,7 +29,7 @@ class Usage(Fact):
     """Tokens of the input that the provider had cached."""
 
 
-class Cost(Fact):
+class AttemptCost(EventModel):
     """Cost of one attempt."""
 
     micro_dollars: int | None = None
@@ -40,7 +40,7 @@ class Cost(Fact):
     """The price table and its version."""
 
 
-class Timings(Fact):
+class AttemptTimings(EventModel):
     """Durations in milliseconds, measured with a monotonic clock."""
 
     first_token: int | None = None
@@ -49,7 +49,7 @@ class Timings(Fact):
     """From request to end."""
 
 
-class Fault(Fact):
+class AttemptFault(EventModel):
     """Why an attempt failed."""
 
     code: str
@@ -60,7 +60,7 @@ class Fault(Fact):
     """Whether another attempt may succeed."""
 
 
-class AttemptStarted(Fact):
+class AttemptStarted(EventModel):
     """A worker claimed the turn; events of earlier claims are refused from now on.
 
     The claim is a lease, and the attempt number is its fencing token.
@@ -79,7 +79,7 @@ class AttemptStarted(Fact):
     """The worker that claimed the turn."""
 
 
-class ContextAssembled(Fact):
+class ContextAssembled(EventModel):
     """The prompt of a call is fixed."""
 
     type: ClassVar[str] = "turnlog.context-assembled.v1"
@@ -101,7 +101,7 @@ class ContextAssembled(Fact):
     """The session's profile; None in old logs, whose sessions never switched profile."""
 
 
-class AttemptEnded(Fact):
+class AttemptEnded(EventModel):
     """An attempt ended; always accepted, never part of a window."""
 
     type: ClassVar[str] = "turnlog.attempt-ended.v1"
@@ -117,19 +117,19 @@ class AttemptEnded(Fact):
     """`lost` is recorded by another process for a worker that stopped sending heartbeats; a later
     event of that worker replaces it. `unasked` ends a claim under which no model was called.
     """
-    usage: Usage
+    usage: TokenUsage
     """Token usage."""
-    cost: Cost
+    cost: AttemptCost
     """Cost."""
-    timings: Timings | None = None
+    timings: AttemptTimings | None = None
     """Durations; None if no process measured them."""
-    fault: Fault | None = None
+    fault: AttemptFault | None = None
     """Why the attempt failed."""
     partial: Content | None = None
     """Text of an attempt that did not complete; it is stored but never included in windows."""
 
 
-class CallCompleted(Fact):
+class CallCompleted(EventModel):
     """A call has an answer."""
 
     type: ClassVar[str] = "turnlog.call-completed.v1"
@@ -141,7 +141,7 @@ class CallCompleted(Fact):
     """The call id."""
     attempt: int
     """The attempt that answered."""
-    finish: Finish
+    finish: FinishReason
     """Why the model stopped."""
     digest: Digest
     """Digest of the answer's text."""

@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from turnlog.events.content import Digest, digest_of
-from turnlog.events.envelope import Envelope, Head, Recorded
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import Envelope, ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, TooLarge
-from turnlog.events.ids import library_subject, session_subject
-from turnlog.events.kinds import KINDS, Event, KnownEvent, Unknown
-from turnlog.events.upcast import upcast
+from turnlog.events.ids import build_library_subject, build_session_subject
+from turnlog.events.kinds import EVENT_TYPES, Event, KnownEvent, UnknownEvent
+from turnlog.events.upcast import apply_upcasters
 
 if TYPE_CHECKING:
     from turnlog.events.library import LibraryEvent
 
 MAX_EVENT_BYTES: Final = 1_000_000
 """Maximum bytes of one encoded event; the stream's limit leaves room for headers."""
-MAX_BATCH: Final = 1_000
+MAX_BATCH_EVENTS: Final = 1_000
 """Maximum events of one atomic batch, set by the server."""
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandRef:
     """The command that led to an event: its idempotency key and the digest of its body."""
 
     key: str
@@ -40,7 +40,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class EventDraft:
     """An event that is decided but has no sequence in its session yet."""
 
     event: KnownEvent | LibraryEvent
@@ -50,12 +50,12 @@ class Draft:
     actor: str
     causation: str | None = None
     correlation: str | None = None
-    command: Command | None = None
+    command: CommandRef | None = None
     traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class BatchMessage:
     """Encoded bytes for the log; a retry sends exactly these bytes again."""
 
     subject: str
@@ -64,69 +64,69 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """Messages that are appended to a session after `after`, all or none."""
 
     tenant: str
     session: str
     """The session, or the family of a library."""
-    after: Head | None
-    messages: tuple[Message, ...]
+    after: ChainHead | None
+    messages: tuple[BatchMessage, ...]
     subjects: str
     """The subject filter for all events of that session or family."""
 
 
-def rfc3339(at: datetime) -> str:
+def format_rfc3339(at: datetime) -> str:
     """Format an aware datetime in UTC with microseconds."""
     return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def write(tenant: str, session: str, after: Head | None, drafts: Sequence[Draft]) -> Batch:
+def encode_batch(tenant: str, session: str, after: ChainHead | None, drafts: Sequence[EventDraft]) -> EventBatch:
     """Encode drafts as the batch after `after`; refuses ids and sizes the log cannot store."""
-    return _written(tenant, session, after, drafts, partial(session_subject, tenant, session))
+    return _encode_drafts(tenant, session, after, drafts, partial(build_session_subject, tenant, session))
 
 
-def write_library(tenant: str, family: str, after: Head | None, drafts: Sequence[Draft]) -> Batch:
+def encode_library_batch(tenant: str, family: str, after: ChainHead | None, drafts: Sequence[EventDraft]) -> EventBatch:
     """Encode drafts as a batch for a family of a tenant's library."""
-    return _written(tenant, family, after, drafts, partial(library_subject, tenant, family))
+    return _encode_drafts(tenant, family, after, drafts, partial(build_library_subject, tenant, family))
 
 
-def _written(
+def _encode_drafts(
     tenant: str,
     session: str,
-    after: Head | None,
-    drafts: Sequence[Draft],
+    after: ChainHead | None,
+    drafts: Sequence[EventDraft],
     subject: Callable[[str], str],
-) -> Batch:
-    if not 1 <= len(drafts) <= MAX_BATCH:
-        raise TooLarge("batch", len(drafts), MAX_BATCH)
+) -> EventBatch:
+    if not 1 <= len(drafts) <= MAX_BATCH_EVENTS:
+        raise TooLarge("batch", len(drafts), MAX_BATCH_EVENTS)
     subjects = subject(">")
-    messages: list[Message] = []
+    messages: list[BatchMessage] = []
     sequence = after.sequence if after else 0
     previous = after.hash if after else None
     for draft in drafts:
         sequence += 1
         lies = after.stream_sequence if after and not messages else None
-        payload = _encoded(tenant, session, sequence, lies, previous, draft)
-        previous = digest_of(payload)
-        messages.append(Message(subject(draft.event.leaf), sequence, payload))
-    return Batch(tenant, session, after, tuple(messages), subjects)
+        payload = _encode_event(tenant, session, sequence, lies, previous, draft)
+        previous = compute_digest(payload)
+        messages.append(BatchMessage(subject(draft.event.leaf), sequence, payload))
+    return EventBatch(tenant, session, after, tuple(messages), subjects)
 
 
-def _encoded(
+def _encode_event(
     tenant: str,
     session: str,
     sequence: int,
     prevstreamseq: int | None,
     prevhash: Digest | None,
-    draft: Draft,
+    draft: EventDraft,
 ) -> bytes:
     envelope = Envelope(
         id=draft.id,
         source=draft.source,
         type=draft.event.type,
         subject=session,
-        time=rfc3339(draft.at),
+        time=format_rfc3339(draft.at),
         tenant=tenant,
         sequence=sequence,
         prevstreamseq=prevstreamseq,
@@ -145,24 +145,24 @@ def _encoded(
     return payload
 
 
-def read(stored: bytes, stream_sequence: int) -> Recorded:
+def decode_event(stored: bytes, stream_sequence: int) -> RecordedEvent:
     """Decode stored bytes; raises `Corrupt` for bytes that no release can have written."""
     try:
         # Call the validators directly: `model_validate` first checks options that are not used
         # here.
         envelope = Envelope.__pydantic_validator__.validate_json(stored)
-        event = _event(envelope)
+        event = _decode_payload(envelope)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"])
         raise Corrupt(f"stream sequence {stream_sequence}", f"{where}: {first['msg']}") from None
-    return Recorded(envelope, event, stream_sequence, stored)
+    return RecordedEvent(envelope, event, stream_sequence, stored)
 
 
-def _event(envelope: Envelope) -> Event:
-    wire_type, data = upcast(envelope.type, envelope.data)
-    kind = KINDS.get(wire_type)
+def _decode_payload(envelope: Envelope) -> Event:
+    wire_type, data = apply_upcasters(envelope.type, envelope.data)
+    kind = EVENT_TYPES.get(wire_type)
     if kind is None:
-        return Unknown(wire_type, data)
+        return UnknownEvent(wire_type, data)
     event: KnownEvent = kind.__pydantic_validator__.validate_python(data)
     return event

@@ -19,13 +19,13 @@ Digest = str
 """`sha256:` or `hmac-sha256:` followed by 64 hexadecimal digits."""
 
 
-def digest_of(data: str | bytes) -> Digest:
+def compute_digest(data: str | bytes) -> Digest:
     """Return the SHA-256 digest of a text (as UTF-8) or of bytes."""
     raw = data.encode() if isinstance(data, str) else data
     return f"sha256:{sha256(raw).hexdigest()}"
 
 
-def digest_of_all(pieces: Iterable[bytes]) -> Digest:
+def compute_joined_digest(pieces: Iterable[bytes]) -> Digest:
     """Return the digest of concatenated bytes without joining them in memory."""
     whole = sha256()
     for piece in pieces:
@@ -33,7 +33,7 @@ def digest_of_all(pieces: Iterable[bytes]) -> Digest:
     return f"sha256:{whole.hexdigest()}"
 
 
-class Plain(BaseModel):
+class PlainText(BaseModel):
     """Text that is not encrypted."""
 
     model_config = ConfigDict(frozen=True)
@@ -44,7 +44,7 @@ class Plain(BaseModel):
     @property
     def digest(self) -> Digest:
         """Digest of the text."""
-        return digest_of(self.text)
+        return compute_digest(self.text)
 
     @property
     def characters(self) -> int:
@@ -52,7 +52,7 @@ class Plain(BaseModel):
         return len(self.text)
 
 
-class Sealed(BaseModel):
+class SealedText(BaseModel):
     """Encrypted text; the holder of the key can open it."""
 
     model_config = ConfigDict(frozen=True)
@@ -69,7 +69,7 @@ class Sealed(BaseModel):
     """Length of the text in code points."""
 
 
-class Erased(BaseModel):
+class ErasedText(BaseModel):
     """Text whose key was destroyed; its digest and length remain."""
 
     model_config = ConfigDict(frozen=True)
@@ -83,8 +83,8 @@ class Erased(BaseModel):
 
 
 Content = Annotated[
-    Annotated[Plain, Tag("(text)")]
-    | Annotated[Sealed, Tag("(sealed)")]
-    | Annotated[Erased, Tag("(erased)")],
+    Annotated[PlainText, Tag("(text)")]
+    | Annotated[SealedText, Tag("(sealed)")]
+    | Annotated[ErasedText, Tag("(erased)")],
     Discriminator(form_by("text", "sealed", "erased")),
 ]

@@ -11,42 +11,42 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
-from turnlog.events.codec import Batch, Message
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Envelope, Head, Recorded
+from turnlog.events.codec import EventBatch, BatchMessage
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import Envelope, ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import session_subject, session_subjects
-from turnlog.events.kinds import Unknown
+from turnlog.events.ids import build_session_subject, build_session_filter
+from turnlog.events.kinds import UnknownEvent
 from turnlog.events.turn import TurnReleased, TurnSubmitted
 
-_SETTLED: Final = "turn"
+_UNCLAIMABLE_LEAF: Final = "turn"
 """The leaf of turn events that no worker waits for."""
-_WAITED_FOR: Final = (TurnSubmitted.leaf, TurnReleased.leaf)
+_CLAIMABLE_LEAVES: Final = (TurnSubmitted.leaf, TurnReleased.leaf)
 
 
-def copied(session: str, after: Head, originals: Sequence[Recorded], source: str) -> Batch:
+def copy_events(session: str, after: ChainHead, originals: Sequence[RecordedEvent], source: str) -> EventBatch:
     """Return a batch with copies of `originals` after `after`.
 
     Raises `Corrupt` unless the originals continue the sequence of `after`.
     """
     tenant = originals[0].tenant
-    messages: list[Message] = []
+    messages: list[BatchMessage] = []
     previous, lies = after.hash, after.stream_sequence
     for sequence, original in enumerate(originals, after.sequence + 1):
         if original.sequence != sequence:
             raise Corrupt(f"event {original.sequence}", f"is to be copied as event {sequence}")
-        copy = _copy(original, session, source).model_copy(
+        copy = _copy_envelope(original, session, source).model_copy(
             update={"prevhash": previous, "prevstreamseq": None if messages else lies}
         )
         payload = copy.model_dump_json(exclude_none=True).encode()
-        previous = digest_of(payload)
+        previous = compute_digest(payload)
         messages.append(
-            Message(session_subject(tenant, session, _leaf(original)), sequence, payload)
+            BatchMessage(build_session_subject(tenant, session, _choose_leaf(original)), sequence, payload)
         )
-    return Batch(tenant, session, after, tuple(messages), session_subjects(tenant, session))
+    return EventBatch(tenant, session, after, tuple(messages), build_session_filter(tenant, session))
 
 
-def _copy(original: Recorded, session: str, source: str) -> Envelope:
+def _copy_envelope(original: RecordedEvent, session: str, source: str) -> Envelope:
     envelope = original.envelope
     return envelope.model_copy(
         update={
@@ -62,8 +62,8 @@ def _copy(original: Recorded, session: str, source: str) -> Envelope:
     )
 
 
-def _leaf(original: Recorded) -> str:
+def _choose_leaf(original: RecordedEvent) -> str:
     event = original.event
-    if isinstance(event, Unknown) or event.leaf in _WAITED_FOR:
-        return _SETTLED
+    if isinstance(event, UnknownEvent) or event.leaf in _CLAIMABLE_LEAVES:
+        return _UNCLAIMABLE_LEAF
     return event.leaf

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from turnlog.events.content import Digest, digest_of
+from turnlog.events.content import Digest, compute_digest
 
 if TYPE_CHECKING:
     from turnlog.events.kinds import Event
 
-END: Final = 2**64
+SEQUENCE_LIMIT: Final = 2**64
 """Upper bound (exclusive) of every sequence number."""
 
 
@@ -42,7 +42,7 @@ class Envelope(BaseModel):
     """When the event was decided: RFC 3339 in UTC, by the writer's clock."""
     tenant: str
     """The tenant that owns the session."""
-    sequence: int = Field(lt=END)
+    sequence: int = Field(lt=SEQUENCE_LIMIT)
     """Position in the session: 1..n without a gap."""
     prevstreamseq: int | None = None
     """Stream sequence of the session's previous event; absent for the first event, and within a
@@ -69,7 +69,7 @@ class Envelope(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ChainHead:
     """The last event of a session that a reader has seen."""
 
     sequence: int
@@ -82,7 +82,7 @@ class Head:
 
 # Without slots: `head` is cached, because both the chain check and the fold need the digest.
 @dataclass(frozen=True)
-class Recorded:
+class RecordedEvent:
     """An event as stored on the log."""
 
     envelope: Envelope
@@ -107,6 +107,6 @@ class Recorded:
         return self.envelope.tenant
 
     @cached_property
-    def head(self) -> Head:
+    def head(self) -> ChainHead:
         """The chain head that this event forms."""
-        return Head(self.sequence, self.stream_sequence, digest_of(self.stored))
+        return ChainHead(self.sequence, self.stream_sequence, compute_digest(self.stored))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class Fact(BaseModel):  # noqa: PLW1641 - pydantic gives what is frozen its hash
+class EventModel(BaseModel):  # noqa: PLW1641 - pydantic gives what is frozen its hash
     """An immutable record: an event or a part of one, without behaviour.
 
     Unknown fields are ignored, so that an older release can read events of a later one.

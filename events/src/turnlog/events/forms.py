@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 
-def form_by(*words: str) -> Callable[[object], str | None]:
+def build_discriminator(*words: str) -> Callable[[object], str | None]:
     """Return a discriminator that picks a union member by the first of `words` found as a field.
 
     The members then need no type field. Tags are in brackets, so that they cannot be mistaken for

@@ -56,7 +56,7 @@ from turnlog.events.turn import (
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownEvent:
     """An event of a type this release does not know; stored and counted, not interpreted."""
 
     type: str
@@ -102,17 +102,17 @@ KnownEvent = (
 )
 """The session events that this release writes and reads."""
 
-Event = KnownEvent | Unknown
+Event = KnownEvent | UnknownEvent
 """Any event that this release can find on a log."""
 
-KINDS: Final[dict[str, type[KnownEvent]]] = {kind.type: kind for kind in get_args(KnownEvent)}
+EVENT_TYPES: Final[dict[str, type[KnownEvent]]] = {kind.type: kind for kind in get_args(KnownEvent)}
 """Event class by wire type."""
 
 
-def name_of(wire_type: str) -> str:
+def format_event_name(wire_type: str) -> str:
     """Return the event name of a wire type: `turnlog.turn-submitted.v1` is `turn-submitted`."""
     return wire_type.removeprefix("turnlog.").rpartition(".v")[0] or wire_type
 
 
-NAMES: Final = tuple(name_of(wire_type) for wire_type in KINDS)
+EVENT_NAMES: Final = tuple(format_event_name(wire_type) for wire_type in EVENT_TYPES)
 """Every event name that this release writes, grouped by family."""

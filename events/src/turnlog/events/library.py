@@ -12,16 +12,16 @@ from typing import ClassVar, Final, get_args
 from pydantic import ValidationError
 
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.fact import Fact
-from turnlog.events.kinds import Unknown
+from turnlog.events.fact import EventModel
+from turnlog.events.kinds import UnknownEvent
 
-SEGMENTS: Final = "segments"
+SEGMENT_FAMILY: Final = "segments"
 """The envelope's subject for segment events, where a session event has its session id."""
 
 
-class SegmentText(Fact):
+class SegmentText(EventModel):
     """A text and its properties."""
 
     digest: Digest
@@ -36,7 +36,7 @@ class SegmentText(Fact):
     """`low`, `normal` or `high`."""
 
 
-class NewSegment(Fact):
+class NewSegment(EventModel):
     """A segment with its first version."""
 
     id: int
@@ -55,7 +55,7 @@ class NewSegment(Fact):
     """The text."""
 
 
-class NewVersion(Fact):
+class NewSegmentVersion(EventModel):
     """A new version of a segment's text."""
 
     id: int
@@ -68,7 +68,7 @@ class NewVersion(Fact):
     """The text."""
 
 
-class SegmentsAdded(Fact):
+class SegmentsAdded(EventModel):
     """Segments were added."""
 
     type: ClassVar[str] = "turnlog.segments-added.v1"
@@ -78,17 +78,17 @@ class SegmentsAdded(Fact):
     """The added segments."""
 
 
-class SegmentsEdited(Fact):
+class SegmentsEdited(EventModel):
     """Segments have new texts; earlier records of them do not change."""
 
     type: ClassVar[str] = "turnlog.segments-edited.v1"
     leaf: ClassVar[str] = "edited"
 
-    versions: tuple[NewVersion, ...]
+    versions: tuple[NewSegmentVersion, ...]
     """The new texts."""
 
 
-class SegmentsDeactivated(Fact):
+class SegmentsDeactivated(EventModel):
     """Calls no longer use these segments."""
 
     type: ClassVar[str] = "turnlog.segments-deactivated.v1"
@@ -100,7 +100,7 @@ class SegmentsDeactivated(Fact):
     """Only this variant of them; all variants if None."""
 
 
-class SegmentsActivated(Fact):
+class SegmentsActivated(EventModel):
     """Calls use these segments again."""
 
     type: ClassVar[str] = "turnlog.segments-activated.v1"
@@ -115,21 +115,21 @@ class SegmentsActivated(Fact):
 LibraryEvent = SegmentsAdded | SegmentsEdited | SegmentsDeactivated | SegmentsActivated
 """The library events that this release writes and reads."""
 
-LIBRARY_KINDS: Final[dict[str, type[LibraryEvent]]] = {
+LIBRARY_EVENT_TYPES: Final[dict[str, type[LibraryEvent]]] = {
     kind.type: kind for kind in get_args(LibraryEvent)
 }
 """Library event class by wire type."""
 
 
-def understood(recorded: Recorded) -> LibraryEvent | Unknown:
+def decode_library_event(recorded: RecordedEvent) -> LibraryEvent | UnknownEvent:
     """Return a library event as its own class; raises `Corrupt` if its data is invalid.
 
     The session codec decodes all library events as `UnknownEvent`.
     """
     event = recorded.event
-    kind = LIBRARY_KINDS.get(recorded.envelope.type)
-    if kind is None or not isinstance(event, Unknown):
-        return event if isinstance(event, Unknown) else Unknown(recorded.envelope.type, {})
+    kind = LIBRARY_EVENT_TYPES.get(recorded.envelope.type)
+    if kind is None or not isinstance(event, UnknownEvent):
+        return event if isinstance(event, UnknownEvent) else UnknownEvent(recorded.envelope.type, {})
     try:
         return kind.model_validate(event.data)
     except ValidationError as error:

@@ -5,9 +5,9 @@ import re
 from typing import Final, NamedTuple, cast
 
 from turnlog.events.content import Digest
-from turnlog.events.envelope import END, Envelope
+from turnlog.events.envelope import SEQUENCE_LIMIT, Envelope
 
-BEGINS: Final = re.compile(
+ENVELOPE_START: Final = re.compile(
     rb'\{"specversion":"1\.0","id":"[^"\\]*","source":"[^"\\]*","type":"[^"\\]*"'
     rb',"subject":"([^"\\]*)","time":"[^"\\]*","tenant":"([^"\\]*)","sequence":([0-9]{1,20})'
     rb'(?:,"prevstreamseq":([0-9]{1,20}))?(?:,"prevhash":"([^"\\]*)")?,"actor":'
@@ -15,7 +15,7 @@ BEGINS: Final = re.compile(
 """How every event begins that a release of Turnlog wrote; other bytes are parsed as JSON."""
 
 
-class Link(NamedTuple):
+class ChainHeader(NamedTuple):
     """The chain fields of an event as its own bytes state them; nothing here is verified."""
 
     tenant: str
@@ -26,14 +26,14 @@ class Link(NamedTuple):
     prevhash: Digest | None
 
 
-def link_of(stored: bytes) -> Link | None:
+def parse_chain_header(stored: bytes) -> ChainHeader | None:
     """Return the chain header of stored bytes, or None if they are not an event."""
-    found = BEGINS.match(stored)
+    found = ENVELOPE_START.match(stored)
     if found is None:
-        return _parsed(stored)
+        return _parse_json_header(stored)
     session, tenant, sequence, place, digest = found.groups()
     try:
-        return Link(
+        return ChainHeader(
             tenant.decode(),
             session.decode(),
             int(sequence),
@@ -44,9 +44,9 @@ def link_of(stored: bytes) -> Link | None:
         return None  # The quoted bytes are not valid UTF-8.
 
 
-def link_in(envelope: Envelope) -> Link:
+def get_chain_header(envelope: Envelope) -> ChainHeader:
     """Return the chain header of a decoded event."""
-    return Link(
+    return ChainHeader(
         envelope.tenant,
         envelope.subject,
         envelope.sequence,
@@ -55,7 +55,7 @@ def link_in(envelope: Envelope) -> Link:
     )
 
 
-def _parsed(stored: bytes) -> Link | None:
+def _parse_json_header(stored: bytes) -> ChainHeader | None:
     try:
         said = json.loads(stored)
     except (ValueError, RecursionError):
@@ -64,11 +64,11 @@ def _parsed(stored: bytes) -> Link | None:
         return None
     fields = cast("dict[str, object]", said)
     match [fields.get(name) for name in ("tenant", "subject", "sequence")]:
-        case [str() as tenant, str() as session, int() as sequence] if sequence < END and _is_text(
+        case [str() as tenant, str() as session, int() as sequence] if sequence < SEQUENCE_LIMIT and _is_encodable(
             tenant + session
         ):
             place, digest = fields.get("prevstreamseq"), fields.get("prevhash")
-            return Link(
+            return ChainHeader(
                 tenant,
                 session,
                 sequence,
@@ -79,7 +79,7 @@ def _parsed(stored: bytes) -> Link | None:
             return None
 
 
-def _is_text(said: str) -> bool:
+def _is_encodable(said: str) -> bool:
     """Return whether the text encodes to UTF-8; JSON can contain lone surrogates."""
     try:
         said.encode()

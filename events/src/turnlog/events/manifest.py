@@ -12,20 +12,20 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Tag
 
 from turnlog.events.content import Digest
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 from turnlog.events.forms import form_by
 
-Role = Literal["system", "user", "assistant"]
-Place = Role | Literal["tools"]
-Treatment = Literal["kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"]
+MessageRole = Literal["system", "user", "assistant"]
+PartRole = MessageRole | Literal["tools"]
+PartTreatment = Literal["kept", "trimmed", "compressed", "dropped", "condensed", "summarised", "absent"]
 """What was done to a part. `dropped` was removed to fit the budget, `absent` had no text."""
 
 
-Condensed = Literal["repeats-1", "duplicates-1"]
+CondenseRule = Literal["repeats-1", "duplicates-1"]
 """A rule by which turns are condensed; its result for the same texts never changes."""
 
 
-class FromBlob(Fact):
+class BlobSource(EventModel):
     """The text is a blob of the blueprint."""
 
     digest: Digest
@@ -34,7 +34,7 @@ class FromBlob(Fact):
     """The file path at the time the text was pinned."""
 
 
-class FromSegment(Fact):
+class SegmentSource(EventModel):
     """The text is a library segment in the version that this call used."""
 
     segment: int
@@ -59,7 +59,7 @@ class FromSegment(Fact):
     """Decides which segments are dropped first."""
 
 
-class FromEvent(Fact):
+class EventTextSource(EventModel):
     """The text is a field of an event of this session."""
 
     sequence: int
@@ -68,7 +68,7 @@ class FromEvent(Fact):
     """Dotted path in the event: `text`, `attributes.language`."""
 
 
-class FromBlueprint(Fact):
+class BlueprintTextSource(EventModel):
     """The text is written in the blueprint itself, with its template variables filled."""
 
     text: str
@@ -77,7 +77,7 @@ class FromBlueprint(Fact):
     """The template variables: `cartridge.safety.intensity_ceiling`, `session.choices`."""
 
 
-class FromTurns(Fact):
+class HistorySource(EventModel):
     """A run of history: the messages of these turns, in order, in one view."""
 
     view: str
@@ -88,7 +88,7 @@ class FromTurns(Fact):
     """Last turn of the run."""
     work: bool = False
     """Whether each reply is preceded by the work that led to it."""
-    condensed: Condensed | None = None
+    condensed: CondenseRule | None = None
     """The rule by which the messages are condensed; None if they are verbatim."""
     again: tuple[int, ...] = ()
     """With `duplicates`: indexes (from 0) of the turn's paragraphs that a later turn repeats."""
@@ -96,7 +96,7 @@ class FromTurns(Fact):
     """With `duplicates`: the latest turn that repeats one of them."""
 
 
-class FromResolved(Fact):
+class ResolutionSource(EventModel):
     """Values that a resolver returned for the turn, one per line."""
 
     resolution: int
@@ -107,18 +107,18 @@ class FromResolved(Fact):
     """The heading above the lines."""
 
 
-Source = Annotated[
-    Annotated[FromBlob, Tag("(path)")]
-    | Annotated[FromSegment, Tag("(segment)")]
-    | Annotated[FromEvent, Tag("(field)")]
-    | Annotated[FromBlueprint, Tag("(text)")]
-    | Annotated[FromTurns, Tag("(view)")]
-    | Annotated[FromResolved, Tag("(resolution)")],
+PartSource = Annotated[
+    Annotated[BlobSource, Tag("(path)")]
+    | Annotated[SegmentSource, Tag("(segment)")]
+    | Annotated[EventTextSource, Tag("(field)")]
+    | Annotated[BlueprintTextSource, Tag("(text)")]
+    | Annotated[HistorySource, Tag("(view)")]
+    | Annotated[ResolutionSource, Tag("(resolution)")],
     Discriminator(form_by("path", "segment", "field", "text", "view", "resolution")),
 ]
 
 
-class Excerpt(Fact):
+class TextExcerpt(EventModel):
     """A range of a text that other layers interrupt."""
 
     begin: int
@@ -127,7 +127,7 @@ class Excerpt(Fact):
     """End, in code points."""
 
 
-class Cut(Fact):
+class TextTruncation(EventModel):
     """The remaining beginning of a text that was too long."""
 
     of: int
@@ -136,7 +136,7 @@ class Cut(Fact):
     """Remaining length in code points."""
 
 
-class Part(Fact):
+class PromptPart(EventModel):
     """A layer, one segment of it, or a run of history, as one call includes it.
 
     A message is the concatenation of `before`, the text and `after` of its parts.
@@ -148,15 +148,15 @@ class Part(Fact):
     """The component under which its tokens are counted."""
     item: str | None = None
     """The list item it belongs to, if the layer has one piece per item."""
-    source: Source | None = None
+    source: PartSource | None = None
     """The source of the text; None if there was none."""
     before: str = ""
     """Text before it: a separator, a delimiter, a heading."""
     after: str = ""
     """Text after it: the closing delimiter of its layer."""
-    excerpt: Excerpt | None = None
+    excerpt: TextExcerpt | None = None
     """The range of the source text that is used; None if all of it is."""
-    cut: Cut | None = None
+    cut: TextTruncation | None = None
     """How the text was truncated."""
     indented: tuple[int, ...] = ()
     """Positions in the remaining text (code points) where a space was inserted before a line that
@@ -164,7 +164,7 @@ class Part(Fact):
     """
     message: int | None = None
     """Index of the (first) message that includes it; None if it was left out."""
-    role: Place | None = None
+    role: PartRole | None = None
     """Role of that message; roles alternate in a run of history. `tools` is a tool offered beside
     the messages.
     """
@@ -178,18 +178,18 @@ class Part(Fact):
     """Its share of the message's tokens, by the manifest's counter."""
     saved: int = 0
     """Tokens saved by condensing."""
-    treatment: Treatment = "kept"
+    treatment: PartTreatment = "kept"
     """What was done to it."""
     rule: str | None = None
     """The condition or ladder step that caused the treatment."""
 
     @property
-    def kept(self) -> bool:
+    def is_included(self) -> bool:
         """Whether the prompt includes it."""
         return self.role is not None
 
 
-class Counter(Fact):
+class CounterRef(EventModel):
     """The token counter that was used."""
 
     name: str
@@ -198,7 +198,7 @@ class Counter(Fact):
     """Whether it counts exactly as the model does."""
 
 
-class Prefix(Fact):
+class CachePrefix(EventModel):
     """How far the prompt repeats the earlier one of its kind, so that a cache can reuse it."""
 
     call: str
@@ -211,7 +211,7 @@ class Prefix(Fact):
     """The first layer that differs; None if the whole earlier prompt is repeated."""
 
 
-class StepTaken(Fact):
+class AppliedTrimStep(EventModel):
     """A ladder step that shortened the prompt; recorded each time it changed something."""
 
     step: str
@@ -228,7 +228,7 @@ class StepTaken(Fact):
     """Tokens after the step."""
 
 
-class Omission(Fact):
+class SegmentOmission(EventModel):
     """A requested library segment that was not available."""
 
     scope: str
@@ -241,7 +241,7 @@ class Omission(Fact):
     """A sentence for the maintainer of the library."""
 
 
-class Manifest(Fact):
+class Manifest(EventModel):
     """Everything that a call includes, and what was left out."""
 
     kind: str
@@ -252,21 +252,21 @@ class Manifest(Fact):
     """The session sequence whose state was assembled."""
     assembler: int
     """Version number of the assembler."""
-    counter: Counter
+    counter: CounterRef
     """The counter of all token figures in this manifest."""
     budget: int | None = None
     """Token budget; None if the call has none."""
     tokens: int
     """Tokens of all included parts."""
-    parts: tuple[Part, ...]
+    parts: tuple[PromptPart, ...]
     """Parts in prompt order; a part that was left out is listed at the place it would have had."""
-    steps: tuple[StepTaken, ...] = ()
+    steps: tuple[AppliedTrimStep, ...] = ()
     """Steps applied to fit the budget, in order."""
-    omitted: tuple[Omission, ...] = ()
+    omitted: tuple[SegmentOmission, ...] = ()
     """Segments that the library could not provide."""
     stale: bool = False
     """Whether the library was unreachable and its last known state was used."""
-    prefix: Prefix | None = None
+    prefix: CachePrefix | None = None
     """What the prompt has in common with the previous call of its kind; None for the first one."""
     digest: Digest
     """Digest of the canonical request as passed to litellm."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from turnlog.events.call import Cost
+from turnlog.events.call import AttemptCost
 from turnlog.events.content import Content, Digest
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
 
-class TurnRange(Fact):
+class TurnRange(EventModel):
     """Consecutive turns."""
 
     first: int
@@ -22,7 +22,7 @@ class TurnRange(Fact):
     """The last turn."""
 
 
-class SummaryBegun(Fact):
+class SummaryBegun(EventModel):
     """A view of the history is too long; the open turn waits for a summary."""
 
     type: ClassVar[str] = "turnlog.summary-begun.v1"
@@ -40,7 +40,7 @@ class SummaryBegun(Fact):
     """Total length of the source texts in code points."""
 
 
-class HistorySummarised(Fact):
+class HistorySummarised(EventModel):
     """A model summarised the older turns of a view; the summary replaces them there."""
 
     type: ClassVar[str] = "turnlog.history-summarised.v1"
@@ -66,11 +66,11 @@ class HistorySummarised(Fact):
     """Digest of the request that the summary answers."""
     model: str
     """The model name as passed to litellm."""
-    cost: Cost
+    cost: AttemptCost
     """Cost of the attempt that answered."""
 
 
-class SummaryFailed(Fact):
+class SummaryFailed(EventModel):
     """A summary failed; the turn continues without it, and the next turn may try again."""
 
     type: ClassVar[str] = "turnlog.summary-failed.v1"
@@ -86,7 +86,7 @@ class SummaryFailed(Fact):
     """The reason for people."""
 
 
-class SummaryUndone(Fact):
+class SummaryUndone(EventModel):
     """A summary is no longer used; windows show the original turns again."""
 
     type: ClassVar[str] = "turnlog.summary-undone.v1"
@@ -102,7 +102,7 @@ class SummaryUndone(Fact):
     """That turn."""
 
 
-class MemoryPurged(Fact):
+class MemoryPurged(EventModel):
     """All turns so far are excluded from windows; the next call starts without history."""
 
     type: ClassVar[str] = "turnlog.memory-purged.v1"

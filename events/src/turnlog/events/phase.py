@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from turnlog.events.content import Content
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
 
-class PhaseEntered(Fact):
+class PhaseEntered(EventModel):
     """The session entered another phase; its exchange count starts at zero."""
 
     type: ClassVar[str] = "turnlog.phase-entered.v1"

@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from turnlog.events.content import Content
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
 
-class PlanMade(Fact):
+class PlanMade(EventModel):
     """A turn has a plan; its steps are the events that follow this one."""
 
     type: ClassVar[str] = "turnlog.plan-made.v1"
@@ -20,7 +20,7 @@ class PlanMade(Fact):
     """Number of steps; 0 if the question can be answered at once."""
 
 
-class StepPlanned(Fact):
+class StepPlanned(EventModel):
     """One step of a plan."""
 
     type: ClassVar[str] = "turnlog.step-planned.v1"

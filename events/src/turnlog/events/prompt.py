@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from turnlog.events.content import Digest
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
 
-class PromptFile(Fact):
+class PromptFile(EventModel):
     """The text of one layer, stored as a blob."""
 
     digest: Digest
@@ -17,7 +17,7 @@ class PromptFile(Fact):
     """Path of the file, relative to the blueprint's folder."""
 
 
-class PromptsSnapshotted(Fact):
+class PromptsSnapshotted(EventModel):
     """The prompt files of a session are fixed; later edits affect new sessions only."""
 
     type: ClassVar[str] = "turnlog.prompts-snapshotted.v1"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from turnlog.events.content import Content, Digest
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
 
-class ReplyRedacted(Fact):
+class ReplyRedacted(EventModel):
     """A reply is withheld; its replacement is used everywhere instead."""
 
     type: ClassVar[str] = "turnlog.reply-redacted.v1"

@@ -5,10 +5,10 @@ from typing import ClassVar
 from pydantic import Field, JsonValue
 
 from turnlog.events.content import Content
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
 
-class TurnResolved(Fact):
+class TurnResolved(EventModel):
     """A resolver stated what a turn is about, and what it can answer without a model."""
 
     type: ClassVar[str] = "turnlog.turn-resolved.v1"
@@ -36,7 +36,7 @@ class TurnResolved(Fact):
     """The answer used when no model answers."""
 
 
-class ReferenceUpdated(Fact):
+class ReferenceUpdated(EventModel):
     """A turn was answered; later turns may inherit what it was about."""
 
     type: ClassVar[str] = "turnlog.reference-updated.v1"

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
 
-class BlueprintRef(Fact):
+class BlueprintRef(EventModel):
     """The blueprint that a session uses, pinned by digest."""
 
     name: str
@@ -21,7 +21,7 @@ class BlueprintRef(Fact):
     """Digest of the blob that holds the complete blueprint."""
 
 
-class Origin(Fact):
+class SessionOrigin(EventModel):
     """The session that a child session or a fork was created from."""
 
     kind: Literal["parent", "fork"]
@@ -32,7 +32,7 @@ class Origin(Fact):
     """Sequence of the original session at which this one was created."""
 
 
-class SessionOpened(Fact):
+class SessionOpened(EventModel):
     """A session was opened."""
 
     type: ClassVar[str] = "turnlog.session-opened.v1"
@@ -48,7 +48,7 @@ class SessionOpened(Fact):
     """Maximum characters of history in the widest window of this blueprint; 0 means no limit."""
     cartridge: Digest | None = None
     """Digest of the pinned cartridge (the data of one task), if the blueprint uses one."""
-    origin: Origin | None = None
+    origin: SessionOrigin | None = None
     """The parent or the original of a fork."""
     key: dict[str, str] = Field(default_factory=dict)
     """The session key fields, if the session id is a digest of them."""
@@ -60,7 +60,7 @@ class SessionOpened(Fact):
     """Session id used to choose segment variants instead of this one; a fork keeps its origin's."""
 
 
-class BlueprintMoved(Fact):
+class BlueprintMoved(EventModel):
     """The session uses another version of its blueprint from now on.
 
     The event states in full what the session now uses, as its opening did. The next call pins
@@ -88,7 +88,7 @@ class BlueprintMoved(Fact):
     """Problems found in the new version's files, and the defaults used for them."""
 
 
-class ProfileSwitched(Fact):
+class ProfileSwitched(EventModel):
     """The session uses another profile or model from its next turn on."""
 
     type: ClassVar[str] = "turnlog.profile-switched.v1"
@@ -104,7 +104,7 @@ class ProfileSwitched(Fact):
     """The model that replaces the profile's own; None if the profile's model is used."""
 
 
-class SessionClosed(Fact):
+class SessionClosed(EventModel):
     """The session accepts no more turns; it can still be read."""
 
     type: ClassVar[str] = "turnlog.session-closed.v1"

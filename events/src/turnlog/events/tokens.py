@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from turnlog.events.call import Usage
+from turnlog.events.call import TokenUsage
 from turnlog.events.content import Digest
-from turnlog.events.fact import Fact
-from turnlog.events.turn import Finish
+from turnlog.events.fact import EventModel
+from turnlog.events.turn import FinishReason
 
 
-class Token(Fact):
+class Token(EventModel):
     """A piece of a reply."""
 
     kind: Literal["token"] = "token"
@@ -31,11 +31,11 @@ class Token(Fact):
     """The piece of text."""
 
 
-Doing = Literal["summarise", "plan", "act", "tool", "reply"]
+WorkerActivity = Literal["summarise", "plan", "act", "tool", "reply"]
 """What a worker is doing: a call of the turn, or a tool that a call requested."""
 
 
-class AttemptAlive(Fact):
+class AttemptAlive(EventModel):
     """Heartbeat: the worker of this attempt is running; readers see a keep-alive."""
 
     kind: Literal["attempt-alive"] = "attempt-alive"
@@ -43,13 +43,13 @@ class AttemptAlive(Fact):
     """The call id."""
     attempt: int
     """The attempt number."""
-    doing: Doing | None = None
+    doing: WorkerActivity | None = None
     """The activity that begins now, in a turn of several calls."""
     tool: str | None = None
     """The tool that is being run."""
 
 
-class AttemptReset(Fact):
+class AttemptReset(EventModel):
     """Text of earlier attempts is void; this attempt begins at offset 0."""
 
     kind: Literal["attempt-reset"] = "attempt-reset"
@@ -59,7 +59,7 @@ class AttemptReset(Fact):
     """The attempt number that begins."""
 
 
-class ToolRequest(Fact):
+class ToolRequest(EventModel):
     """A tool call that an answer requested."""
 
     id: str
@@ -70,7 +70,7 @@ class ToolRequest(Fact):
     """Its arguments as the model wrote them."""
 
 
-class AttemptClosed(Fact):
+class AttemptClosed(EventModel):
     """The last message of an attempt: length and digest of its whole text.
 
     It is published for an answer that may be shown. A withheld answer has none.
@@ -85,9 +85,9 @@ class AttemptClosed(Fact):
     """Length of the whole text in code points."""
     digest: Digest
     """Digest of the whole text."""
-    finish: Finish
+    finish: FinishReason
     """Why the model stopped."""
-    usage: Usage
+    usage: TokenUsage
     """Token usage of the attempt."""
     first_token: int | None = None
     """Milliseconds from request to first text."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from turnlog.events.content import Content, Digest
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
 
-class ToolPin(Fact):
+class ToolPin(EventModel):
     """A tool as it was described when the session pinned it."""
 
     digest: Digest
@@ -26,7 +26,7 @@ class ToolPin(Fact):
     """Whether it may run again when the outcome of a run is unknown."""
 
 
-class ToolsSnapshotted(Fact):
+class ToolsSnapshotted(EventModel):
     """The tools of a profile are fixed; later changes on the servers affect new sessions only."""
 
     type: ClassVar[str] = "turnlog.tools-snapshotted.v1"
@@ -50,7 +50,7 @@ class ToolsSnapshotted(Fact):
     """Blob of the text that describes the prompts; None if there are none."""
 
 
-class SchemasRequested(Fact):
+class SchemasRequested(EventModel):
     """Describe tools in full again, from the next call until a turn is completed."""
 
     type: ClassVar[str] = "turnlog.schemas-requested.v1"
@@ -60,7 +60,7 @@ class SchemasRequested(Fact):
     """The profile of the tools."""
 
 
-class ToolCalled(Fact):
+class ToolCalled(EventModel):
     """A model requested a tool call."""
 
     type: ClassVar[str] = "turnlog.tool-called.v1"
@@ -80,7 +80,7 @@ class ToolCalled(Fact):
     """The plan step it belongs to, if there is a plan."""
 
 
-class ToolStarted(Fact):
+class ToolStarted(EventModel):
     """A worker is about to run a tool; from now on it may have run."""
 
     type: ClassVar[str] = "turnlog.tool-started.v1"
@@ -98,7 +98,7 @@ class ToolStarted(Fact):
     """The attempt that runs it."""
 
 
-class ToolReturned(Fact):
+class ToolReturned(EventModel):
     """A tool request ended: answered, failed, lost or refused."""
 
     type: ClassVar[str] = "turnlog.tool-returned.v1"

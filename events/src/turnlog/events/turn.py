@@ -12,13 +12,13 @@ from typing import ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from turnlog.events.content import Content
-from turnlog.events.fact import Fact
+from turnlog.events.fact import EventModel
 
-Finish = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "safety", "recitation"]
 """Why a model stopped, in one vocabulary for all providers."""
 
 
-class TurnSubmitted(Fact):
+class TurnSubmitted(EventModel):
     """A turn is open; a worker may claim it."""
 
     type: ClassVar[str] = "turnlog.turn-submitted.v1"
@@ -38,7 +38,7 @@ class TurnSubmitted(Fact):
     """Whether later prompts may include this turn; the log keeps it either way."""
 
 
-class TurnQueued(Fact):
+class TurnQueued(EventModel):
     """A turn waits behind an open one; workers are not notified."""
 
     type: ClassVar[str] = "turnlog.turn-queued.v1"
@@ -58,7 +58,7 @@ class TurnQueued(Fact):
     """Whether later prompts may include this turn; the log keeps it either way."""
 
 
-class TurnReleased(Fact):
+class TurnReleased(EventModel):
     """A queued turn is open now; its deadline starts here."""
 
     type: ClassVar[str] = "turnlog.turn-released.v1"
@@ -68,7 +68,7 @@ class TurnReleased(Fact):
     """The number of the queued turn."""
 
 
-class ChoiceRecorded(Fact):
+class ChoiceRecorded(EventModel):
     """The user made a choice, in a phase that offers choices instead of turns."""
 
     type: ClassVar[str] = "turnlog.choice-recorded.v1"
@@ -82,7 +82,7 @@ class ChoiceRecorded(Fact):
     """How later prompts describe it; None if they do not mention it."""
 
 
-class Exchange(Fact):
+class PhaseExchange(EventModel):
     """The role of a completed turn in its phase."""
 
     phase: str
@@ -97,7 +97,7 @@ class Exchange(Fact):
     """The next phase."""
 
 
-class Fallback(Fact):
+class ReplyFallback(EventModel):
     """Why a reply does not come from a model."""
 
     code: str
@@ -106,7 +106,7 @@ class Fallback(Fact):
     """The reason for people; it contains no prompt text and no secret."""
 
 
-class TurnCompleted(Fact):
+class TurnCompleted(EventModel):
     """A turn has its reply; this event holds the recorded text."""
 
     type: ClassVar[str] = "turnlog.turn-completed.v1"
@@ -118,17 +118,17 @@ class TurnCompleted(Fact):
     """The call that produced the text; None if no model did."""
     text: Content
     """The complete reply."""
-    finish: Finish | None = None
+    finish: FinishReason | None = None
     """Why the model stopped; `length` means the reply was cut off. None if no model answered."""
-    fallback: Fallback | None = None
+    fallback: ReplyFallback | None = None
     """Why a resolver's answer replaces the model's."""
-    exchange: Exchange | None = None
+    exchange: PhaseExchange | None = None
     """The turn's role in the session's state machine, if it has one."""
     work: Content | None = None
     """The plan and tool results, as the plans of later turns may include them."""
 
 
-class TurnFailed(Fact):
+class TurnFailed(EventModel):
     """A turn ended without a reply."""
 
     type: ClassVar[str] = "turnlog.turn-failed.v1"
@@ -144,7 +144,7 @@ class TurnFailed(Fact):
     """Whether submitting the turn again may succeed."""
 
 
-class TurnCancelled(Fact):
+class TurnCancelled(EventModel):
     """A turn was cancelled."""
 
     type: ClassVar[str] = "turnlog.turn-cancelled.v1"
@@ -158,7 +158,7 @@ class TurnCancelled(Fact):
     """
 
 
-class TurnExcluded(Fact):
+class TurnExcluded(EventModel):
     """A turn is excluded from all windows from now on; the audit still shows it."""
 
     type: ClassVar[str] = "turnlog.turn-excluded.v1"
@@ -168,7 +168,7 @@ class TurnExcluded(Fact):
     """The turn number."""
 
 
-class TurnDisplayed(Fact):
+class TurnDisplayed(EventModel):
     """A turn has display texts beside its plain texts; no window contains them."""
 
     type: ClassVar[str] = "turnlog.turn-displayed.v1"
@@ -182,7 +182,7 @@ class TurnDisplayed(Fact):
     """How the reply is displayed; None to display the plain text."""
 
 
-class TurnRestored(Fact):
+class TurnRestored(EventModel):
     """An excluded turn is included in windows again."""
 
     type: ClassVar[str] = "turnlog.turn-restored.v1"

@@ -5,17 +5,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
-Data = dict[str, JsonValue]
-Upcaster = Callable[[Data], tuple[str, Data]]
+EventData = dict[str, JsonValue]
+Upcaster = Callable[[EventData], tuple[str, EventData]]
 """Takes the data of one version and returns the type and data of the next."""
 
 UPCASTERS: Final[Mapping[str, Upcaster]] = {}
 """Upcaster by old wire type."""
 
 
-def upcast(
-    wire_type: str, data: Data, upcasters: Mapping[str, Upcaster] = UPCASTERS
-) -> tuple[str, Data]:
+def apply_upcasters(
+    wire_type: str, data: EventData, upcasters: Mapping[str, Upcaster] = UPCASTERS
+) -> tuple[str, EventData]:
     """Return type and data after all registered upcasters were applied."""
     while wire_type in upcasters:
         wire_type, data = upcasters[wire_type](data)

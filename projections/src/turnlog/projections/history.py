@@ -12,14 +12,14 @@ from functools import cached_property
 from typing import Literal
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.content import Content, Plain
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Content, PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.memory import MemoryPurged
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.reference import TurnResolved
 from turnlog.events.turn import (
-    Fallback,
-    Finish,
+    ReplyFallback,
+    FinishReason,
     TurnCancelled,
     TurnCompleted,
     TurnDisplayed,
@@ -30,13 +30,13 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.window.spoken import Spoken, spoken, worked_out
+from turnlog.projections.window.spoken import TurnMessages, build_turn_messages, add_work
 
-Status = Literal["queued", "open", "completed", "failed", "cancelled"]
+TurnStatus = Literal["queued", "open", "completed", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
-class Display:
+class TurnDisplay:
     """The display form of a turn, HTML for example, which no window contains."""
 
     text: Content | None = None
@@ -46,18 +46,18 @@ class Display:
 
 # No slots: windows ask for the messages of a turn once per prompt, so they are cached properties.
 @dataclass(frozen=True)
-class Turn:
+class HistoryTurn:
     """One turn as people read it."""
 
     turn: int
-    status: Status
+    status: TurnStatus
     text: Content | None
     submitted_at: str
     sequence: int
     """Sequence of the event that submitted the turn."""
     reply: Content | None = None
     """The reply, or its replacement where the reply is withheld."""
-    finish: Finish | None = None
+    finish: FinishReason | None = None
     call: str | None = None
     settled_at: str | None = None
     excluded: bool = False
@@ -70,49 +70,49 @@ class Turn:
     """Whether later prompts may include this turn."""
     resolved: TurnResolved | None = None
     """What a resolver returned for the turn."""
-    fallback: Fallback | None = None
+    fallback: ReplyFallback | None = None
     """Why the reply is not a model's."""
     work: Content | None = None
     """How the reply was worked out; None for a withheld reply."""
-    display: Display | None = None
+    display: TurnDisplay | None = None
     """The display form, where a client supplied one."""
 
     @cached_property
-    def spoken(self) -> Spoken:
+    def messages(self) -> TurnMessages:
         """The turn's messages in a prompt; a text that cannot be opened counts as empty."""
-        return spoken(_plain(self.text), _plain(self.reply))
+        return build_turn_messages(_get_text(self.text), _get_text(self.reply))
 
     @cached_property
-    def worked(self) -> Spoken:
+    def messages_with_work(self) -> TurnMessages:
         """The turn's messages in a prompt that includes how the reply was worked out."""
         if self.work is None:
-            return self.spoken
-        return spoken(_plain(self.text), worked_out(_plain(self.work), _plain(self.reply)))
+            return self.messages
+        return build_turn_messages(_get_text(self.text), add_work(_get_text(self.work), _get_text(self.reply)))
 
 
-def _plain(content: Content | None) -> str:
-    return content.text if isinstance(content, Plain) else ""
+def _get_text(content: Content | None) -> str:
+    return content.text if isinstance(content, PlainText) else ""
 
 
-Turns = dict[int, Turn]
+TurnsByNumber = dict[int, HistoryTurn]
 
 
-def history(events: Iterable[Recorded]) -> tuple[Turn, ...]:
+def build_history(events: Iterable[RecordedEvent]) -> tuple[HistoryTurn, ...]:
     """Return the turns of a session's events, ordered by number."""
-    turns: Turns = {}
+    turns: TurnsByNumber = {}
     for recorded in events:
-        learn(turns, recorded)
+        update_history(turns, recorded)
     return tuple(turns[turn] for turn in sorted(turns))
 
 
-def learn(turns: Turns, recorded: Recorded) -> None:
+def update_history(turns: TurnsByNumber, recorded: RecordedEvent) -> None:
     """Apply one more event to the turns collected so far."""
     at = recorded.envelope.time
     match recorded.event:
         # The cases that occur in every turn come first: each case costs a check for all events
         # below it.
         case TurnSubmitted() as event:
-            turns[event.turn] = _begun(recorded, event, "open")
+            turns[event.turn] = _start_turn(recorded, event, "open")
         case TurnCompleted() as event if event.turn in turns:
             turns[event.turn] = replace(
                 turns[event.turn],
@@ -127,55 +127,55 @@ def learn(turns: Turns, recorded: Recorded) -> None:
         case AttemptStarted() | AttemptEnded() | CallCompleted() | ContextAssembled():
             pass
         case TurnQueued() as event:
-            turns[event.turn] = _begun(recorded, event, "queued")
+            turns[event.turn] = _start_turn(recorded, event, "queued")
         case TurnReleased(turn=number) if number in turns:
             turns[number] = replace(turns[number], status="open")
         case TurnResolved() as event if event.turn in turns:
             turns[event.turn] = replace(turns[event.turn], resolved=event)
         case TurnFailed(turn=number, code=reason) if number in turns:
-            turns[number] = _over(turns[number], "failed", reason, at)
+            turns[number] = _settle_turn(turns[number], "failed", reason, at)
         case TurnCancelled(turn=number, reason=reason) if number in turns:
-            turns[number] = _over(turns[number], "cancelled", reason, at)
+            turns[number] = _settle_turn(turns[number], "cancelled", reason, at)
         case TurnExcluded(turn=number) if number in turns:
             turns[number] = replace(turns[number], excluded=True)
         case TurnRestored(turn=number) if number in turns:
             turns[number] = replace(turns[number], excluded=False)
         case TurnDisplayed(turn=number, text=text, reply=reply) if number in turns:
-            turns[number] = _shown(turns[number], text, reply)
+            turns[number] = _set_display(turns[number], text, reply)
         case MemoryPurged(upto=upto):
             gone = {n: replace(turn, purged=True) for n, turn in turns.items() if n <= upto}
             turns.update(gone)
         case ReplyRedacted() as event if event.turn in turns:
-            turns[event.turn] = _withheld(turns[event.turn], event, at)
+            turns[event.turn] = _redact_turn(turns[event.turn], event, at)
         case _:
             pass
 
 
-def _begun(
-    recorded: Recorded, event: TurnSubmitted | TurnQueued, status: Literal["open", "queued"]
-) -> Turn:
-    turn = Turn(event.turn, status, event.text, recorded.envelope.time, recorded.sequence)
+def _start_turn(
+    recorded: RecordedEvent, event: TurnSubmitted | TurnQueued, status: Literal["open", "queued"]
+) -> HistoryTurn:
+    turn = HistoryTurn(event.turn, status, event.text, recorded.envelope.time, recorded.sequence)
     return turn if event.remembered else replace(turn, remembered=False)
 
 
-def _over(turn: Turn, status: Literal["failed", "cancelled"], reason: str, at: str) -> Turn:
+def _settle_turn(turn: HistoryTurn, status: Literal["failed", "cancelled"], reason: str, at: str) -> HistoryTurn:
     return replace(turn, status=status, reason=reason, settled_at=at)
 
 
-def _shown(turn: Turn, text: Content | None, reply: Content | None) -> Turn:
-    was = turn.display or Display()
+def _set_display(turn: HistoryTurn, text: Content | None, reply: Content | None) -> HistoryTurn:
+    was = turn.display or TurnDisplay()
     shown = None if turn.redacted else reply or was.reply
-    return replace(turn, display=Display(text or was.text, shown))
+    return replace(turn, display=TurnDisplay(text or was.text, shown))
 
 
-def _withheld(turn: Turn, event: ReplyRedacted, at: str) -> Turn:
+def _redact_turn(turn: HistoryTurn, event: ReplyRedacted, at: str) -> HistoryTurn:
     return replace(
         turn,
         status="completed",
         reply=event.replacement,
         redacted=True,
         work=None,
-        display=Display(turn.display.text) if turn.display else None,
+        display=TurnDisplay(turn.display.text) if turn.display else None,
         reason=event.reason,
         settled_at=turn.settled_at or at,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from turnlog.events.content import Content
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.session import ProfileSwitched
@@ -25,7 +25,7 @@ from turnlog.events.turn import (
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
+class PhaseVisit:
     """One visit of a session to a phase."""
 
     phase: str
@@ -48,14 +48,14 @@ class Stay:
     turns: tuple[int, ...] = ()
     """Numbers of the turns that belong to the visit."""
 
-    def holds(self, recorded: Recorded) -> bool:
+    def has_event(self, recorded: RecordedEvent) -> bool:
         """Return whether an event happened during the visit."""
         return self.first <= recorded.sequence <= self.last
 
 
-def stays(events: Iterable[Recorded]) -> tuple[Stay, ...]:
+def list_phase_visits(events: Iterable[RecordedEvent]) -> tuple[PhaseVisit, ...]:
     """Return the phase visits of a session in order; empty for a session without phases."""
-    found: list[Stay] = []
+    found: list[PhaseVisit] = []
     within: dict[int, int] = {}
     switched = 0
     for recorded in events:
@@ -64,7 +64,7 @@ def stays(events: Iterable[Recorded]) -> tuple[Stay, ...]:
                 switched = recorded.sequence
                 continue
             case PhaseEntered() as entered:
-                found.append(_begun(recorded, entered, switched or recorded.sequence))
+                found.append(_start_visit(recorded, entered, switched or recorded.sequence))
                 switched = 0
             case (
                 TurnSubmitted(turn=turn)
@@ -85,8 +85,8 @@ def stays(events: Iterable[Recorded]) -> tuple[Stay, ...]:
     return tuple(replace(stay, turns=tuple(own)) for stay, own in zip(found, turns, strict=True))
 
 
-def _begun(recorded: Recorded, entered: PhaseEntered, first: int) -> Stay:
-    return Stay(
+def _start_visit(recorded: RecordedEvent, entered: PhaseEntered, first: int) -> PhaseVisit:
+    return PhaseVisit(
         phase=entered.phase,
         before=entered.before,
         signal=entered.signal,
@@ -99,11 +99,11 @@ def _begun(recorded: Recorded, entered: PhaseEntered, first: int) -> Stay:
     )
 
 
-def in_phase(found: Sequence[Stay], phase: str) -> tuple[Stay, ...]:
+def filter_visits(visits: Sequence[PhaseVisit], phase: str) -> tuple[PhaseVisit, ...]:
     """Return the visits to one phase; refuse a phase that the session never entered."""
-    there = tuple(stay for stay in found if stay.phase == phase)
+    there = tuple(stay for stay in visits if stay.phase == phase)
     if not there:
-        been = ", ".join(dict.fromkeys(stay.phase for stay in found))
+        been = ", ".join(dict.fromkeys(stay.phase for stay in visits))
         detail = f"the session was never in a phase {phase[:80]!r}"
         fix = f"one of: {been}" if been else "leave it out: the session has no phases"
         raise Refused("unknown-stay", detail, field="phase", fix=fix)

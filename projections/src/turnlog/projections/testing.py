@@ -15,22 +15,22 @@ from typing import Final, TypeVar
 from pydantic import JsonValue, TypeAdapter
 
 from turnlog.events import codec
-from turnlog.events.call import Cost, Timings, Usage
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.call import AttemptCost, AttemptTimings, TokenUsage
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.kinds import KnownEvent, name_of
+from turnlog.events.kinds import KnownEvent, format_event_name
 from turnlog.events.session import BlueprintRef
-from turnlog.events.turn import Finish
+from turnlog.events.turn import FinishReason
 from turnlog.projections.blueprint.schema import Policies
-from turnlog.projections.session.attempts import call_of
+from turnlog.projections.session.attempts import get_call_id
 from turnlog.projections.session.commands import (
-    Attempt,
+    AttemptRef,
     ClaimTurn,
     Command,
     CompleteTurn,
     OpenSession,
-    Spent,
+    AttemptUsage,
     SubmitTurn,
 )
 from turnlog.projections.session.decide import decide
@@ -41,41 +41,41 @@ TENANT: Final = "acme"
 SESSION: Final = "s1"
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Time of the first event; each further event is recorded one second later."""
-AHEAD: Final = 1_000
+STREAM_OFFSET: Final = 1_000
 """Number of events of other sessions before this session's first event in the stream."""
-POLICIES: Final = Policies()
+DEFAULT_POLICIES: Final = Policies()
 """The policies of a blueprint that declares none."""
-SPENT: Final = Spent(
-    Usage(known="reported", input_tokens=10, output_tokens=2),
-    Cost(micro_dollars=5, price="exact", table="test-1"),
-    Timings(first_token=10, total=20),
+SAMPLE_SPENT: Final = AttemptUsage(
+    TokenUsage(known="reported", input_tokens=10, output_tokens=2),
+    AttemptCost(micro_dollars=5, price="exact", table="test-1"),
+    AttemptTimings(first_token=10, total=20),
 )
 """Usage, cost and timings of an attempt, for tests to which the figures do not matter."""
-STATE: Final = TypeAdapter(SessionState)
+STATE_ADAPTER: Final = TypeAdapter(SessionState)
 """Reads and writes the JSON form of a session state."""
 
-Asked = Command | Callable[[SessionState], Command]
+CommandOrFactory = Command | Callable[[SessionState], Command]
 """A command, or a function that builds one from the current session state."""
 Shown = TypeVar("Shown")
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class KeyedCommand:
     """A command with an idempotency key."""
 
-    asked: Asked
+    command: CommandOrFactory
     key: str
     body: str = ""
 
 
-Step = KnownEvent | Keyed | Asked
+ScenarioStep = KnownEvent | KeyedCommand | CommandOrFactory
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SessionScenario:
     """A session with the events recorded so far."""
 
-    events: tuple[Recorded, ...] = ()
+    events: tuple[RecordedEvent, ...] = ()
     state: SessionState | None = None
     """The state after these events, folded as they were appended."""
 
@@ -84,69 +84,69 @@ class Given:
         """The time at which the next event is recorded."""
         return START + timedelta(seconds=len(self.events))
 
-    def later(self, *steps: Step) -> Given:
+    def apply_steps(self, *steps: ScenarioStep) -> SessionScenario:
         """Apply further events or commands; raise `Refused` when a command is refused."""
         so_far = self
         for step in steps:
             if isinstance(step, KnownEvent):
-                so_far = so_far.recorded(step)
-            elif isinstance(step, Keyed):
-                command = codec.Command(step.key, digest_of(step.body))
-                so_far = so_far.recorded(*so_far.when(step.asked).events, command=command)
+                so_far = so_far.append_events(step)
+            elif isinstance(step, KeyedCommand):
+                command = codec.CommandRef(step.key, compute_digest(step.body))
+                so_far = so_far.append_events(*so_far.when(step.command).events, command=command)
             else:
-                so_far = so_far.recorded(*so_far.when(step).events)
+                so_far = so_far.append_events(*so_far.when(step).events)
         return so_far
 
-    def recorded(self, *events: KnownEvent, command: codec.Command | None = None) -> Given:
+    def append_events(self, *events: KnownEvent, command: codec.CommandRef | None = None) -> SessionScenario:
         """Append events as one batch."""
         if not events:
             return self
-        drafts = [self._draft(event, place, command) for place, event in enumerate(events)]
+        drafts = [self._build_draft(event, place, command) for place, event in enumerate(events)]
         head = self.events[-1].head if self.events else None
-        batch = codec.write(TENANT, SESSION, head, drafts)
-        stored = [codec.read(m.payload, AHEAD + m.sequence) for m in batch.messages]
-        return Given((*self.events, *stored), fold(stored, self.state))
+        batch = codec.encode_batch(TENANT, SESSION, head, drafts)
+        stored = [codec.decode_event(m.payload, STREAM_OFFSET + m.sequence) for m in batch.messages]
+        return SessionScenario((*self.events, *stored), fold(stored, self.state))
 
-    def _draft(self, event: KnownEvent, place: int, command: codec.Command | None) -> codec.Draft:
-        return codec.Draft(
+    def _build_draft(self, event: KnownEvent, index: int, command: codec.CommandRef | None) -> codec.EventDraft:
+        return codec.EventDraft(
             event=event,
-            id=f"00000000-0000-4000-8000-{len(self.events) + place + 1:012d}",
-            at=self.now + timedelta(seconds=place),
+            id=f"00000000-0000-4000-8000-{len(self.events) + index + 1:012d}",
+            at=self.now + timedelta(seconds=index),
             source="/turnlog/testing",
             actor="tester",
             command=command,
         )
 
-    def when(self, asked: Asked, at: datetime | None = None) -> Answered:
+    def when(self, requested: CommandOrFactory, at: datetime | None = None) -> DecisionOutcome:
         """Decide a command against the current state, without recording the outcome."""
-        command = asked if isinstance(asked, Command) else asked(self.opened)
+        command = requested if isinstance(requested, Command) else requested(self.opened_state)
         try:
-            return Answered(self, decide(self.state, command, at or self.now))
+            return DecisionOutcome(self, decide(self.state, command, at or self.now))
         except Refused as refusal:
-            return Answered(self, refusal)
+            return DecisionOutcome(self, refusal)
 
     @property
-    def opened(self) -> SessionState:
+    def opened_state(self) -> SessionState:
         """The state of the session; raises `AssertionError` when it was never opened."""
         if self.state is None:
             raise AssertionError("the session was never opened")
         return self.state
 
-    def seen_by(self, projection: Callable[[Sequence[Recorded]], Shown]) -> Shown:
+    def apply_projection(self, projection: Callable[[Sequence[RecordedEvent]], Shown]) -> Shown:
         """Return what a read projection makes of the events."""
         return projection(self.events)
 
 
-def given(*steps: Step) -> Given:
+def given(*steps: ScenarioStep) -> SessionScenario:
     """Start a session with these events and commands."""
-    return Given().later(*steps)
+    return SessionScenario().apply_steps(*steps)
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class DecisionOutcome:
     """The outcome of a command: events or a refusal."""
 
-    before: Given
+    before: SessionScenario
     answer: tuple[KnownEvent, ...] | Refused
 
     @property
@@ -156,68 +156,68 @@ class Answered:
             raise self.answer
         return self.answer
 
-    def then(self, *expected: KnownEvent) -> Given:
+    def then(self, *expected: KnownEvent) -> SessionScenario:
         """Expect exactly these events, record them and return the session."""
         if self.events != expected:
-            came, wanted = (_listed(events) for events in (self.events, expected))
+            came, wanted = (_format_events(events) for events in (self.events, expected))
             raise AssertionError(f"what came:\n{came}\nwhat was expected:\n{wanted}")
-        return self.before.recorded(*self.events)
+        return self.before.append_events(*self.events)
 
-    def then_names(self, *expected: str) -> Given:
+    def then_names(self, *expected: str) -> SessionScenario:
         """Expect events with these names, record them and return the session."""
-        names = tuple(name_of(event.type) for event in self.events)
+        names = tuple(format_event_name(event.type) for event in self.events)
         if names != expected:
             raise AssertionError(f"what came: {names}; what was expected: {expected}")
-        return self.before.recorded(*self.events)
+        return self.before.append_events(*self.events)
 
-    def refused(self, code: str, field: str | None = None) -> Refused:
+    def then_refused(self, code: str, field: str | None = None) -> Refused:
         """Expect a refusal with this code, and about this field where one is given."""
         if isinstance(self.answer, Refused):
             found = (self.answer.code, self.answer.field if field else None)
             if found != (code, field):
                 raise AssertionError(f"refused with {found}, expected {(code, field)}")
             return self.answer
-        raise AssertionError(f"it was not refused, what came:\n{_listed(self.answer)}")
+        raise AssertionError(f"it was not refused, what came:\n{_format_events(self.answer)}")
 
 
-def _listed(events: Sequence[KnownEvent]) -> str:
-    return "\n".join(f"  {name_of(event.type)} {event}" for event in events) or "  nothing"
+def _format_events(events: Sequence[KnownEvent]) -> str:
+    return "\n".join(f"  {format_event_name(event.type)} {event}" for event in events) or "  nothing"
 
 
-def opening(*, reach: int = 0, **attributes: JsonValue) -> OpenSession:
+def open_session(*, reach: int = 0, **attributes: JsonValue) -> OpenSession:
     """Build the command that opens the session; `reach` 0 keeps every turn individually."""
-    blueprint = BlueprintRef(name="assistant", version=1, digest=digest_of("assistant"))
+    blueprint = BlueprintRef(name="assistant", version=1, digest=compute_digest("assistant"))
     return OpenSession(blueprint, "chat", reach, dict(attributes))
 
 
-def saying(text: str, policies: Policies = POLICIES) -> SubmitTurn:
+def submit_turn(text: str, policies: Policies = DEFAULT_POLICIES) -> SubmitTurn:
     """Build the command that submits a turn."""
     return SubmitTurn(text, policies)
 
 
-def claiming(worker: str = "w1", policies: Policies = POLICIES) -> Asked:
+def claim_turn(worker: str = "w1", policies: Policies = DEFAULT_POLICIES) -> CommandOrFactory:
     """Build the command that claims the open turn."""
-    return lambda state: ClaimTurn(attempt_of(state).turn, worker, policies)
+    return lambda state: ClaimTurn(get_attempt(state).turn, worker, policies)
 
 
-def answering(text: str, finish: Finish = "stop") -> Asked:
+def complete_turn(text: str, finish: FinishReason = "stop") -> CommandOrFactory:
     """Build the command that completes the open turn by its current attempt."""
-    return lambda state: CompleteTurn(attempt_of(state), text, finish, SPENT)
+    return lambda state: CompleteTurn(get_attempt(state), text, finish, SAMPLE_SPENT)
 
 
-def attempt_of(state: SessionState) -> Attempt:
+def get_attempt(state: SessionState) -> AttemptRef:
     """Return the current attempt of the open turn."""
-    opened = open_turn(state)
-    return Attempt(opened.turn, call_of(opened), opened.attempt)
+    opened = get_open_turn(state)
+    return AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
 
 
-def open_turn(state: SessionState) -> OpenTurn:
+def get_open_turn(state: SessionState) -> OpenTurn:
     """Return the open turn; raise `AssertionError` when there is none."""
     if state.open is None:
         raise AssertionError("no turn is open")
     return state.open
 
 
-def exchange(text: str, reply: str) -> tuple[Step, ...]:
+def build_exchange(text: str, reply: str) -> tuple[ScenarioStep, ...]:
     """Build the steps that submit a turn, claim it and complete it."""
-    return saying(text), claiming(), answering(reply)
+    return submit_turn(text), claim_turn(), complete_turn(reply)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from turnlog.events.content import Plain
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.plan import StepPlanned
 from turnlog.events.tool import ToolCalled, ToolReturned
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class TurnToolUse:
     """A tool that a model requested."""
 
     called: ToolCalled
@@ -25,61 +25,61 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Undertaking:
+class TurnActivity:
     """The plan steps and tool uses of one turn."""
 
     steps: tuple[StepPlanned, ...] = ()
     """The turn's plan, where it has one."""
-    uses: tuple[Use, ...] = ()
+    uses: tuple[TurnToolUse, ...] = ()
     """The requested tools, in order of request."""
 
 
-NOTHING = Undertaking()
+NO_ACTIVITY = TurnActivity()
 """The activity of a turn that only called a model."""
-Undertakings = dict[int, Undertaking]
+ActivityByTurn = dict[int, TurnActivity]
 
 
-def undertakings(events: Iterable[Recorded]) -> Undertakings:
+def collect_activity(events: Iterable[RecordedEvent]) -> ActivityByTurn:
     """Return the activity of each turn that planned steps or requested tools."""
-    found: Undertakings = {}
+    found: ActivityByTurn = {}
     for recorded in events:
-        learn(found, recorded)
+        update_activity(found, recorded)
     return found
 
 
-def learn(found: Undertakings, recorded: Recorded) -> None:
+def update_activity(found: ActivityByTurn, recorded: RecordedEvent) -> None:
     """Apply one more event to the activity collected so far."""
     match recorded.event:
         case StepPlanned(turn=turn) as step:
-            done = found.get(turn, NOTHING)
+            done = found.get(turn, NO_ACTIVITY)
             found[turn] = replace(done, steps=(*done.steps, step))
         case ToolCalled(turn=turn) as called:
-            done = found.get(turn, NOTHING)
-            found[turn] = replace(done, uses=(*done.uses, Use(called)))
+            done = found.get(turn, NO_ACTIVITY)
+            found[turn] = replace(done, uses=(*done.uses, TurnToolUse(called)))
         case ToolReturned(turn=turn) as back if turn in found:
-            found[turn] = _returned(found[turn], back)
+            found[turn] = _add_tool_result(found[turn], back)
         case _:
             pass
 
 
-def lines(done: Undertaking) -> Iterator[str]:
+def format_activity(activity: TurnActivity) -> Iterator[str]:
     """Yield one line for each step, with its tools indented below it, then the tools of no step."""
-    for step in done.steps:
-        goal = step.goal.text if isinstance(step.goal, Plain) else "(it cannot be read any more)"
+    for step in activity.steps:
+        goal = step.goal.text if isinstance(step.goal, PlainText) else "(it cannot be read any more)"
         yield f"{step.step}. {goal}" + (" (done by the turn before)" if step.given else "")
-        yield from (f"   {_used(use)}" for use in done.uses if use.called.step == step.step)
-    yield from (_used(use) for use in done.uses if use.called.step is None)
+        yield from (f"   {_format_tool_use(use)}" for use in activity.uses if use.called.step == step.step)
+    yield from (_format_tool_use(use) for use in activity.uses if use.called.step is None)
 
 
-def _used(use: Use) -> str:
+def _format_tool_use(use: TurnToolUse) -> str:
     back = use.back
     came = f"{back.outcome}{f': {back.detail}' if back.detail else ''}" if back else "under way"
     return f"{use.called.tool} {use.called.arguments} · {came}"
 
 
-def _returned(done: Undertaking, back: ToolReturned) -> Undertaking:
+def _add_tool_result(activity: TurnActivity, back: ToolReturned) -> TurnActivity:
     named = (back.call, back.id)
     uses = (
-        replace(u, back=back) if (u.called.call, u.called.id) == named else u for u in done.uses
+        replace(u, back=back) if (u.called.call, u.called.id) == named else u for u in activity.uses
     )
-    return replace(done, uses=tuple(uses))
+    return replace(activity, uses=tuple(uses))

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class BatchAppended:
     """The batch was stored by this append."""
 
-    events: tuple[Recorded, ...]
+    events: tuple[RecordedEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AlreadyThere:
+class BatchAlreadyStored:
     """An earlier try had already stored the batch; `events` is as stored."""
 
-    events: tuple[Recorded, ...]
+    events: tuple[RecordedEvent, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Conflicted:
+class BatchConflict:
     """Another event is stored in the batch's place; the batch is certainly not stored."""
 
     actual: int
@@ -30,11 +30,11 @@ class Conflicted:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreachable:
+class LogUnreachable:
     """The log gave no certain answer; if `ambiguous`, the batch may still be stored."""
 
     detail: str
     ambiguous: bool
 
 
-Outcome = Appended | AlreadyThere | Conflicted | Unreachable
+AppendOutcome = BatchAppended | BatchAlreadyStored | BatchConflict | LogUnreachable

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from turnlog.events.codec import Batch
+from turnlog.events.codec import EventBatch
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Head, Recorded
-from turnlog.events.log.outcomes import Outcome
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.log.outcomes import AppendOutcome
 from turnlog.events.tokens import TokenEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class LogIdentity:
     """Identifies a log; a log that was lost and created again has another identity."""
 
     stream: str
@@ -29,7 +29,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class RawEvent:
     """Stored bytes that are not decoded yet; bulk readers decide how to treat invalid ones."""
 
     subject: str
@@ -37,18 +37,18 @@ class Raw:
     stored: bytes
 
 
-class Log(Protocol):
+class EventLog(Protocol):
     """The events of sessions."""
 
-    async def identity(self, tenant: str) -> Identity:
+    async def get_identity(self, tenant: str) -> LogIdentity:
         """Return the identity of the stream that holds the tenant's sessions."""
         ...
 
-    async def end(self, tenant: str) -> int:
+    async def get_last_stream_sequence(self, tenant: str) -> int:
         """Return the stream sequence of the tenant's last event, or 0 if there is none."""
         ...
 
-    async def append(self, batch: Batch) -> Outcome:
+    async def append_batch(self, batch: EventBatch) -> AppendOutcome:
         """Append a batch by compare-and-set, all or nothing.
 
         An ambiguous answer is resolved at the stream's leader, and the same bytes are sent again
@@ -56,22 +56,22 @@ class Log(Protocol):
         """
         ...
 
-    async def last(self, tenant: str, session: str, *, leader: bool = False) -> Recorded | None:
+    async def read_last_event(self, tenant: str, session: str, *, leader: bool = False) -> RecordedEvent | None:
         """Return a session's last event, or None; only with `leader` is it never stale."""
         ...
 
-    async def between(
-        self, tenant: str, session: str, after: Head | None, upto: Recorded
-    ) -> Sequence[Recorded]:
+    async def read_range(
+        self, tenant: str, session: str, after: ChainHead | None, upto: RecordedEvent
+    ) -> Sequence[RecordedEvent]:
         """Return the events after `after` up to and including `upto`, in order, without a gap.
 
         Raises `Corrupt` if the session's sequence has a gap or an event cannot be decoded.
         """
         ...
 
-    async def onward(
-        self, tenant: str, session: str, after: Head | None, count: int
-    ) -> Sequence[Recorded]:
+    async def read_next_events(
+        self, tenant: str, session: str, after: ChainHead | None, count: int
+    ) -> Sequence[RecordedEvent]:
         """Return up to `count` events after `after`, in order, without a gap.
 
         Fewer events are returned if there are no more, or if a follower lags. Raises `Corrupt` if
@@ -79,7 +79,7 @@ class Log(Protocol):
         """
         ...
 
-    async def find(self, tenant: str, session: str, sequence: int, upto: Recorded) -> Recorded:
+    async def find_event(self, tenant: str, session: str, sequence: int, upto: RecordedEvent) -> RecordedEvent:
         """Return a session's event by its sequence; `upto` is that event or a later one.
 
         This takes a few reads, however long the session is. Raises `Corrupt` if the event is
@@ -87,9 +87,9 @@ class Log(Protocol):
         """
         ...
 
-    async def all_under(
-        self, tenant: str, session: str, leaf: str, upto: Head
-    ) -> Sequence[Recorded]:
+    async def read_events_by_leaf(
+        self, tenant: str, session: str, leaf: str, upto: ChainHead
+    ) -> Sequence[RecordedEvent]:
         """Return all events of a session with this leaf, up to and including `upto`, in order.
 
         The hash chain cannot show a missing event here, so the leader confirms that there are no
@@ -97,16 +97,16 @@ class Log(Protocol):
         """
         ...
 
-    async def at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[Recorded]:
+    async def read_events_at(self, tenant: str, stream_sequences: Sequence[int]) -> Sequence[RecordedEvent]:
         """Return the events at these stream sequences, in the given order.
 
         Raises `Corrupt` if one is missing.
         """
         ...
 
-    def follow(
+    def stream_raw_events(
         self, tenant: str | None, after: int, *, live: bool
-    ) -> AsyncGenerator[Sequence[Raw]]:
+    ) -> AsyncGenerator[Sequence[RawEvent]]:
         """Yield everything after a stream sequence in stored order, in non-empty batches.
 
         Ends at the event that was last at the start, unless `live`. Raises `Corrupt` if the log no
@@ -114,39 +114,39 @@ class Log(Protocol):
         """
         ...
 
-    def watch(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[Recorded]:
+    def watch_session(self, tenant: str, session: str, after: int = 0) -> AsyncGenerator[RecordedEvent]:
         """Yield a session's events after a sequence, stored then live, without gap or repeat."""
         ...
 
 
-class Blobs(Protocol):
+class BlobStore(Protocol):
     """Texts by digest, each stored once per tenant."""
 
-    async def put(self, tenant: str, data: bytes) -> Digest:
+    async def put_blob(self, tenant: str, data: bytes) -> Digest:
         """Store bytes and return their digest; storing the same bytes again has no effect."""
         ...
 
-    async def get(self, tenant: str, digest: Digest) -> bytes:
+    async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """Return the bytes; raises `Corrupt` if they are missing or do not match the digest."""
         ...
 
 
-class Snapshots(Protocol):
+class SnapshotStore(Protocol):
     """Folded states by session; a lost snapshot costs time but no data."""
 
-    async def put(
-        self, tenant: str, session: str, data: bytes, waypoint: int | None = None
+    async def put_snapshot(
+        self, tenant: str, session: str, data: bytes, interval: int | None = None
     ) -> None:
         """Store a session's latest snapshot, or one of its interval snapshots."""
         ...
 
-    async def get(self, tenant: str, session: str, waypoint: int | None = None) -> bytes | None:
+    async def get_snapshot(self, tenant: str, session: str, interval: int | None = None) -> bytes | None:
         """Return the latest snapshot or an interval snapshot, or None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Stamped:
+class StampedTokenEvent:
     """A token event with the server time at which it was stored."""
 
     event: TokenEvent
@@ -156,27 +156,27 @@ class Stamped:
 class TokenStream(Protocol):
     """Tokens of replies that are being generated; kept in memory for a short time."""
 
-    async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
+    async def publish_token(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
         """Publish without waiting for an acknowledgement."""
         ...
 
-    async def close(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
+    async def publish_and_confirm(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
         """Publish and wait; return whether it was stored. Never raises for a missing stream."""
         ...
 
-    async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
+    async def read_token_events(self, tenant: str, session: str, turn: int) -> Sequence[StampedTokenEvent]:
         """Return the stored token events of a turn in order; empty if they were lost."""
         ...
 
-    async def latest(self, tenant: str, session: str, turn: int) -> Stamped | None:
+    async def read_latest_event(self, tenant: str, session: str, turn: int) -> StampedTokenEvent | None:
         """Return the turn's last token event, never a stale one, or None."""
         ...
 
-    async def silence(self, tenant: str, session: str, turn: int) -> float | None:
+    async def measure_silence(self, tenant: str, session: str, turn: int) -> float | None:
         """Return seconds since the turn's last token event by the server's clock, or None."""
         ...
 
-    def watch(
+    def watch_turn(
         self, tenant: str, session: str, turn: int
     ) -> AbstractAsyncContextManager[AsyncGenerator[TokenEvent]]:
         """Subscribe on entering; yields stored, then live events, without gap or repeat."""

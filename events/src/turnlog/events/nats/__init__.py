@@ -5,28 +5,28 @@ A service opens everything at once with `open_client`; a consumer only needs `su
 
 from __future__ import annotations
 
-from turnlog.events.nats.connection import Connection, connected
-from turnlog.events.nats.consuming import EventStream, Unreadable, subscribe
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.opening import JetStream, jetstream_on, opened
-from turnlog.events.nats.provision import provision, provision_tokens
-from turnlog.events.nats.speaking import Spoken
-from turnlog.events.nats.workers import WORKERS, Handout, provide_workers
+from turnlog.events.nats.connection import NatsConnection, open_connection
+from turnlog.events.nats.consuming import EventSubscription, UndecodableItem, subscribe_events
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.opening import JetStreamClient, build_client, open_client
+from turnlog.events.nats.provision import provision_streams, provision_token_stream
+from turnlog.events.nats.speaking import TurnTokenEvent
+from turnlog.events.nats.workers import WORKERS_CONSUMER, WorkQueueOptions, ensure_work_queue
 
 __all__ = [
-    "WORKERS",
-    "Connection",
-    "EventStream",
-    "Handout",
-    "JetStream",
-    "Spoken",
-    "Terms",
-    "Unreadable",
-    "connected",
-    "jetstream_on",
-    "opened",
-    "provide_workers",
-    "provision",
-    "provision_tokens",
-    "subscribe",
+    "WORKERS_CONSUMER",
+    "NatsConnection",
+    "EventSubscription",
+    "WorkQueueOptions",
+    "JetStreamClient",
+    "TurnTokenEvent",
+    "StreamOptions",
+    "UndecodableItem",
+    "open_connection",
+    "build_client",
+    "open_client",
+    "ensure_work_queue",
+    "provision_streams",
+    "provision_token_stream",
+    "subscribe_events",
 ]

@@ -12,10 +12,10 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.connection import NatsConnection
 
 
-class Denied(Unavailable):
+class JsApiError(Unavailable):
     """The server refused the request; `code` is the server's error code."""
 
     def __init__(self, what: str, code: int, detail: str) -> None:
@@ -23,34 +23,34 @@ class Denied(Unavailable):
         self.code = code
 
 
-class Ack(BaseModel):
+class PublishAck(BaseModel):
     """A stream's acknowledgement that a message is stored."""
 
     seq: int
 
 
-class _Fault(BaseModel):
+class _JsApiFault(BaseModel):
     err_code: int = 0
     description: str = ""
 
 
-Answer = TypeVar("Answer", bound=BaseModel)
+JsApiReply = TypeVar("Answer", bound=BaseModel)
 
 
-async def ask(
-    connection: Connection,
+async def request_json(
+    connection: NatsConnection,
     subject: str,
-    kind: type[Answer],
+    reply_type: type[JsApiReply],
     payload: bytes = b"",
     headers: Mapping[str, str] | None = None,
-) -> Answer:
+) -> JsApiReply:
     """Send a request and decode the answer.
 
     Raises `JsApiError`, `RequestNotSent` or `RequestUnanswered`.
     """
-    message = await connection.request(subject, payload, headers)
+    message = await connection.send_request(subject, payload, headers)
     answer = json.loads(message.data)
     if "error" in answer:
-        fault = _Fault.model_validate(answer["error"])
-        raise Denied(subject, fault.err_code, fault.description)
-    return kind.model_validate(answer)
+        fault = _JsApiFault.model_validate(answer["error"])
+        raise JsApiError(subject, fault.err_code, fault.description)
+    return reply_type.model_validate(answer)

@@ -25,61 +25,61 @@ from nats import errors
 from nats.aio.msg import Msg
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.ids import LIVE
-from turnlog.events.nats.connection import Connection, subscribed
+from turnlog.events.ids import REPUBLISH_PREFIX
+from turnlog.events.nats.connection import NatsConnection, open_subscription
 
-ROOM: Final = 4 * 1024 * 1024
+LIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Bytes buffered for a reader that does not read yet."""
-OVERHEAD: Final = 1024
+MESSAGE_OVERHEAD_BYTES: Final = 1024
 """Bytes counted per message in addition to its payload."""
 
 
 @dataclass
-class Arrivals:
+class LiveSubscription:
     """Messages that arrived since the subscription was opened."""
 
-    kept: deque[Msg | None] = field(default_factory=deque["Msg | None"])
-    room: int = ROOM
-    came: asyncio.Event = field(default_factory=asyncio.Event)
+    queue: deque[Msg | None] = field(default_factory=deque["Msg | None"])
+    free_bytes: int = LIVE_BUFFER_BYTES
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def keep(self, message: Msg) -> None:
+    async def add_message(self, message: Msg) -> None:
         """Buffer a message if there is space for it."""
-        size = len(message.data) + OVERHEAD
-        if size > self.room:
-            self.doubt()
+        size = len(message.data) + MESSAGE_OVERHEAD_BYTES
+        if size > self.free_bytes:
+            self.mark_possible_loss()
             return
-        self.room -= size
-        self.kept.append(message)
-        self.came.set()
+        self.free_bytes -= size
+        self.queue.append(message)
+        self.arrived.set()
 
-    def doubt(self) -> None:
+    def mark_possible_loss(self) -> None:
         """Queue a None: messages may have been lost at this point."""
-        if not self.kept or self.kept[-1] is not None:
-            self.kept.append(None)
-        self.came.set()
+        if not self.queue or self.queue[-1] is not None:
+            self.queue.append(None)
+        self.arrived.set()
 
-    async def next(self, within: float) -> Msg | None:
+    async def wait_for_next(self, timeout: float) -> Msg | None:
         """Return the next message; None after `timeout` seconds or after a possible loss."""
-        if not self.kept:
-            self.came.clear()
+        if not self.queue:
+            self.arrived.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(within):
-                    await self.came.wait()
-        if not self.kept:
+                async with asyncio.timeout(timeout):
+                    await self.arrived.wait()
+        if not self.queue:
             return None
-        message = self.kept.popleft()
+        message = self.queue.popleft()
         if message is not None:
-            self.room += len(message.data) + OVERHEAD
+            self.free_bytes += len(message.data) + MESSAGE_OVERHEAD_BYTES
         return message
 
 
 @asynccontextmanager
-async def arrivals(connection: Connection, subjects: str) -> AsyncGenerator[Arrivals]:
+async def open_live_subscription(connection: NatsConnection, subjects: str) -> AsyncGenerator[LiveSubscription]:
     """Subscribe to the republished messages of `subjects`."""
-    came = Arrivals()
+    came = LiveSubscription()
     try:
-        async with subscribed(connection.nc, f"{LIVE}.{subjects}", came.keep):
-            with connection.each_reconnect(came.doubt):
+        async with open_subscription(connection.nc, f"{REPUBLISH_PREFIX}.{subjects}", came.add_message):
+            with connection.watch_reconnects(came.mark_possible_loss):
                 yield came
     except errors.Error as error:
         raise Unavailable("nats", f"no subscription: {type(error).__name__}") from error

@@ -12,42 +12,42 @@ from typing import Final
 
 from nats.js.api import Header
 
-from turnlog.events.content import Digest, digest_of
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.ids import BLOBS, blob_subject
-from turnlog.events.nats.answers import Ack, Denied, ask
-from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.fetching import last_at_leader, last_of
-from turnlog.events.nats.sizes import check_size
+from turnlog.events.ids import BLOBS_STREAM, build_blob_subject
+from turnlog.events.nats.answers import PublishAck, JsApiError, request_json
+from turnlog.events.nats.connection import NatsConnection
+from turnlog.events.nats.fetching import get_last_message_at_leader, get_last_message
+from turnlog.events.nats.sizes import check_message_size
 
-THERE: Final = 10071
+BLOB_EXISTS_CODE: Final = 10071
 """The server's error code for a subject that already holds a message."""
 
 
 @dataclass(frozen=True, slots=True)
-class JetStreamBlobs:
+class JetStreamBlobStore:
     """Blobs of all tenants."""
 
-    connection: Connection
+    connection: NatsConnection
 
-    async def put(self, tenant: str, data: bytes) -> Digest:
+    async def put_blob(self, tenant: str, data: bytes) -> Digest:
         """See `BlobStore.put_blob`."""
-        digest = digest_of(data)
-        check_size(self.connection, "blob", len(data))
+        digest = compute_digest(data)
+        check_message_size(self.connection, "blob", len(data))
         first = {Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: "0"}
         try:
-            await ask(self.connection, blob_subject(tenant, digest), Ack, data, first)
-        except Denied as denied:
-            if denied.code != THERE:
+            await request_json(self.connection, build_blob_subject(tenant, digest), PublishAck, data, first)
+        except JsApiError as denied:
+            if denied.code != BLOB_EXISTS_CODE:
                 raise
         return digest
 
-    async def get(self, tenant: str, digest: Digest) -> bytes:
+    async def get_blob(self, tenant: str, digest: Digest) -> bytes:
         """See `BlobStore.get_blob`."""
-        subject = blob_subject(tenant, digest)
-        found = await last_of(self.connection, BLOBS, subject)
+        subject = build_blob_subject(tenant, digest)
+        found = await get_last_message(self.connection, BLOBS_STREAM, subject)
         if found is None:
-            found = await last_at_leader(self.connection, BLOBS, subject)
-        if found is None or digest_of(found.payload) != digest:
+            found = await get_last_message_at_leader(self.connection, BLOBS_STREAM, subject)
+        if found is None or compute_digest(found.payload) != digest:
             raise Corrupt(f"blob {digest}", "gone, or its bytes have changed")
         return found.payload

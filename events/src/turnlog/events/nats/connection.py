@@ -24,12 +24,12 @@ from nats.aio.subscription import Subscription
 
 from turnlog.events.errors import TurnlogError, Unavailable
 
-PENDING: Final = 8 * 1024 * 1024
+PENDING_BYTES: Final = 8 * 1024 * 1024
 """Bytes buffered for sending while the connection is down."""
-LONGEST_WAIT: Final = 2.0
+MAX_RECONNECT_WAIT: Final = 2.0
 """Maximum seconds between two reconnects."""
 
-_UNSENT: Final = (
+_UNSENT_ERRORS: Final = (
     errors.NoRespondersError,
     errors.ConnectionClosedError,
     errors.ConnectionDrainingError,
@@ -37,36 +37,36 @@ _UNSENT: Final = (
 )
 
 
-class Absent(Unavailable):
+class RequestNotSent(Unavailable):
     """The request did not reach anyone; it was certainly not carried out."""
 
 
-class Silent(Unavailable):
+class RequestUnanswered(Unavailable):
     """No answer in time; the request may have been carried out, or may still be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class NatsConnection:
     """An open connection; a request on it may take up to `patience` seconds."""
 
     nc: Client
     patience: float
-    told: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
+    reconnect_listeners: set[Callable[[], None]] = field(default_factory=set[Callable[[], None]])
     """Callbacks that are called after each reconnect."""
 
     @contextmanager
-    def each_reconnect(self, tell: Callable[[], None]) -> Generator[None]:
+    def watch_reconnects(self, listener: Callable[[], None]) -> Generator[None]:
         """Call `listener` after each reconnect while the body runs.
 
         Messages in flight may be lost at a reconnect.
         """
-        self.told.add(tell)
+        self.reconnect_listeners.add(listener)
         try:
             yield
         finally:
-            self.told.remove(tell)
+            self.reconnect_listeners.remove(listener)
 
-    async def request(
+    async def send_request(
         self, subject: str, payload: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Msg:
         """Send a request and wait for one answer.
@@ -78,25 +78,25 @@ class Connection:
         cancelled = task.cancelling() if task else 0
         try:
             return await self.nc.request(subject, payload, timeout=self.patience, headers=named)
-        except _UNSENT as error:
-            raise Absent("nats", f"{subject}: {type(error).__name__}") from error
+        except _UNSENT_ERRORS as error:
+            raise RequestNotSent("nats", f"{subject}: {type(error).__name__}") from error
         except errors.Error as error:
-            raise Silent("nats", f"{subject}: {type(error).__name__}") from error
+            raise RequestUnanswered("nats", f"{subject}: {type(error).__name__}") from error
         finally:
             # On Python 3.11 nats-py swallows a cancellation that arrives together with the answer.
             if task and task.cancelling() > cancelled:
                 raise asyncio.CancelledError
 
 
-Heard = Callable[[Msg], Awaitable[None]]
+MessageCallback = Callable[[Msg], Awaitable[None]]
 
 
 @asynccontextmanager
-async def subscribed(
-    nc: Client, subject: str, heard: Heard | None = None
+async def open_subscription(
+    nc: Client, subject: str, callback: MessageCallback | None = None
 ) -> AsyncGenerator[Subscription]:
     """Subscribe to a subject while the body runs."""
-    subscription = await nc.subscribe(subject, cb=heard)
+    subscription = await nc.subscribe(subject, cb=callback)
     try:
         yield subscription
     finally:
@@ -104,39 +104,39 @@ async def subscribed(
             await subscription.unsubscribe()
 
 
-Hook = Callable[[Connection], Awaitable[None]]
+ReconnectHook = Callable[[NatsConnection], Awaitable[None]]
 """Called after each reconnect; cancelled by the next disconnect and on leaving."""
 
 
 @asynccontextmanager
-async def connected(
+async def open_connection(
     url: str,
     *,
     name: str = "turnlog",
     patience: float = 5.0,
     inbox_prefix: str = "_INBOX",
-    on_reconnect: Hook | None = None,
+    on_reconnect: ReconnectHook | None = None,
     on_closed: Callable[[], None] | None = None,
-) -> AsyncGenerator[Connection]:
+) -> AsyncGenerator[NatsConnection]:
     """Connect within `patience` seconds or raise `Unavailable`; close on leaving.
 
     `on_closed` is called if the connection is closed for any other reason than leaving. A private
     `inbox_prefix` prevents other users of the account from reading the answers.
     """
-    connection = Connection(Client(), patience)
+    connection = NatsConnection(Client(), patience)
     leaving = asyncio.Event()
 
     async def reconnected() -> None:
-        for tell in tuple(connection.told):
+        for tell in tuple(connection.reconnect_listeners):
             tell()
         if on_reconnect is not None:
-            await _run(on_reconnect, connection)
+            await _run_hook(on_reconnect, connection)
 
     async def closed() -> None:
         if on_closed is not None and not leaving.is_set():
             on_closed()
 
-    await _open(
+    await _connect_client(
         connection, url, name=name, inbox_prefix=inbox_prefix, reconnected_cb=reconnected,
         closed_cb=closed,
     )  # fmt: skip
@@ -144,20 +144,20 @@ async def connected(
         yield connection
     finally:
         leaving.set()
-        await _close(connection.nc)
+        await _close_client(connection.nc)
 
 
-async def _open(connection: Connection, url: str, **options: Any) -> None:  # noqa: ANN401
+async def _connect_client(connection: NatsConnection, url: str, **options: Any) -> None:  # noqa: ANN401
     nc = connection.nc
     first = urlsplit(url.partition(",")[0])
     try:
         async with asyncio.timeout(connection.patience):
             await nc.connect(
                 url.split(","),
-                error_cb=_noted,
-                reconnect_to_server_handler=_any_server_soon,
+                error_cb=_log_warning,
+                reconnect_to_server_handler=_choose_server,
                 max_reconnect_attempts=-1,
-                pending_size=PENDING,
+                pending_size=PENDING_BYTES,
                 # Credentials for all servers: addresses that the cluster announces come without
                 # them.
                 user=first.username if first.password else None,
@@ -168,37 +168,37 @@ async def _open(connection: Connection, url: str, **options: Any) -> None:  # no
     except (OSError, errors.Error) as error:  # A `TimeoutError` is an `OSError`.
         reason = nc.last_error or error
         await nc.close()
-        raise Unavailable("nats", f"no connection: {_said(reason)}") from error
+        raise Unavailable("nats", f"no connection: {_describe_error(reason)}") from error
 
 
-async def _close(nc: Client) -> None:
+async def _close_client(nc: Client) -> None:
     """Close the connection after sending buffered data, if a server is connected."""
     try:
         if nc.is_connected:
             await nc.flush(timeout=2)
     except errors.Error as error:
-        await _noted(error)
+        await _log_warning(error)
     await nc.close()
 
 
-async def _run(hook: Hook, connection: Connection) -> None:
+async def _run_hook(hook: ReconnectHook, connection: NatsConnection) -> None:
     # No exception may escape: nats-py would treat it as a failed reconnect and start again.
     try:
         await hook(connection)
     except TurnlogError as error:
-        await _noted(error)
+        await _log_warning(error)
 
 
-async def _noted(error: Exception) -> None:
-    logging.getLogger(__name__).warning("nats: %s", _said(error))
+async def _log_warning(error: Exception) -> None:
+    logging.getLogger(__name__).warning("nats: %s", _describe_error(error))
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _any_server_soon(servers: list[Server], info: dict[str, Any]) -> tuple[Server | None, float]:
+def _choose_server(servers: list[Server], info: dict[str, Any]) -> tuple[Server | None, float]:
     del info
     server = random.choice(servers)  # noqa: S311 -- spreads, guards nothing
-    longest = min(LONGEST_WAIT, 0.1 * 2.0 ** min(server.reconnects, 10))
+    longest = min(MAX_RECONNECT_WAIT, 0.1 * 2.0 ** min(server.reconnects, 10))
     return server, random.uniform(0, longest)  # noqa: S311

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.log.ports import Identity
+from turnlog.events.log.ports import LogIdentity
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tokens import AttemptAlive, AttemptClosed, AttemptReset, Token, TokenEvent
 from turnlog.events.turn import (
@@ -32,11 +32,11 @@ from turnlog.events.turn import (
     TurnSubmitted,
 )
 
-_CURSOR: Final = re.compile(r"([0-9a-f]{8})((?:\.[0-9]{1,18})+)")
+_CURSOR_REGEX: Final = re.compile(r"([0-9a-f]{8})((?:\.[0-9]{1,18})+)")
 
 
 @dataclass(frozen=True, slots=True)
-class InTenant:
+class TenantPosition:
     """A position among all events of a tenant."""
 
     stream_sequence: int = 0
@@ -48,7 +48,7 @@ class InTenant:
 
 
 @dataclass(frozen=True, slots=True)
-class InSession:
+class SessionPosition:
     """A position in a session: after an event, and within the reply to its open turn."""
 
     sequence: int = 0
@@ -64,22 +64,22 @@ class InSession:
         """The numbers in the cursor."""
         return (self.sequence, self.turn, self.attempt, self.offset)
 
-    def after(self, event: Recorded) -> InSession:
+    def advance_past(self, event: RecordedEvent) -> SessionPosition:
         """Return the position after an event."""
         match event.event:
             case TurnSubmitted(turn=turn) | TurnReleased(turn=turn):
-                return InSession(event.sequence, turn)
+                return SessionPosition(event.sequence, turn)
             case (
                 TurnCompleted(turn=turn)
                 | TurnFailed(turn=turn)
                 | TurnCancelled(turn=turn)
                 | ReplyRedacted(turn=turn)
             ) if turn == self.turn:
-                return InSession(event.sequence)
+                return SessionPosition(event.sequence)
             case _:
                 return replace(self, sequence=event.sequence)
 
-    def hearing(self, event: TokenEvent) -> InSession | None:
+    def advance_by_token(self, event: TokenEvent) -> SessionPosition | None:
         """Return the position after a token event; None if it does not continue from here."""
         later = event.attempt > self.attempt
         here = 0 if later else self.offset
@@ -96,42 +96,42 @@ class InSession:
                 return None
 
 
-Place = InTenant | InSession
+StreamPosition = TenantPosition | SessionPosition
 
 
 @dataclass(frozen=True, slots=True)
-class Cursors:
+class CursorCodec:
     """Formats and parses the cursors of one session or tenant on one log."""
 
     scope: str
 
-    def spell(self, place: Place) -> str:
+    def format_cursor(self, place: StreamPosition) -> str:
         """Return the cursor of a position."""
         return ".".join((self.scope, *map(str, place.numbers)))
 
-    def in_tenant(self, cursor: str | None) -> InTenant:
+    def parse_tenant_cursor(self, cursor: str | None) -> TenantPosition:
         """Parse a tenant cursor; None is the beginning."""
-        return InTenant(*self._numbers(cursor, 1)) if cursor is not None else InTenant()
+        return TenantPosition(*self._parse_numbers(cursor, 1)) if cursor is not None else TenantPosition()
 
-    def in_session(self, cursor: str | None) -> InSession:
+    def parse_session_cursor(self, cursor: str | None) -> SessionPosition:
         """Parse a session cursor; None is the beginning."""
-        return InSession(*self._numbers(cursor, 4)) if cursor is not None else InSession()
+        return SessionPosition(*self._parse_numbers(cursor, 4)) if cursor is not None else SessionPosition()
 
-    def _numbers(self, cursor: str, count: int) -> list[int]:
-        match = _CURSOR.fullmatch(cursor)
+    def _parse_numbers(self, cursor: str, count: int) -> list[int]:
+        match = _CURSOR_REGEX.fullmatch(cursor)
         numbers = [int(number) for number in match[2].split(".")[1:]] if match else []
         if match is None or len(numbers) != count or match[1] != self.scope:
-            raise refused("bad-cursor", cursor, "is not a cursor of this stream")
+            raise build_cursor_refusal("bad-cursor", cursor, "is not a cursor of this stream")
         return numbers
 
 
-def cursors_of(identity: Identity, tenant: str, session: str | None) -> Cursors:
+def build_cursor_codec(identity: LogIdentity, tenant: str, session: str | None) -> CursorCodec:
     """Return the codec for cursors of a session, or of all events of a tenant, on this log."""
     named = f"{identity.stream}/{identity.created}/{tenant}/{session or ''}"
-    return Cursors(sha256(named.encode()).hexdigest()[:8])
+    return CursorCodec(sha256(named.encode()).hexdigest()[:8])
 
 
-def refused(code: str, cursor: str, detail: str) -> Refused:
+def build_cursor_refusal(code: str, cursor: str, detail: str) -> Refused:
     """Return the error for a refused cursor."""
     return Refused(
         code,

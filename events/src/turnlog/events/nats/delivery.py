@@ -23,56 +23,56 @@ from nats.aio.client import Client
 from pydantic import BaseModel, JsonValue
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.log.ports import Raw
-from turnlog.events.nats.answers import ask
-from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.frames import Frame, taken
+from turnlog.events.log.ports import RawEvent
+from turnlog.events.nats.answers import request_json
+from turnlog.events.nats.connection import NatsConnection
+from turnlog.events.nats.frames import RawFrame, subscribe_raw
 
-HEARTBEAT: Final = 2
+HEARTBEAT_SECONDS: Final = 2
 """Seconds between heartbeats of an idle consumer; one may be missed."""
-FORGOTTEN: Final = 30
+INACTIVE_SECONDS: Final = 30
 """Seconds without a reader after which the server deletes the consumer."""
-SECOND: Final = 10**9
+NANOSECONDS: Final = 10**9
 """Durations in server configurations are nanoseconds."""
-_STATUS: Final = b"NATS/1.0 "
+_STATUS_LINE_START: Final = b"NATS/1.0 "
 """How the headers of a server's status message begin; those of a stored message have no status."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bulk:
+class DeliveredBatch:
     """The messages that had arrived when the batch was taken."""
 
-    raws: list[Raw]
-    drained: bool
+    events: list[RawEvent]
+    is_drained: bool
     """Whether the server had no more messages."""
 
 
-async def deliver(
-    connection: Connection, stream: str, subjects: str, after: int
-) -> AsyncGenerator[Bulk]:
+async def stream_deliveries(
+    connection: NatsConnection, stream: str, subjects: str, after: int
+) -> AsyncGenerator[DeliveredBatch]:
     """Yield everything under `subjects` after a stream sequence, then what arrives live.
 
     Raises `Unavailable` at the first problem; see the module.
     """
-    inflow = _Inflow(connection.nc)
+    inflow = _DeliveryBuffer(connection.nc)
     inbox = connection.nc.new_inbox()
     try:
-        with connection.each_reconnect(inflow.end):
-            async with taken(connection.nc, inbox, inflow.keep):
-                wanted = json.dumps(_consumer(stream, subjects, inbox, after)).encode()
-                made = await ask(connection, f"$JS.API.CONSUMER.CREATE.{stream}", _Made, wanted)
-                yield Bulk([], drained=made.num_pending == 0)
+        with connection.watch_reconnects(inflow.mark_ended):
+            async with subscribe_raw(connection.nc, inbox, inflow.add_frame):
+                wanted = json.dumps(_build_consumer_config(stream, subjects, inbox, after)).encode()
+                made = await request_json(connection, f"$JS.API.CONSUMER.CREATE.{stream}", _ConsumerCreated, wanted)
+                yield DeliveredBatch([], is_drained=made.num_pending == 0)
                 while True:
-                    yield await inflow.bulk()
+                    yield await inflow.take_batch()
     except (errors.Error, TimeoutError) as error:
         raise Unavailable("nats", f"delivery of {stream}: {type(error).__name__}") from error
 
 
-class _Made(BaseModel):
+class _ConsumerCreated(BaseModel):
     num_pending: int = 0
 
 
-def _consumer(stream: str, subjects: str, inbox: str, after: int) -> dict[str, JsonValue]:
+def _build_consumer_config(stream: str, subjects: str, inbox: str, after: int) -> dict[str, JsonValue]:
     return {
         "stream_name": stream,
         "config": {
@@ -83,8 +83,8 @@ def _consumer(stream: str, subjects: str, inbox: str, after: int) -> dict[str, J
             "ack_policy": "none",
             "max_deliver": 1,
             "flow_control": True,
-            "idle_heartbeat": HEARTBEAT * SECOND,
-            "inactive_threshold": FORGOTTEN * SECOND,
+            "idle_heartbeat": HEARTBEAT_SECONDS * NANOSECONDS,
+            "inactive_threshold": INACTIVE_SECONDS * NANOSECONDS,
             "mem_storage": True,
             "num_replicas": 1,
         },
@@ -92,43 +92,43 @@ def _consumer(stream: str, subjects: str, inbox: str, after: int) -> dict[str, J
 
 
 @dataclass
-class _Inflow:
+class _DeliveryBuffer:
     nc: Client
     delivered: int = 0
-    waiting: list[Frame] = field(default_factory=list[Frame])
+    waiting: list[RawFrame] = field(default_factory=list[RawFrame])
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     ended: bool = False
 
-    def end(self) -> None:
+    def mark_ended(self) -> None:
         """Stop the delivery: further messages come over another connection."""
         self.ended = True
         self.arrived.set()
 
-    def keep(self, frame: Frame) -> None:
+    def add_frame(self, frame: RawFrame) -> None:
         self.waiting.append(frame)
         self.arrived.set()
 
-    async def bulk(self) -> Bulk:
-        async with asyncio.timeout(HEARTBEAT * 2):
+    async def take_batch(self) -> DeliveredBatch:
+        async with asyncio.timeout(HEARTBEAT_SECONDS * 2):
             await self.arrived.wait()
         if self.ended:
             raise Unavailable("nats", "there was a reconnect")
         self.arrived.clear()
         came, self.waiting = self.waiting, []
-        raws: list[Raw] = []
+        raws: list[RawEvent] = []
         drained = False
         for subject, reply, headers, payload in came:
-            if headers.startswith(_STATUS):
-                await self._answer(reply.decode(), _read(headers))
+            if headers.startswith(_STATUS_LINE_START):
+                await self._handle_status(reply.decode(), _parse_status_headers(headers))
             else:
-                place, number, pending = _numbers(reply)
-                self._expect(number - 1)
+                place, number, pending = _parse_reply_subject(reply)
+                self._check_delivery_number(number - 1)
                 self.delivered = number
-                raws.append(Raw(subject.decode(), place, payload))
+                raws.append(RawEvent(subject.decode(), place, payload))
                 drained = pending == 0
-        return Bulk(raws, drained)
+        return DeliveredBatch(raws, drained)
 
-    async def _answer(self, reply: str, headers: Mapping[str, str]) -> None:
+    async def _handle_status(self, reply: str, headers: Mapping[str, str]) -> None:
         if headers["Status"] != "100":
             raise Unavailable("nats", f"consumer ended: {headers}")
         if reply:
@@ -136,20 +136,20 @@ class _Inflow:
         if stalled := headers.get("Nats-Consumer-Stalled"):
             await self.nc.publish(stalled)
         if (number := headers.get("Nats-Last-Consumer")) is not None:
-            self._expect(int(number))
+            self._check_delivery_number(int(number))
 
-    def _expect(self, number: int) -> None:
+    def _check_delivery_number(self, number: int) -> None:
         if number != self.delivered:
             raise Unavailable("nats", f"delivery {number} does not follow {self.delivered}")
 
 
-def _numbers(reply: bytes) -> tuple[int, int, int]:
+def _parse_reply_subject(reply: bytes) -> tuple[int, int, int]:
     """Return stream sequence, delivery number and pending count from the reply subject."""
     fields = reply.split(b".")
     return int(fields[5]), int(fields[6]), int(fields[8])
 
 
-def _read(headers: bytes) -> dict[str, str]:
+def _parse_status_headers(headers: bytes) -> dict[str, str]:
     """Parse the headers of a status message: status, description and the rest."""
     told, *lines = headers.decode().strip().splitlines()
     _, status, *meant = told.split(" ", 2)

@@ -21,17 +21,17 @@ from nats.aio.msg import Msg
 from pydantic import BaseModel
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.nats.answers import Denied, ask
-from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.answers import JsApiError, request_json
+from turnlog.events.nats.connection import NatsConnection
 
-DIRECT: Final = "$JS.API.DIRECT.GET"
-LEADER: Final = "$JS.API.STREAM.MSG.GET"
-NO_MESSAGE: Final = 10037
+DIRECT_GET_SUBJECT: Final = "$JS.API.DIRECT.GET"
+LEADER_GET_SUBJECT: Final = "$JS.API.STREAM.MSG.GET"
+MESSAGE_NOT_FOUND: Final = 10037
 """The server's error code for a message that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredMessage:
     """A message as stored in a stream."""
 
     subject: str
@@ -41,77 +41,77 @@ class Held:
     payload: bytes
 
 
-async def exact(connection: Connection, stream: str, sequence: int) -> Held | None:
+async def get_message(connection: NatsConnection, stream: str, sequence: int) -> StoredMessage | None:
     """Return the message at a stream sequence; None may mean that a follower lags."""
-    return await _direct(connection, stream, seq=sequence)
+    return await _request_direct(connection, stream, seq=sequence)
 
 
-async def last_of(connection: Connection, stream: str, subjects: str) -> Held | None:
+async def get_last_message(connection: NatsConnection, stream: str, subjects: str) -> StoredMessage | None:
     """Return the last message under `subjects`, possibly from a follower that lags."""
-    return await _direct(connection, stream, last_by_subj=subjects)
+    return await _request_direct(connection, stream, last_by_subj=subjects)
 
 
-async def next_of(connection: Connection, stream: str, subjects: str, start: int) -> Held | None:
+async def get_next_message(connection: NatsConnection, stream: str, subjects: str, start: int) -> StoredMessage | None:
     """Return the first message under `subjects` at or after `start`.
 
     None may mean that a follower lags.
     """
-    return await _direct(connection, stream, seq=start, next_by_subj=subjects)
+    return await _request_direct(connection, stream, seq=start, next_by_subj=subjects)
 
 
-async def exact_at_leader(connection: Connection, stream: str, sequence: int) -> Held | None:
+async def get_message_at_leader(connection: NatsConnection, stream: str, sequence: int) -> StoredMessage | None:
     """Return the message at a stream sequence from the leader, or None if there is none."""
-    return await _led(connection, stream, seq=sequence)
+    return await _request_leader(connection, stream, seq=sequence)
 
 
-async def last_at_leader(connection: Connection, stream: str, subjects: str) -> Held | None:
+async def get_last_message_at_leader(connection: NatsConnection, stream: str, subjects: str) -> StoredMessage | None:
     """Return the last message under `subjects` from the leader, or None if there is none."""
-    return await _led(connection, stream, last_by_subj=subjects)
+    return await _request_leader(connection, stream, last_by_subj=subjects)
 
 
-async def next_at_leader(
-    connection: Connection, stream: str, subjects: str, start: int
-) -> Held | None:
+async def get_next_message_at_leader(
+    connection: NatsConnection, stream: str, subjects: str, start: int
+) -> StoredMessage | None:
     """Return the first message under `subjects` at or after `start` from the leader, or None."""
-    return await _led(connection, stream, seq=start, next_by_subj=subjects)
+    return await _request_leader(connection, stream, seq=start, next_by_subj=subjects)
 
 
-async def _direct(connection: Connection, stream: str, **wanted: str | int) -> Held | None:
-    answer = await connection.request(f"{DIRECT}.{stream}", _json(wanted))
-    match _status(answer):
+async def _request_direct(connection: NatsConnection, stream: str, **wanted: str | int) -> StoredMessage | None:
+    answer = await connection.send_request(f"{DIRECT_GET_SUBJECT}.{stream}", _encode_json(wanted))
+    match _get_status(answer):
         case None:
-            return held(answer)
+            return parse_stored_message(answer)
         case "404":
             return None
         case status:
             raise Unavailable("nats", f"{stream}: status {status} to {wanted}")
 
 
-class _Message(BaseModel):
+class _LeaderMessage(BaseModel):
     subject: str
     seq: int
     time: str
     data: str = ""
 
 
-class _Found(BaseModel):
-    message: _Message
+class _LeaderReply(BaseModel):
+    message: _LeaderMessage
 
 
-async def _led(connection: Connection, stream: str, **wanted: str | int) -> Held | None:
+async def _request_leader(connection: NatsConnection, stream: str, **wanted: str | int) -> StoredMessage | None:
     try:
-        found = (await ask(connection, f"{LEADER}.{stream}", _Found, _json(wanted))).message
-    except Denied as denied:
-        if denied.code == NO_MESSAGE:
+        found = (await request_json(connection, f"{LEADER_GET_SUBJECT}.{stream}", _LeaderReply, _encode_json(wanted))).message
+    except JsApiError as denied:
+        if denied.code == MESSAGE_NOT_FOUND:
             return None
         raise
-    return Held(found.subject, found.seq, found.time, b64decode(found.data))
+    return StoredMessage(found.subject, found.seq, found.time, b64decode(found.data))
 
 
-def held(message: Msg) -> Held:
+def parse_stored_message(message: Msg) -> StoredMessage:
     """Convert a message whose headers state its stream sequence."""
     headers = message.headers or {}
-    return Held(
+    return StoredMessage(
         headers["Nats-Subject"],
         int(headers["Nats-Sequence"]),
         headers.get("Nats-Time-Stamp", ""),
@@ -119,9 +119,9 @@ def held(message: Msg) -> Held:
     )
 
 
-def _json(wanted: Mapping[str, object]) -> bytes:
+def _encode_json(wanted: Mapping[str, object]) -> bytes:
     return json.dumps(wanted).encode()
 
 
-def _status(message: Msg) -> str | None:
+def _get_status(message: Msg) -> str | None:
     return message.headers.get("Status") if message.headers else None

@@ -15,75 +15,75 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events import ids
-from turnlog.events.nats.sizes import MAX_MESSAGE
+from turnlog.events.nats.sizes import MAX_MESSAGE_BYTES
 
-TOKEN_BYTES: Final = 128 * 1024 * 1024
+TOKEN_STREAM_BYTES: Final = 128 * 1024 * 1024
 """Server memory for tokens; the oldest are dropped first."""
-SECOND: Final = 10**9
+NANOSECONDS_PER_SECOND: Final = 10**9
 """Durations in server configurations are nanoseconds."""
 
-Settings = dict[str, JsonValue]
+JetStreamConfig = dict[str, JsonValue]
 """The configuration of a stream or a consumer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class StreamOptions:
     """Stream options that differ between installations."""
 
     replicas: int = 1
     """Replicas of every stream."""
-    tokens_held: int = 600
+    token_retention: int = 600
     """Seconds for which tokens can be read back."""
 
 
-def lasting_streams(terms: Terms) -> tuple[Settings, ...]:
+def build_durable_streams(terms: StreamOptions) -> tuple[JetStreamConfig, ...]:
     """Return the configurations of all durable streams."""
-    return _sessions(terms), _library(terms), _blobs(terms), _snapshots(terms)
+    return _build_sessions_stream(terms), _build_library_stream(terms), _build_blobs_stream(terms), _build_snapshots_stream(terms)
 
 
-def token_stream(terms: Terms) -> Settings:
+def build_token_stream(terms: StreamOptions) -> JetStreamConfig:
     """Return the configuration of TOKENS."""
     return {
-        "name": ids.TOKENS,
-        "subjects": [ids.ALL_TOKENS],
+        "name": ids.TOKENS_STREAM,
+        "subjects": [ids.ALL_TOKEN_SUBJECTS],
         "retention": "limits",
         "storage": "memory",
         "num_replicas": terms.replicas,
         "discard": "old",
-        "max_age": terms.tokens_held * SECOND,
-        "max_bytes": TOKEN_BYTES,
+        "max_age": terms.token_retention * NANOSECONDS_PER_SECOND,
+        "max_bytes": TOKEN_STREAM_BYTES,
         "allow_direct": True,
-        "republish": _live(ids.ALL_TOKENS),
+        "republish": _build_republish(ids.ALL_TOKEN_SUBJECTS),
     }
 
 
-def _sessions(terms: Terms) -> Settings:
-    whole = _whole(terms, ids.SESSIONS, ids.ALL_SESSIONS)
-    return {**whole, "allow_atomic": True, "republish": _live(ids.ALL_SESSIONS)}
+def _build_sessions_stream(terms: StreamOptions) -> JetStreamConfig:
+    whole = _build_append_only_stream(terms, ids.SESSIONS_STREAM, ids.ALL_SESSION_SUBJECTS)
+    return {**whole, "allow_atomic": True, "republish": _build_republish(ids.ALL_SESSION_SUBJECTS)}
 
 
-def _library(terms: Terms) -> Settings:
-    return {**_whole(terms, ids.LIBRARY, ids.ALL_LIBRARY), "allow_atomic": True}
+def _build_library_stream(terms: StreamOptions) -> JetStreamConfig:
+    return {**_build_append_only_stream(terms, ids.LIBRARY_STREAM, ids.ALL_LIBRARY_SUBJECTS), "allow_atomic": True}
 
 
-def _blobs(terms: Terms) -> Settings:
-    return _whole(terms, ids.BLOBS, ids.ALL_BLOBS)
+def _build_blobs_stream(terms: StreamOptions) -> JetStreamConfig:
+    return _build_append_only_stream(terms, ids.BLOBS_STREAM, ids.ALL_BLOB_SUBJECTS)
 
 
-def _snapshots(terms: Terms) -> Settings:
+def _build_snapshots_stream(terms: StreamOptions) -> JetStreamConfig:
     return {
-        **_lasting(terms),
-        "name": ids.SNAPSHOTS,
-        "subjects": [ids.ALL_SNAPSHOTS],
+        **_build_durable_config(terms),
+        "name": ids.SNAPSHOTS_STREAM,
+        "subjects": [ids.ALL_SNAPSHOT_SUBJECTS],
         "discard": "old",
         "max_msgs_per_subject": 1,
     }
 
 
-def _whole(terms: Terms, name: str, subjects: str) -> Settings:
+def _build_append_only_stream(terms: StreamOptions, name: str, subjects: str) -> JetStreamConfig:
     """Return the configuration of a stream that never drops a message."""
     return {
-        **_lasting(terms),
+        **_build_durable_config(terms),
         "name": name,
         "subjects": [subjects],
         "discard": "new",
@@ -91,13 +91,13 @@ def _whole(terms: Terms, name: str, subjects: str) -> Settings:
     }
 
 
-def _lasting(terms: Terms) -> Settings:
+def _build_durable_config(terms: StreamOptions) -> JetStreamConfig:
     return {
         "retention": "limits",
         "storage": "file",
         "num_replicas": terms.replicas,
         "max_age": 0,
-        "max_msg_size": MAX_MESSAGE,
+        "max_msg_size": MAX_MESSAGE_BYTES,
         "allow_direct": True,
         "allow_rollup_hdrs": False,
         "persist_mode": "default",
@@ -106,5 +106,5 @@ def _lasting(terms: Terms) -> Settings:
     }
 
 
-def _live(subjects: str) -> JsonValue:
-    return {"src": subjects, "dest": f"{ids.LIVE}.{subjects}"}
+def _build_republish(subjects: str) -> JsonValue:
+    return {"src": subjects, "dest": f"{ids.REPUBLISH_PREFIX}.{subjects}"}

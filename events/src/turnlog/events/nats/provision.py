@@ -8,31 +8,31 @@ from typing import Final
 from pydantic import BaseModel
 
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.ids import TOKENS
-from turnlog.events.nats.answers import Denied, ask
-from turnlog.events.nats.backoff import back_off
-from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.layout import Settings, Terms, lasting_streams, token_stream
-from turnlog.events.nats.sizes import MAX_MESSAGE
+from turnlog.events.ids import TOKENS_STREAM
+from turnlog.events.nats.answers import JsApiError, request_json
+from turnlog.events.nats.backoff import wait_backoff
+from turnlog.events.nats.connection import NatsConnection
+from turnlog.events.nats.layout import JetStreamConfig, StreamOptions, build_durable_streams, build_token_stream
+from turnlog.events.nats.sizes import MAX_MESSAGE_BYTES
 
-NO_STREAM: Final = 10059
+STREAM_NOT_FOUND: Final = 10059
 
 
-async def provision(connection: Connection, terms: Terms, *, patience: float = 30.0) -> None:
+async def provision_streams(connection: NatsConnection, terms: StreamOptions, *, patience: float = 30.0) -> None:
     """Create missing streams and verify all; raises `Corrupt` for an unusable server or stream."""
-    if connection.nc.max_payload < MAX_MESSAGE:
+    if connection.nc.max_payload < MAX_MESSAGE_BYTES:
         actual = connection.nc.max_payload
-        raise Corrupt("nats-server, max_payload", f"is {actual}; make it {MAX_MESSAGE} or more")
-    for wanted in (*lasting_streams(terms), token_stream(terms)):
-        await _provide(connection, wanted, patience)
+        raise Corrupt("nats-server, max_payload", f"is {actual}; make it {MAX_MESSAGE_BYTES} or more")
+    for wanted in (*build_durable_streams(terms), build_token_stream(terms)):
+        await _ensure_stream(connection, wanted, patience)
 
 
-async def provision_tokens(connection: Connection, terms: Terms, *, patience: float = 30.0) -> None:
+async def provision_token_stream(connection: NatsConnection, terms: StreamOptions, *, patience: float = 30.0) -> None:
     """Create TOKENS again after a reconnect: a restarted server has lost it."""
-    await _provide(connection, token_stream(terms), patience)
+    await _ensure_stream(connection, build_token_stream(terms), patience)
 
 
-def check(what: str, wanted: Settings, effective: Settings) -> None:
+def check_config(what: str, wanted: JetStreamConfig, effective: JetStreamConfig) -> None:
     """Refuse settings that differ from `wanted`; a server omits those with their default."""
     for setting, value in wanted.items():
         actual = effective.get(setting, "default" if setting == "persist_mode" else None)
@@ -44,36 +44,36 @@ def check(what: str, wanted: Settings, effective: Settings) -> None:
             )
 
 
-async def _provide(connection: Connection, wanted: Settings, patience: float) -> None:
+async def _ensure_stream(connection: NatsConnection, wanted: JetStreamConfig, patience: float) -> None:
     ends = asyncio.get_running_loop().time() + patience
     failures = 0
     while True:
         try:
-            effective = await _made_or_found(connection, wanted)
-            return check(f"stream {wanted['name']}", wanted, effective)
+            effective = await _find_or_create_stream(connection, wanted)
+            return check_config(f"stream {wanted['name']}", wanted, effective)
         except Unavailable:
             # Also if another process created the stream meanwhile: the next try finds it.
             if asyncio.get_running_loop().time() > ends:
                 raise
             failures += 1
-            await back_off(failures)
+            await wait_backoff(failures)
 
 
-class _Stream(BaseModel):
-    config: Settings
+class _StreamConfigReply(BaseModel):
+    config: JetStreamConfig
 
 
-async def _made_or_found(connection: Connection, wanted: Settings) -> Settings:
+async def _find_or_create_stream(connection: NatsConnection, wanted: JetStreamConfig) -> JetStreamConfig:
     name = wanted["name"]
     try:
-        return (await ask(connection, f"$JS.API.STREAM.INFO.{name}", _Stream)).config
-    except Denied as denied:
-        if denied.code != NO_STREAM:
+        return (await request_json(connection, f"$JS.API.STREAM.INFO.{name}", _StreamConfigReply)).config
+    except JsApiError as denied:
+        if denied.code != STREAM_NOT_FOUND:
             raise
-    payload = json.dumps(wanted | _first(wanted)).encode()
-    return (await ask(connection, f"$JS.API.STREAM.CREATE.{name}", _Stream, payload)).config
+    payload = json.dumps(wanted | _choose_first_sequence(wanted)).encode()
+    return (await request_json(connection, f"$JS.API.STREAM.CREATE.{name}", _StreamConfigReply, payload)).config
 
 
-def _first(wanted: Settings) -> Settings:
+def _choose_first_sequence(wanted: JetStreamConfig) -> JetStreamConfig:
     """Start TOKENS at a sequence that no earlier TOKENS can have reached."""
-    return {"first_seq": int(time.time() * 1000)} if wanted["name"] == TOKENS else {}
+    return {"first_seq": int(time.time() * 1000)} if wanted["name"] == TOKENS_STREAM else {}

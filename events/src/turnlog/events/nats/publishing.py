@@ -18,99 +18,99 @@ from uuid import uuid4
 from nats import errors
 from nats.js.api import Header
 
-from turnlog.events.codec import MAX_EVENT_BYTES, Batch
+from turnlog.events.codec import MAX_EVENT_BYTES, EventBatch
 from turnlog.events.errors import TooLarge
-from turnlog.events.nats.answers import Ack, Denied, ask
-from turnlog.events.nats.connection import Absent, Connection, Silent
-from turnlog.events.nats.sizes import check_size
+from turnlog.events.nats.answers import PublishAck, JsApiError, request_json
+from turnlog.events.nats.connection import RequestNotSent, NatsConnection, RequestUnanswered
+from turnlog.events.nats.sizes import check_message_size
 
-GUARDED: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+GUARD_SUBJECT_HEADER: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
 
-OVERSIZE: Final = 10054
-NOT_NOW: Final = frozenset({10071, 10164, 10176})
+OVERSIZE_CODE: Final = 10054
+NOT_STORED_CODES: Final = frozenset({10071, 10164, 10176})
 """Codes of a stream that did not store the batch now: its place is taken, possibly by this very
 batch, or part of the batch did not arrive.
 """
-NO_ROOM: Final = frozenset({10002, 10023, 10028, 10047, 10077})
+NO_SPACE_CODES: Final = frozenset({10002, 10023, 10028, 10047, 10077})
 """Codes of a server that has no space and stored nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PublishAccepted:
     """The batch is stored; `last_sequence` is the stream sequence of its last message."""
 
-    last: int
+    last_sequence: int
 
 
 @dataclass(frozen=True, slots=True)
-class Contested:
+class PublishContested:
     """The batch is not stored now: its place is taken, by itself or by another batch."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Full:
+class StreamFull:
     """The server has no space; the batch is not stored."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unheard:
+class PublishNotSent:
     """No server received the batch; it is not stored."""
 
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Doubtful:
+class PublishUnconfirmed:
     """The batch may be stored, or may still be."""
 
     detail: str
 
 
-Answer = Kept | Contested | Full | Unheard | Doubtful
+PublishOutcome = PublishAccepted | PublishContested | StreamFull | PublishNotSent | PublishUnconfirmed
 
 
-async def publish(connection: Connection, batch: Batch) -> Answer:
+async def publish_batch(connection: NatsConnection, batch: EventBatch) -> PublishOutcome:
     """Send a batch once; raises `TooLarge` if this server would never accept it."""
     largest = max(len(message.payload) for message in batch.messages)
-    check_size(connection, "event", largest)
+    check_message_size(connection, "event", largest)
     if not connection.nc.is_connected:
-        return Unheard("not connected")
+        return PublishNotSent("not connected")
     try:
-        ack = await _send(connection, batch)
-    except Denied as denied:
-        return _declined(denied, largest)
-    except Absent as absent:
-        return Unheard(absent.detail)
-    except (Silent, errors.Error) as silent:
-        return Doubtful(str(silent))
-    return Kept(ack.seq)
+        ack = await _send_batch(connection, batch)
+    except JsApiError as denied:
+        return _classify_denial(denied, largest)
+    except RequestNotSent as absent:
+        return PublishNotSent(absent.detail)
+    except (RequestUnanswered, errors.Error) as silent:
+        return PublishUnconfirmed(str(silent))
+    return PublishAccepted(ack.seq)
 
 
-def _declined(denied: Denied, largest: int) -> Answer:
-    if denied.code == OVERSIZE:
+def _classify_denial(denied: JsApiError, largest: int) -> PublishOutcome:
+    if denied.code == OVERSIZE_CODE:
         raise TooLarge("event", largest, MAX_EVENT_BYTES)
-    if denied.code in NO_ROOM:
-        return Full(denied.detail)
-    return Contested(denied.detail) if denied.code in NOT_NOW else Doubtful(denied.detail)
+    if denied.code in NO_SPACE_CODES:
+        return StreamFull(denied.detail)
+    return PublishContested(denied.detail) if denied.code in NOT_STORED_CODES else PublishUnconfirmed(denied.detail)
 
 
-async def _send(connection: Connection, batch: Batch) -> Ack:
-    *others, (last, commit) = zip(batch.messages, _headers(batch), strict=True)
+async def _send_batch(connection: NatsConnection, batch: EventBatch) -> PublishAck:
+    *others, (last, commit) = zip(batch.messages, _build_headers(batch), strict=True)
     for message, headers in others:
         await connection.nc.publish(message.subject, message.payload, headers=headers)
-    return await ask(connection, last.subject, Ack, last.payload, commit)
+    return await request_json(connection, last.subject, PublishAck, last.payload, commit)
 
 
-def _headers(batch: Batch) -> Iterator[dict[str, str]]:
+def _build_headers(batch: EventBatch) -> Iterator[dict[str, str]]:
     guard = {
         Header.EXPECTED_LAST_SUBJECT_SEQUENCE.value: str(
             batch.after.stream_sequence if batch.after else 0
         ),
-        GUARDED: batch.subjects,
+        GUARD_SUBJECT_HEADER: batch.subjects,
     }
     count = len(batch.messages)
     name = uuid4().hex  # Unique per try: a batch that was interrupted may still be open.

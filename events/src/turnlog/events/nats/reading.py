@@ -15,48 +15,48 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from turnlog.events.codec import read
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Head, Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.nats.batches import exacts, run
-from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.batches import get_messages, get_consecutive_messages
+from turnlog.events.nats.connection import NatsConnection
 from turnlog.events.nats.fetching import (
-    Held,
-    exact,
-    exact_at_leader,
-    last_at_leader,
-    last_of,
-    next_at_leader,
+    StoredMessage,
+    get_message,
+    get_message_at_leader,
+    get_last_message_at_leader,
+    get_last_message,
+    get_next_message_at_leader,
 )
 
-SHORT: Final = 8
+SHORT_RANGE: Final = 8
 """Maximum events that are walked back one by one."""
-PAGE: Final = 500
+EVENT_PAGE_SIZE: Final = 500
 """Events requested in one batch, and exact gets in flight at once."""
 
 
-async def last(
-    connection: Connection, stream: str, subjects: str, *, leader: bool
-) -> Recorded | None:
+async def read_last_event(
+    connection: NatsConnection, stream: str, subjects: str, *, leader: bool
+) -> RecordedEvent | None:
     """Return a session's last event; only the leader's answer is never stale."""
-    get = last_at_leader if leader else last_of
+    get = get_last_message_at_leader if leader else get_last_message
     found = await get(connection, stream, subjects)
-    return _decoded(found) if found else None
+    return _decode_message(found) if found else None
 
 
-async def at(
-    connection: Connection, stream: str, tenant: str, places: Sequence[int]
-) -> list[Recorded]:
+async def read_events_at(
+    connection: NatsConnection, stream: str, tenant: str, stream_sequences: Sequence[int]
+) -> list[RecordedEvent]:
     """Return the events at these stream sequences; raises `Corrupt` if one is not the tenant's."""
-    events: list[Recorded] = []
-    for start in range(0, len(places), PAGE):
-        page = places[start : start + PAGE]
-        found: Mapping[int, Held] = {}
+    events: list[RecordedEvent] = []
+    for start in range(0, len(stream_sequences), EVENT_PAGE_SIZE):
+        page = stream_sequences[start : start + EVENT_PAGE_SIZE]
+        found: Mapping[int, StoredMessage] = {}
         if len(page) > 1:
-            found = await exacts(connection, stream, page)
+            found = await get_messages(connection, stream, page)
         events += [
-            _decoded(found[place]) if place in found else await _surely(connection, stream, place)
+            _decode_message(found[place]) if place in found else await _fetch_event(connection, stream, place)
             for place in page
         ]
     for event in events:
@@ -65,115 +65,115 @@ async def at(
     return events
 
 
-async def between(
-    connection: Connection, stream: str, subjects: str, after: Head | None, upto: Recorded
-) -> list[Recorded]:
+async def read_range(
+    connection: NatsConnection, stream: str, subjects: str, after: ChainHead | None, upto: RecordedEvent
+) -> list[RecordedEvent]:
     """Return the events after `after` up to `upto`; raises `Corrupt` if the chain is broken."""
     count = upto.sequence - (after.sequence if after else 0)
     if count <= 0:
         return []
-    if count <= SHORT:
-        events = await walk(connection, stream, upto, count)
+    if count <= SHORT_RANGE:
+        events = await walk_back(connection, stream, upto, count)
     else:
-        events = await _scan(connection, stream, subjects, after, upto, count)
+        events = await _scan_range(connection, stream, subjects, after, upto, count)
     if events[0].envelope.prevhash != (after.hash if after else None):
-        raise Corrupt(_name(events[0]), "does not continue the event before it")
+        raise Corrupt(_describe_event(events[0]), "does not continue the event before it")
     return events
 
 
-async def walk(connection: Connection, stream: str, upto: Recorded, count: int) -> list[Recorded]:
+async def walk_back(connection: NatsConnection, stream: str, upto: RecordedEvent, count: int) -> list[RecordedEvent]:
     """Return the last `count` events up to `upto`, each found from the next; checks every link."""
     events = [upto]
     while len(events) < count:
         later = events[-1]
         place = later.envelope.prevstreamseq or later.stream_sequence - 1
-        events.append(await _surely(connection, stream, place))
-        _check(events[-1], later)
+        events.append(await _fetch_event(connection, stream, place))
+        _check_link(events[-1], later)
     return events[::-1]
 
 
-async def _scan(
-    connection: Connection,
+async def _scan_range(
+    connection: NatsConnection,
     stream: str,
     subjects: str,
-    after: Head | None,
-    upto: Recorded,
+    after: ChainHead | None,
+    upto: RecordedEvent,
     count: int,
-) -> list[Recorded]:
-    events = [*await _forward(connection, stream, subjects, after, count - 1), upto]
-    if len(events) == count and all(_linked(*pair) for pair in pairwise(events)):
+) -> list[RecordedEvent]:
+    events = [*await _fetch_forward(connection, stream, subjects, after, count - 1), upto]
+    if len(events) == count and all(_is_linked(*pair) for pair in pairwise(events)):
         return events
-    return await walk(connection, stream, upto, count)
+    return await walk_back(connection, stream, upto, count)
 
 
-async def onward(
-    connection: Connection, stream: str, subjects: str, after: Head | None, count: int
-) -> list[Recorded]:
+async def read_next_events(
+    connection: NatsConnection, stream: str, subjects: str, after: ChainHead | None, count: int
+) -> list[RecordedEvent]:
     """Return up to `count` events after `after`; raises `Corrupt` if the chain is broken."""
-    events = await _forward(connection, stream, subjects, after, count)
+    events = await _fetch_forward(connection, stream, subjects, after, count)
     if events and events[0].envelope.prevhash != (after.hash if after else None):
-        raise Corrupt(_name(events[0]), "does not continue the event before it")
+        raise Corrupt(_describe_event(events[0]), "does not continue the event before it")
     for pair in pairwise(events):
-        _check(*pair)
+        _check_link(*pair)
     return events
 
 
-async def all_under(
-    connection: Connection, stream: str, subject: str, upto: Head
-) -> list[Recorded]:
+async def read_events_by_subject(
+    connection: NatsConnection, stream: str, subject: str, upto: ChainHead
+) -> list[RecordedEvent]:
     """Return the events under a subject up to `upto`; the leader confirms their end."""
-    events: list[Recorded] = []
+    events: list[RecordedEvent] = []
     start, last = 1, upto.stream_sequence
     while start <= last:
-        page = await run(connection, stream, subject, start, PAGE)
+        page = await get_consecutive_messages(connection, stream, subject, start, EVENT_PAGE_SIZE)
         if not page:
-            more = await next_at_leader(connection, stream, subject, start)
+            more = await get_next_message_at_leader(connection, stream, subject, start)
             page = [more] if more else []
-        events += [_decoded(each) for each in page if each.stream_sequence <= last]
+        events += [_decode_message(each) for each in page if each.stream_sequence <= last]
         start = page[-1].stream_sequence + 1 if page else last + 1
     return events
 
 
-async def _forward(
-    connection: Connection, stream: str, subjects: str, after: Head | None, count: int
-) -> list[Recorded]:
+async def _fetch_forward(
+    connection: NatsConnection, stream: str, subjects: str, after: ChainHead | None, count: int
+) -> list[RecordedEvent]:
     start = after.stream_sequence + 1 if after else 1
-    events: list[Recorded] = []
+    events: list[RecordedEvent] = []
     while len(events) < count:
-        wanted = min(PAGE, count - len(events))
-        page = await run(connection, stream, subjects, start, wanted)
+        wanted = min(EVENT_PAGE_SIZE, count - len(events))
+        page = await get_consecutive_messages(connection, stream, subjects, start, wanted)
         if not page:
             break
-        events += map(_decoded, page)
+        events += map(_decode_message, page)
         start = page[-1].stream_sequence + 1
     return events
 
 
-async def _surely(connection: Connection, stream: str, place: int) -> Recorded:
-    found: Held | None = None
-    for get in (exact, exact_at_leader) if place > 0 else ():
+async def _fetch_event(connection: NatsConnection, stream: str, place: int) -> RecordedEvent:
+    found: StoredMessage | None = None
+    for get in (get_message, get_message_at_leader) if place > 0 else ():
         found = found or await get(connection, stream, place)
     if found is None:
         raise Corrupt(f"{stream} {place}", "holds no event any more")
-    return _decoded(found)
+    return _decode_message(found)
 
 
-def _decoded(found: Held) -> Recorded:
-    return read(found.payload, found.stream_sequence)
+def _decode_message(found: StoredMessage) -> RecordedEvent:
+    return decode_event(found.payload, found.stream_sequence)
 
 
-def _linked(earlier: Recorded, later: Recorded) -> bool:
+def _is_linked(earlier: RecordedEvent, later: RecordedEvent) -> bool:
     return (
         (later.tenant, later.session) == (earlier.tenant, earlier.session)
         and later.sequence == earlier.sequence + 1
-        and later.envelope.prevhash == digest_of(earlier.stored)
+        and later.envelope.prevhash == compute_digest(earlier.stored)
     )
 
 
-def _check(earlier: Recorded, later: Recorded) -> None:
-    if not _linked(earlier, later):
-        raise Corrupt(_name(later), f"does not continue {_name(earlier)}")
+def _check_link(earlier: RecordedEvent, later: RecordedEvent) -> None:
+    if not _is_linked(earlier, later):
+        raise Corrupt(_describe_event(later), f"does not continue {_describe_event(earlier)}")
 
 
-def _name(event: Recorded) -> str:
+def _describe_event(event: RecordedEvent) -> str:
     return f"event {event.sequence} of session {event.session}"

@@ -2,28 +2,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.ids import SNAPSHOTS, snapshot_subject
-from turnlog.events.nats.answers import Ack, ask
-from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.fetching import last_of
-from turnlog.events.nats.sizes import check_size
+from turnlog.events.ids import SNAPSHOTS_STREAM, build_snapshot_subject
+from turnlog.events.nats.answers import PublishAck, request_json
+from turnlog.events.nats.connection import NatsConnection
+from turnlog.events.nats.fetching import get_last_message
+from turnlog.events.nats.sizes import check_message_size
 
 
 @dataclass(frozen=True, slots=True)
-class JetStreamSnapshots:
+class JetStreamSnapshotStore:
     """Snapshots of all sessions; the stream keeps only the latest message of each subject."""
 
-    connection: Connection
+    connection: NatsConnection
 
-    async def put(
-        self, tenant: str, session: str, data: bytes, waypoint: int | None = None
+    async def put_snapshot(
+        self, tenant: str, session: str, data: bytes, interval: int | None = None
     ) -> None:
         """See `SnapshotStore.put_snapshot`."""
-        check_size(self.connection, "snapshot", len(data))
-        await ask(self.connection, snapshot_subject(tenant, session, waypoint), Ack, data)
+        check_message_size(self.connection, "snapshot", len(data))
+        await request_json(self.connection, build_snapshot_subject(tenant, session, interval), PublishAck, data)
 
-    async def get(self, tenant: str, session: str, waypoint: int | None = None) -> bytes | None:
+    async def get_snapshot(self, tenant: str, session: str, interval: int | None = None) -> bytes | None:
         """See `SnapshotStore.get_snapshot`."""
-        subject = snapshot_subject(tenant, session, waypoint)
-        found = await last_of(self.connection, SNAPSHOTS, subject)
+        subject = build_snapshot_subject(tenant, session, interval)
+        found = await get_last_message(self.connection, SNAPSHOTS_STREAM, subject)
         return found.payload if found else None

@@ -5,36 +5,36 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from turnlog.events.nats.answers import ask
-from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.answers import request_json
+from turnlog.events.nats.connection import NatsConnection
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class StreamInfo:
     """Information about a stream."""
 
     created: str
     """Creation time; it distinguishes a stream from one that was lost and created again."""
-    last: int
+    last_sequence: int
     """The last stream sequence."""
-    now: datetime
+    server_time: datetime
     """The server's clock."""
 
 
-class _State(BaseModel):
+class _StreamStateReply(BaseModel):
     last_seq: int
 
 
-class _Info(BaseModel):
+class _StreamInfoReply(BaseModel):
     created: str
-    state: _State
+    state: _StreamStateReply
     ts: datetime
 
 
-async def facts_of(connection: Connection, stream: str) -> Facts:
+async def fetch_stream_info(connection: NatsConnection, stream: str) -> StreamInfo:
     """Return the stream's information from its leader.
 
     Raises `Unavailable` also if the stream does not exist.
     """
-    info = await ask(connection, f"$JS.API.STREAM.INFO.{stream}", _Info)
-    return Facts(info.created, info.state.last_seq, info.ts)
+    info = await request_json(connection, f"$JS.API.STREAM.INFO.{stream}", _StreamInfoReply)
+    return StreamInfo(info.created, info.state.last_seq, info.ts)

@@ -18,121 +18,121 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from turnlog.events.errors import Unavailable
-from turnlog.events.ids import TOKENS, token_subject
-from turnlog.events.log.ports import Stamped
-from turnlog.events.nats.answers import Ack, Denied, ask
-from turnlog.events.nats.arrivals import Arrivals, arrivals
-from turnlog.events.nats.batches import run
-from turnlog.events.nats.connection import Absent, Connection
-from turnlog.events.nats.fetching import Held, held, last_at_leader
-from turnlog.events.nats.streams import facts_of
+from turnlog.events.ids import TOKENS_STREAM, build_token_subject
+from turnlog.events.log.ports import StampedTokenEvent
+from turnlog.events.nats.answers import PublishAck, JsApiError, request_json
+from turnlog.events.nats.arrivals import LiveSubscription, open_live_subscription
+from turnlog.events.nats.batches import get_consecutive_messages
+from turnlog.events.nats.connection import RequestNotSent, NatsConnection
+from turnlog.events.nats.fetching import StoredMessage, parse_stored_message, get_last_message_at_leader
+from turnlog.events.nats.streams import fetch_stream_info
 from turnlog.events.tokens import TOKEN_EVENT, TokenEvent
 
-PAGE: Final = 1_000
+TOKEN_PAGE_SIZE: Final = 1_000
 """Token events read back in one batch."""
-CHECK_EVERY: Final = 3.0
+TOKEN_CHECK_SECONDS: Final = 3.0
 """Seconds without a message after which the stored tokens are read."""
 
 
 @dataclass(frozen=True, slots=True)
-class JetStreamTokens:
+class JetStreamTokenStream:
     """Token events of all turns."""
 
-    connection: Connection
+    connection: NatsConnection
 
-    async def publish(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
+    async def publish_token(self, tenant: str, session: str, turn: int, event: TokenEvent) -> None:
         """See `TokenStream.publish_token`."""
         payload = TOKEN_EVENT.dump_json(event, exclude_none=True)
         with suppress(errors.Error):
-            await self.connection.nc.publish(token_subject(tenant, session, turn), payload)
+            await self.connection.nc.publish(build_token_subject(tenant, session, turn), payload)
 
-    async def close(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
+    async def publish_and_confirm(self, tenant: str, session: str, turn: int, event: TokenEvent) -> bool:
         """See `TokenStream.publish_and_confirm`."""
         payload = TOKEN_EVENT.dump_json(event, exclude_none=True)
         try:
-            await ask(self.connection, token_subject(tenant, session, turn), Ack, payload)
+            await request_json(self.connection, build_token_subject(tenant, session, turn), PublishAck, payload)
         except Unavailable:
             return False
         return True
 
-    async def recorded(self, tenant: str, session: str, turn: int) -> Sequence[Stamped]:
+    async def read_token_events(self, tenant: str, session: str, turn: int) -> Sequence[StampedTokenEvent]:
         """See `TokenStream.read_token_events`."""
-        found = await _held(self.connection, token_subject(tenant, session, turn), 0)
-        return tuple(stamped for each in found for stamped in _stamped(each))
+        found = await _read_stored(self.connection, build_token_subject(tenant, session, turn), 0)
+        return tuple(stamped for each in found for stamped in _decode_stamped(each))
 
-    async def latest(self, tenant: str, session: str, turn: int) -> Stamped | None:
+    async def read_latest_event(self, tenant: str, session: str, turn: int) -> StampedTokenEvent | None:
         """See `TokenStream.read_latest_event`."""
-        subject = token_subject(tenant, session, turn)
+        subject = build_token_subject(tenant, session, turn)
         try:
-            newest = await last_at_leader(self.connection, TOKENS, subject)
-        except (Absent, Denied):
+            newest = await get_last_message_at_leader(self.connection, TOKENS_STREAM, subject)
+        except (RequestNotSent, JsApiError):
             return None
-        return next(iter(_stamped(newest)), None) if newest else None
+        return next(iter(_decode_stamped(newest)), None) if newest else None
 
-    async def silence(self, tenant: str, session: str, turn: int) -> float | None:
+    async def measure_silence(self, tenant: str, session: str, turn: int) -> float | None:
         """See `TokenStream.measure_silence`."""
-        subject = token_subject(tenant, session, turn)
+        subject = build_token_subject(tenant, session, turn)
         try:
-            newest = await last_at_leader(self.connection, TOKENS, subject)
-            now = (await facts_of(self.connection, TOKENS)).now
-        except (Absent, Denied):
+            newest = await get_last_message_at_leader(self.connection, TOKENS_STREAM, subject)
+            now = (await fetch_stream_info(self.connection, TOKENS_STREAM)).server_time
+        except (RequestNotSent, JsApiError):
             return None
         return (now - datetime.fromisoformat(newest.time)).total_seconds() if newest else None
 
     @asynccontextmanager
-    async def watch(
+    async def watch_turn(
         self, tenant: str, session: str, turn: int
     ) -> AsyncGenerator[AsyncGenerator[TokenEvent]]:
         """See `TokenStream.watch_turn`."""
-        subject = token_subject(tenant, session, turn)
-        async with arrivals(self.connection, subject) as live:
-            flow = _flow(self.connection, subject, live)
+        subject = build_token_subject(tenant, session, turn)
+        async with open_live_subscription(self.connection, subject) as live:
+            flow = _stream_token_events(self.connection, subject, live)
             try:
                 yield flow
             finally:
                 await flow.aclose()
 
 
-async def _flow(connection: Connection, subject: str, live: Arrivals) -> AsyncGenerator[TokenEvent]:
+async def _stream_token_events(connection: NatsConnection, subject: str, live: LiveSubscription) -> AsyncGenerator[TokenEvent]:
     seen = 0
     message: Msg | None = None
     while True:
-        for each in await _unseen(connection, subject, seen, message):
+        for each in await _read_unseen(connection, subject, seen, message):
             seen = each.stream_sequence
-            for event in _events(each):
+            for event in _decode_token_event(each):
                 yield event
-        message = await live.next(CHECK_EVERY)
+        message = await live.wait_for_next(TOKEN_CHECK_SECONDS)
 
 
-async def _unseen(
-    connection: Connection, subject: str, seen: int, message: Msg | None
-) -> list[Held]:
+async def _read_unseen(
+    connection: NatsConnection, subject: str, seen: int, message: Msg | None
+) -> list[StoredMessage]:
     """Return the message if it is the next one, else all unseen token events that are stored."""
     if message is not None and message.headers is not None:
         if int(message.headers["Nats-Sequence"]) <= seen:
             return []
         if int(message.headers["Nats-Last-Sequence"]) <= seen:
-            return [held(message)]
+            return [parse_stored_message(message)]
     try:
-        return await _held(connection, subject, seen)
+        return await _read_stored(connection, subject, seen)
     except Unavailable:
         return []
 
 
-async def _held(connection: Connection, subject: str, behind: int) -> list[Held]:
-    found: list[Held] = []
-    with suppress(Absent):
-        while page := await run(connection, TOKENS, subject, behind + 1, PAGE):
+async def _read_stored(connection: NatsConnection, subject: str, behind: int) -> list[StoredMessage]:
+    found: list[StoredMessage] = []
+    with suppress(RequestNotSent):
+        while page := await get_consecutive_messages(connection, TOKENS_STREAM, subject, behind + 1, TOKEN_PAGE_SIZE):
             found += page
             behind = page[-1].stream_sequence
     return found
 
 
-def _stamped(found: Held) -> tuple[Stamped, ...]:
-    return tuple(Stamped(event, datetime.fromisoformat(found.time)) for event in _events(found))
+def _decode_stamped(found: StoredMessage) -> tuple[StampedTokenEvent, ...]:
+    return tuple(StampedTokenEvent(event, datetime.fromisoformat(found.time)) for event in _decode_token_event(found))
 
 
-def _events(found: Held) -> tuple[TokenEvent, ...]:
+def _decode_token_event(found: StoredMessage) -> tuple[TokenEvent, ...]:
     """Decode a token event; empty if this release does not know its kind."""
     try:
         return (TOKEN_EVENT.validate_json(found.payload),)

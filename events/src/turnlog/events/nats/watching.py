@@ -10,66 +10,66 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from turnlog.events.codec import read
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Unavailable
-from turnlog.events.nats.arrivals import Arrivals, arrivals
-from turnlog.events.nats.backoff import back_off
-from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.fetching import held
-from turnlog.events.nats.finding import find
-from turnlog.events.nats.reading import SHORT, between, last, walk
+from turnlog.events.nats.arrivals import LiveSubscription, open_live_subscription
+from turnlog.events.nats.backoff import wait_backoff
+from turnlog.events.nats.connection import NatsConnection
+from turnlog.events.nats.fetching import parse_stored_message
+from turnlog.events.nats.finding import find_event
+from turnlog.events.nats.reading import SHORT_RANGE, read_range, read_last_event, walk_back
 
-CHECK_EVERY: Final = 3.0
+HEAD_CHECK_SECONDS: Final = 3.0
 """Seconds without a message after which the session's last event is read."""
 
 
-async def watch(
-    connection: Connection, stream: str, subjects: str, after: int
-) -> AsyncGenerator[Recorded]:
+async def watch_session(
+    connection: NatsConnection, stream: str, subjects: str, after: int
+) -> AsyncGenerator[RecordedEvent]:
     """Yield a session's events after a sequence, forever; waits for a log that is unreachable."""
-    seen: Recorded | int = after
-    heard: Recorded | None = None
+    seen: RecordedEvent | int = after
+    heard: RecordedEvent | None = None
     failures = 0
-    async with arrivals(connection, subjects) as live:
+    async with open_live_subscription(connection, subjects) as live:
         while True:
             try:
-                newest = heard or await last(connection, stream, subjects, leader=False)
-                fresh = await _unread(connection, stream, subjects, seen, newest) if newest else []
+                newest = heard or await read_last_event(connection, stream, subjects, leader=False)
+                fresh = await _read_unseen(connection, stream, subjects, seen, newest) if newest else []
             except Unavailable:
                 failures += 1
-                await back_off(failures)
+                await wait_backoff(failures)
                 continue
             for event in fresh:
                 seen = event
                 yield event
             failures = 0
-            heard = await _hear(live)
+            heard = await _wait_for_live_event(live)
 
 
-async def _hear(live: Arrivals) -> Recorded | None:
-    message = await live.next(CHECK_EVERY)
+async def _wait_for_live_event(live: LiveSubscription) -> RecordedEvent | None:
+    message = await live.wait_for_next(HEAD_CHECK_SECONDS)
     if message is None:
         return None
-    found = held(message)
-    return read(found.payload, found.stream_sequence)
+    found = parse_stored_message(message)
+    return decode_event(found.payload, found.stream_sequence)
 
 
-async def _unread(
-    connection: Connection,
+async def _read_unseen(
+    connection: NatsConnection,
     stream: str,
     subjects: str,
-    seen: Recorded | int,
-    newest: Recorded,
-) -> list[Recorded]:
-    if isinstance(seen, Recorded):
-        return await between(connection, stream, subjects, seen.head, newest)
+    seen: RecordedEvent | int,
+    newest: RecordedEvent,
+) -> list[RecordedEvent]:
+    if isinstance(seen, RecordedEvent):
+        return await read_range(connection, stream, subjects, seen.head, newest)
     missing = newest.sequence - seen
     if missing <= 0:
         return []
-    if missing <= SHORT:
-        return await walk(connection, stream, newest, missing)
+    if missing <= SHORT_RANGE:
+        return await walk_back(connection, stream, newest, missing)
     if seen == 0:
-        return await between(connection, stream, subjects, None, newest)
-    known = await find(connection, stream, subjects, seen, newest)
-    return await between(connection, stream, subjects, known.head, newest)
+        return await read_range(connection, stream, subjects, None, newest)
+    known = await find_event(connection, stream, subjects, seen, newest)
+    return await read_range(connection, stream, subjects, known.head, newest)

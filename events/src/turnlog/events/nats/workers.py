@@ -6,18 +6,18 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from turnlog.events.ids import SESSIONS, TURNS_TO_TAKE
-from turnlog.events.nats.answers import Denied, ask
-from turnlog.events.nats.connection import Connection
-from turnlog.events.nats.layout import SECOND, Settings
-from turnlog.events.nats.provision import check
+from turnlog.events.ids import SESSIONS_STREAM, CLAIMABLE_TURN_SUBJECTS
+from turnlog.events.nats.answers import JsApiError, request_json
+from turnlog.events.nats.connection import NatsConnection
+from turnlog.events.nats.layout import NANOSECONDS_PER_SECOND, JetStreamConfig
+from turnlog.events.nats.provision import check_config
 
-WORKERS: Final = "workers"
-NO_CONSUMER: Final = 10014
+WORKERS_CONSUMER: Final = "workers"
+CONSUMER_NOT_FOUND: Final = 10014
 
 
 @dataclass(frozen=True, slots=True)
-class Handout:
+class WorkQueueOptions:
     """How turns are handed out to workers."""
 
     ack_wait: float
@@ -26,47 +26,47 @@ class Handout:
     """Maximum turns that are delivered and not yet settled, over all workers."""
 
 
-class _Consumer(BaseModel):
-    config: Settings
+class _ConsumerConfigReply(BaseModel):
+    config: JetStreamConfig
 
 
-async def provide_workers(connection: Connection, handout: Handout, *, start: int = 1) -> bool:
+async def ensure_work_queue(connection: NatsConnection, options: WorkQueueOptions, *, start: int = 1) -> bool:
     """Ensure that the durable consumer exists; return whether it was created, from `start` on.
 
     A settled turn that is delivered again is recognised by its session. Raises `Corrupt` for a
     consumer that would lose turns; adjustable options are updated.
     """
     try:
-        found = await ask(connection, f"$JS.API.CONSUMER.INFO.{SESSIONS}.{WORKERS}", _Consumer)
-    except Denied as denied:
-        if denied.code != NO_CONSUMER:
+        found = await request_json(connection, f"$JS.API.CONSUMER.INFO.{SESSIONS_STREAM}.{WORKERS_CONSUMER}", _ConsumerConfigReply)
+    except JsApiError as denied:
+        if denied.code != CONSUMER_NOT_FOUND:
             raise
-        begin: Settings = {"deliver_policy": "by_start_sequence", "opt_start_seq": start}
-        await _put(connection, "create", _fixed() | _free(handout) | begin)
+        begin: JetStreamConfig = {"deliver_policy": "by_start_sequence", "opt_start_seq": start}
+        await _send_consumer_config(connection, "create", _build_fixed_config() | _build_adjustable_config(options) | begin)
         return True
-    check(f"consumer {WORKERS}", _fixed(), found.config)
-    if not _free(handout).items() <= found.config.items():
-        await _put(connection, "update", found.config | _free(handout))
+    check_config(f"consumer {WORKERS_CONSUMER}", _build_fixed_config(), found.config)
+    if not _build_adjustable_config(options).items() <= found.config.items():
+        await _send_consumer_config(connection, "update", found.config | _build_adjustable_config(options))
     return False
 
 
-def _fixed() -> Settings:
+def _build_fixed_config() -> JetStreamConfig:
     return {
-        "durable_name": WORKERS,
-        "filter_subjects": list(TURNS_TO_TAKE),
+        "durable_name": WORKERS_CONSUMER,
+        "filter_subjects": list(CLAIMABLE_TURN_SUBJECTS),
         "ack_policy": "explicit",
         "max_deliver": -1,
     }
 
 
-def _free(handout: Handout) -> Settings:
+def _build_adjustable_config(handout: WorkQueueOptions) -> JetStreamConfig:
     return {
-        "ack_wait": int(handout.ack_wait * SECOND),
+        "ack_wait": int(handout.ack_wait * NANOSECONDS_PER_SECOND),
         "max_ack_pending": handout.max_ack_pending,
     }
 
 
-async def _put(connection: Connection, action: str, config: Settings) -> None:
-    wanted = {"stream_name": SESSIONS, "action": action, "config": config}
-    subject = f"$JS.API.CONSUMER.CREATE.{SESSIONS}.{WORKERS}"
-    await ask(connection, subject, _Consumer, json.dumps(wanted).encode())
+async def _send_consumer_config(connection: NatsConnection, action: str, config: JetStreamConfig) -> None:
+    wanted = {"stream_name": SESSIONS_STREAM, "action": action, "config": config}
+    subject = f"$JS.API.CONSUMER.CREATE.{SESSIONS_STREAM}.{WORKERS_CONSUMER}"
+    await request_json(connection, subject, _ConsumerConfigReply, json.dumps(wanted).encode())

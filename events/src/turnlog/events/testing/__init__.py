@@ -10,39 +10,39 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from turnlog.events.codec import Command, Draft, read, write
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import CommandRef, EventDraft, decode_event, encode_batch
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.kinds import KnownEvent
 
-__all__ = ["AT", "SESSION", "TENANT", "an_id", "draft", "drafts", "recorded"]
+__all__ = ["FIRST_EVENT_TIME", "SESSION", "TENANT", "make_id", "make_draft", "make_drafts", "record_events"]
 
 TENANT: Final = "acme"
 SESSION: Final = "s-1"
-AT: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
+FIRST_EVENT_TIME: Final = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 """Time of a test's first event; each later event is one second after the one before."""
 
 
-def an_id(number: int) -> str:
+def make_id(number: int) -> str:
     """Return the UUID with this number; it is the same every time."""
     return f"00000000-0000-7000-8000-{number:012x}"
 
 
-def draft(
-    event: KnownEvent, number: int = 1, *, actor: str = "user:ann", command: Command | None = None
-) -> Draft:
+def make_draft(
+    event: KnownEvent, number: int = 1, *, actor: str = "user:ann", command: CommandRef | None = None
+) -> EventDraft:
     """Return a draft of an event; `number` determines its id and time."""
-    at = AT + timedelta(seconds=number - 1)
-    return Draft(event, an_id(number), at, "/turnlog/test", actor, command=command)
+    at = FIRST_EVENT_TIME + timedelta(seconds=number - 1)
+    return EventDraft(event, make_id(number), at, "/turnlog/test", actor, command=command)
 
 
-def drafts(events: Sequence[KnownEvent], first: int = 1) -> list[Draft]:
+def make_drafts(events: Sequence[KnownEvent], first: int = 1) -> list[EventDraft]:
     """Return drafts of events, numbered from `first`."""
-    return [draft(event, number) for number, event in enumerate(events, first)]
+    return [make_draft(event, number) for number, event in enumerate(events, first)]
 
 
-def recorded(
+def record_events(
     *events: KnownEvent, tenant: str = TENANT, session: str = SESSION, first: int = 1
-) -> tuple[Recorded, ...]:
+) -> tuple[RecordedEvent, ...]:
     """Record events as one session; ids count from `first`, stream sequences from 1."""
-    batch = write(tenant, session, None, drafts(events, first))
-    return tuple(read(message.payload, message.sequence) for message in batch.messages)
+    batch = encode_batch(tenant, session, None, make_drafts(events, first))
+    return tuple(decode_event(message.payload, message.sequence) for message in batch.messages)

@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.manifest import (
-    Counter,
-    Cut,
-    FromBlob,
-    FromBlueprint,
-    FromEvent,
-    FromResolved,
-    FromSegment,
-    FromTurns,
+    CounterRef,
+    TextTruncation,
+    BlobSource,
+    BlueprintTextSource,
+    EventTextSource,
+    ResolutionSource,
+    SegmentSource,
+    HistorySource,
     Manifest,
-    Omission,
-    Part,
-    Source,
-    StepTaken,
+    SegmentOmission,
+    PromptPart,
+    PartSource,
+    AppliedTrimStep,
 )
 
 
-def manifest() -> Manifest:
+def build_manifest() -> Manifest:
     """Return a manifest with a part of every source."""
     return Manifest(
         kind="reply",
         at="2026-11-21T09:30:06.000000Z",
         sequence=6,
         assembler=1,
-        counter=Counter(name="chars/4", exact=False),
+        counter=CounterRef(name="chars/4", exact=False),
         budget=4_000,
         tokens=31,
         parts=(
-            _part("persona", FromBlob(digest=digest_of("persona"), path="persona.md"), 0),
-            _part("language", FromEvent(sequence=1, field="attributes.language"), 0),
-            _part("house", FromBlueprint(text="Answer briefly."), 0),
-            _part("facts", _facts(), 0),
-            _part("history", FromTurns(view="recent", first=1, last=2), 1),
-            _fenced(),
-            Part(
+            _build_part("persona", BlobSource(digest=compute_digest("persona"), path="persona.md"), 0),
+            _build_part("language", EventTextSource(sequence=1, field="attributes.language"), 0),
+            _build_part("house", BlueprintTextSource(text="Answer briefly."), 0),
+            _build_part("facts", _build_resolution_source(), 0),
+            _build_part("history", HistorySource(view="recent", first=1, last=2), 1),
+            _build_delimited_part(),
+            PromptPart(
                 layer="hints",
                 component="hints",
                 characters=400,
@@ -47,25 +47,25 @@ def manifest() -> Manifest:
             ),
         ),
         steps=(
-            StepTaken(step="lower_tier", on="npc", section="npc", before=40, after=28),
-            StepTaken(step="trim", on="npc", before=38, after=31),
+            AppliedTrimStep(step="lower_tier", on="npc", section="npc", before=40, after=28),
+            AppliedTrimStep(step="trim", on="npc", before=38, after=31),
         ),
-        omitted=(Omission(scope="world", ref="world.two", segment=4, reason="it is empty"),),
+        omitted=(SegmentOmission(scope="world", ref="world.two", segment=4, reason="it is empty"),),
         stale=True,
-        digest=digest_of("request"),
+        digest=compute_digest("request"),
     )
 
 
-def _facts() -> FromResolved:
+def _build_resolution_source() -> ResolutionSource:
     lines = {"Intent": "intent", "Results": "results"}
-    return FromResolved(resolution=5, lines=lines, heading="What was looked up:")
+    return ResolutionSource(resolution=5, lines=lines, heading="What was looked up:")
 
 
-def _fenced() -> Part:
-    source = FromSegment(
+def _build_delimited_part() -> PromptPart:
+    source = SegmentSource(
         segment=7,
         version=2,
-        digest=digest_of("segment"),
+        digest=compute_digest("segment"),
         scope="npc",
         ref="npc.innkeeper",
         locale="en",
@@ -74,14 +74,14 @@ def _fenced() -> Part:
         type="npc_description",
         priority="high",
     )
-    return Part(
+    return PromptPart(
         layer="npc",
         component="npc",
         item="npc.innkeeper",
         source=source,
         before="=== NPC_BEGIN ===\nNPC: npc.innkeeper\n",
         after="\n=== NPC_END ===",
-        cut=Cut(of=30, to=20),
+        cut=TextTruncation(of=30, to=20),
         indented=(0, 12),
         message=3,
         role="user",
@@ -92,14 +92,14 @@ def _fenced() -> Part:
     )
 
 
-def _part(layer: str, source: Source, message: int) -> Part:
-    return Part(
+def _build_part(layer: str, source: PartSource, message: int) -> PromptPart:
+    return PromptPart(
         layer=layer,
         component=layer,
         source=source,
         message=message,
         role="user" if layer == "history" else "system",
-        digest=digest_of(layer),
+        digest=compute_digest(layer),
         characters=28,
         tokens=7,
         treatment="kept",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from turnlog.events.call import Cost
-from turnlog.events.content import Plain, digest_of
+from turnlog.events.call import AttemptCost
+from turnlog.events.content import PlainText, compute_digest
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.memory import (
     HistorySummarised,
@@ -12,24 +12,24 @@ from turnlog.events.memory import (
     TurnRange,
 )
 
-_TURNS = (TurnRange(first=1, last=4), TurnRange(first=6, last=9))
+_SUMMARISED_TURNS = (TurnRange(first=1, last=4), TurnRange(first=6, last=9))
 
 
-def memory_samples() -> dict[str, KnownEvent]:
+def build_memory_samples() -> dict[str, KnownEvent]:
     """Return samples of the memory family by name."""
     return {
-        "summary-begun": SummaryBegun(turn=13, view="chat", turns=_TURNS, former=31, characters=18),
+        "summary-begun": SummaryBegun(turn=13, view="chat", turns=_SUMMARISED_TURNS, former=31, characters=18),
         "history-summarised": HistorySummarised(
             turn=13,
             call="13.1",
             view="chat",
-            summary=Plain(text="They spoke of “naïve” things: 漢字, 🙂."),
-            turns=_TURNS,
+            summary=PlainText(text="They spoke of “naïve” things: 漢字, 🙂."),
+            turns=_SUMMARISED_TURNS,
             former=31,
             phases=("focus", "ideate"),
-            inputs=digest_of("what was asked"),
+            inputs=compute_digest("what was asked"),
             model="openai/gpt-5-mini",
-            cost=Cost(micro_dollars=412, price="exact", table="2026-11"),
+            cost=AttemptCost(micro_dollars=412, price="exact", table="2026-11"),
         ),
         "summary-failed": SummaryFailed(
             turn=13, view="chat", code="timeout", detail="no answer in 60 s"

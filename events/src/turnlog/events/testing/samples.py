@@ -12,12 +12,12 @@ from turnlog.events.call import (
     AttemptStarted,
     CallCompleted,
     ContextAssembled,
-    Cost,
-    Fault,
-    Timings,
-    Usage,
+    AttemptCost,
+    AttemptFault,
+    AttemptTimings,
+    TokenUsage,
 )
-from turnlog.events.content import Erased, Plain, Sealed, digest_of
+from turnlog.events.content import ErasedText, PlainText, SealedText, compute_digest
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.prompt import PromptFile, PromptsSnapshotted
@@ -26,22 +26,22 @@ from turnlog.events.reference import ReferenceUpdated, TurnResolved
 from turnlog.events.session import (
     BlueprintMoved,
     BlueprintRef,
-    Origin,
+    SessionOrigin,
     ProfileSwitched,
     SessionClosed,
     SessionOpened,
 )
-from turnlog.events.testing.manifests import manifest
-from turnlog.events.testing.memory_samples import memory_samples
-from turnlog.events.testing.tool_samples import tool_samples
+from turnlog.events.testing.manifests import build_manifest
+from turnlog.events.testing.memory_samples import build_memory_samples
+from turnlog.events.testing.tool_samples import build_tool_samples
 from turnlog.events.tool import (
     ToolCalled,
     ToolReturned,
 )
 from turnlog.events.turn import (
     ChoiceRecorded,
-    Exchange,
-    Fallback,
+    PhaseExchange,
+    ReplyFallback,
     TurnCancelled,
     TurnCompleted,
     TurnDisplayed,
@@ -53,44 +53,44 @@ from turnlog.events.turn import (
     TurnSubmitted,
 )
 
-TEXT = Plain(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
-HMAC = "hmac-sha256:" + "5e" * 32
-USAGE = Usage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
+SAMPLE_TEXT = PlainText(text="Ein Satz, “quoted”: naïve, 漢字, 🙂, \t \u2028 and </script>")
+SAMPLE_HMAC = "hmac-sha256:" + "5e" * 32
+SAMPLE_USAGE = TokenUsage(known="reported", input_tokens=812, output_tokens=64, cached_tokens=512)
 
 
-def samples() -> Mapping[str, KnownEvent]:
+def build_samples() -> Mapping[str, KnownEvent]:
     """Return the events by name; a type with several forms has one sample per form."""
     return {
-        **_of_session(),
-        **_of_turn(),
-        **_of_call(),
-        **_of_phase(),
-        **tool_samples(),
-        **_of_reference(),
-        **memory_samples(),
+        **_build_session_samples(),
+        **_build_turn_samples(),
+        **_build_call_samples(),
+        **_build_phase_samples(),
+        **build_tool_samples(),
+        **_build_resolution_samples(),
+        **build_memory_samples(),
     }
 
 
-def _of_session() -> dict[str, KnownEvent]:
+def _build_session_samples() -> dict[str, KnownEvent]:
     return {
         "session-opened": SessionOpened(
-            blueprint=BlueprintRef(name="assistant", version=3, digest=digest_of("blueprint")),
+            blueprint=BlueprintRef(name="assistant", version=3, digest=compute_digest("blueprint")),
             profile="default",
             attributes={"language": "de", "tags": ["a", 1, 2.5, None, True], "nested": {"a": {}}},
             reach=24_000,
-            cartridge=digest_of("cartridge"),
-            origin=Origin(kind="fork", session="s-0", sequence=12),
+            cartridge=compute_digest("cartridge"),
+            origin=SessionOrigin(kind="fork", session="s-0", sequence=12),
             key={"client": "a/b", "conversation": "c.*.>"},
-            memory=digest_of("memory"),
+            memory=compute_digest("memory"),
             warnings=("policies/context.yaml:2: ...; the defaults stand in",),
         ),
         "blueprint-moved": BlueprintMoved(
-            before=BlueprintRef(name="assistant", version=3, digest=digest_of("blueprint")),
-            blueprint=BlueprintRef(name="assistant", version=4, digest=digest_of("the next one")),
+            before=BlueprintRef(name="assistant", version=3, digest=compute_digest("blueprint")),
+            blueprint=BlueprintRef(name="assistant", version=4, digest=compute_digest("the next one")),
             attributes={"language": "de", "tone": "plain"},
             reach=48_000,
-            cartridge=digest_of("the next cartridge"),
-            memory=digest_of("the next memory"),
+            cartridge=compute_digest("the next cartridge"),
+            memory=compute_digest("the next memory"),
             released=("gemini", "openai"),
             warnings=("policies/context.yaml:2: ...; the defaults stand in",),
         ),
@@ -100,23 +100,23 @@ def _of_session() -> dict[str, KnownEvent]:
         "session-closed": SessionClosed(reason="done"),
         "prompts-snapshotted": PromptsSnapshotted(
             provider="openai",
-            layers={"persona": PromptFile(digest=digest_of("persona"), path="openai/persona.md")},
+            layers={"persona": PromptFile(digest=compute_digest("persona"), path="openai/persona.md")},
         ),
         "reply-redacted": ReplyRedacted(
             turn=3,
             reason="it said a name",
             rule="names",
-            replacement=Plain(text="[withheld]"),
-            withheld=digest_of("what it said"),
+            replacement=PlainText(text="[withheld]"),
+            withheld=compute_digest("what it said"),
         ),
     }
 
 
-def _of_turn() -> dict[str, KnownEvent]:
+def _build_turn_samples() -> dict[str, KnownEvent]:
     return {
         "turn-submitted": TurnSubmitted(
             turn=3,
-            text=TEXT,
+            text=SAMPLE_TEXT,
             inputs={"level": 2},
             references={"order": "A-17"},
             meta={"client": "web"},
@@ -124,28 +124,28 @@ def _of_turn() -> dict[str, KnownEvent]:
         ),
         "turn-queued": TurnQueued(
             turn=4,
-            text=TEXT,
+            text=SAMPLE_TEXT,
             inputs={"level": 3},
             references={"order": "A-18"},
             meta={"client": "web"},
             remembered=False,
         ),
         "turn-released": TurnReleased(turn=4),
-        "turn-completed": TurnCompleted(turn=3, call="3.1", text=TEXT, finish="length"),
+        "turn-completed": TurnCompleted(turn=3, call="3.1", text=SAMPLE_TEXT, finish="length"),
         "turn-completed-sealed": TurnCompleted(
             turn=3,
             call="3.1",
-            text=Sealed(sealed="b3BlbiBtZQ==", key="k-3", digest=HMAC, characters=7),
+            text=SealedText(sealed="b3BlbiBtZQ==", key="k-3", digest=SAMPLE_HMAC, characters=7),
             finish="stop",
         ),
         "turn-completed-erased": TurnCompleted(
             turn=3,
             call="3.1",
-            text=Erased(erased=True, digest=HMAC, characters=7),
+            text=ErasedText(erased=True, digest=SAMPLE_HMAC, characters=7),
             finish="stop",
         ),
         "turn-completed-fallback": TurnCompleted(
-            turn=3, text=TEXT, fallback=Fallback(code="timeout", detail="no answer in 60 s")
+            turn=3, text=SAMPLE_TEXT, fallback=ReplyFallback(code="timeout", detail="no answer in 60 s")
         ),
         "turn-failed": TurnFailed(
             turn=3, code="timeout", detail="no answer in 60 s", retryable=True
@@ -153,14 +153,14 @@ def _of_turn() -> dict[str, KnownEvent]:
         "turn-cancelled": TurnCancelled(turn=3, reason="interrupted"),
         "turn-excluded": TurnExcluded(turn=3),
         "turn-restored": TurnRestored(turn=3),
-        "turn-displayed": TurnDisplayed(turn=3, text=TEXT, reply=Plain(text="<p>It is.</p>")),
+        "turn-displayed": TurnDisplayed(turn=3, text=SAMPLE_TEXT, reply=PlainText(text="<p>It is.</p>")),
         "turn-completed-work": TurnCompleted(
-            turn=3, call="3.4", text=TEXT, finish="stop", work=Plain(text="1. Find a hammer.")
+            turn=3, call="3.4", text=SAMPLE_TEXT, finish="stop", work=PlainText(text="1. Find a hammer.")
         ),
     }
 
 
-def _of_phase() -> dict[str, KnownEvent]:
+def _build_phase_samples() -> dict[str, KnownEvent]:
     asked = '{"signal":"understood"}'
     return {
         "choice-recorded": ChoiceRecorded(phase="choose", choice="share", label="They shared it"),
@@ -171,16 +171,16 @@ def _of_phase() -> dict[str, KnownEvent]:
             phase="focus",
             before="ideate",
             signal="asked",
-            carried=TEXT,
+            carried=SAMPLE_TEXT,
             shared=("ideate", "focus"),
             hidden=("operate",),
         ),
         "turn-completed-exchange": TurnCompleted(
             turn=8,
             call="8.1",
-            text=TEXT,
+            text=SAMPLE_TEXT,
             finish="tool_calls",
-            exchange=Exchange(
+            exchange=PhaseExchange(
                 phase="talk", kind="freeform", count=8, signal="understood", next="debrief"
             ),
         ),
@@ -198,7 +198,7 @@ def _of_phase() -> dict[str, KnownEvent]:
     }
 
 
-def _of_call() -> dict[str, KnownEvent]:
+def _build_call_samples() -> dict[str, KnownEvent]:
     return {
         "attempt-started": AttemptStarted(turn=3, call="3.1", attempt=2, worker="w-1"),
         "context-assembled": ContextAssembled(
@@ -206,7 +206,7 @@ def _of_call() -> dict[str, KnownEvent]:
             call="3.2",
             model="openai/gpt-5-mini",
             parameters={"temperature": 0.2, "stop": ["\n"]},
-            manifest=manifest(),
+            manifest=build_manifest(),
             supersedes="3.1",
         ),
         "context-assembled-profile": ContextAssembled(
@@ -214,7 +214,7 @@ def _of_call() -> dict[str, KnownEvent]:
             call="3.1",
             model="openai/gpt-5-mini",
             parameters={},
-            manifest=manifest(),
+            manifest=build_manifest(),
             profile="agent",
         ),
         "attempt-ended": AttemptEnded(
@@ -222,24 +222,24 @@ def _of_call() -> dict[str, KnownEvent]:
             call="3.1",
             attempt=2,
             outcome="failed",
-            usage=USAGE,
-            cost=Cost(micro_dollars=1234, price="exact", table="prices 7"),
-            timings=Timings(first_token=210, total=1900),
-            fault=Fault(code="rate_limited", detail="429 from the provider", retryable=True),
-            partial=Plain(text="Ein Sa"),
+            usage=SAMPLE_USAGE,
+            cost=AttemptCost(micro_dollars=1234, price="exact", table="prices 7"),
+            timings=AttemptTimings(first_token=210, total=1900),
+            fault=AttemptFault(code="rate_limited", detail="429 from the provider", retryable=True),
+            partial=PlainText(text="Ein Sa"),
         ),
         "call-completed": CallCompleted(
             turn=3,
             call="3.1",
             attempt=2,
             finish="stop",
-            digest=TEXT.digest,
-            characters=TEXT.characters,
+            digest=SAMPLE_TEXT.digest,
+            characters=SAMPLE_TEXT.characters,
         ),
     }
 
 
-def _of_reference() -> dict[str, KnownEvent]:
+def _build_resolution_samples() -> dict[str, KnownEvent]:
     return {
         "turn-resolved": TurnResolved(
             turn=3,
@@ -249,9 +249,9 @@ def _of_reference() -> dict[str, KnownEvent]:
             identifiers={"order": "A-17"},
             used=True,
             reason="inherited",
-            results=Plain(text='[{"order":"A-17","state":"sent"}]'),
+            results=PlainText(text='[{"order":"A-17","state":"sent"}]'),
             meta={"rows": 1},
-            answer=TEXT,
+            answer=SAMPLE_TEXT,
         ),
         "reference-updated": ReferenceUpdated(
             turn=3, identifiers={"order": "A-17"}, intent="order_status", entity="orders"

@@ -13,15 +13,15 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from turnlog.events.content import Digest
-from turnlog.events.ids import checked_id
+from turnlog.events.ids import validate_id
 
-LISTED: Final = "manifest.json"
-VERIFIER: Final = "verify.py"
-READ_FIRST: Final = "README.md"
-CHECKPOINT: Final = "checkpoint.json"
+MANIFEST_FILE: Final = "manifest.json"
+VERIFIER_FILE: Final = "verify.py"
+README_FILE: Final = "README.md"
+CHECKPOINT_FILE: Final = "checkpoint.json"
 
 
-class Unreadable(BaseModel):
+class UndecodableLine(BaseModel):
     """An event that could not be decoded; the bundle contains its bytes nevertheless."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -32,7 +32,7 @@ class Unreadable(BaseModel):
     """What is wrong with it."""
 
 
-class Bundled(BaseModel):
+class BundledSession(BaseModel):
     """A session in a bundle."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -42,11 +42,11 @@ class Bundled(BaseModel):
     """Number of events."""
     head: Digest
     """Digest of the stored bytes of the last event."""
-    unread: tuple[Unreadable, ...] = ()
+    unread: tuple[UndecodableLine, ...] = ()
     """The events that could not be decoded."""
 
 
-class BundleList(BaseModel):
+class BundleManifest(BaseModel):
     """The manifest of a bundle, in the file `manifest.json`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -57,19 +57,19 @@ class BundleList(BaseModel):
     made_by: str
     """`turnlog 0.1.0`."""
     tenant: str
-    sessions: tuple[Bundled, ...]
+    sessions: tuple[BundledSession, ...]
     blobs: tuple[Digest, ...]
 
-    def written(self) -> bytes:
+    def encode_json(self) -> bytes:
         """Return the manifest as the bytes of its file."""
         return self.model_dump_json(indent=2).encode() + b"\n"
 
 
-def session_file(session: str) -> str:
+def build_session_path(session: str) -> str:
     """Return the path of a session's events."""
-    return f"sessions/{checked_id(session, 'session')}.ndjson"
+    return f"sessions/{validate_id(session, 'session')}.ndjson"
 
 
-def blob_file(digest: Digest) -> str:
+def build_blob_path(digest: Digest) -> str:
     """Return the path of a blob."""
     return f"blobs/{digest.replace(':', '-')}"

@@ -6,20 +6,20 @@ from heapq import merge
 from operator import attrgetter
 from typing import Final
 
-from turnlog.events.content import Digest, digest_of
-from turnlog.events.envelope import Recorded
-from turnlog.events.links import Link, link_in, link_of
-from turnlog.events.log.ports import Raw
-from turnlog.projections.audit.findings import Finding
-from turnlog.projections.audit.unread import Unread, why_unread
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.links import ChainHeader, get_chain_header, parse_chain_header
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.audit.findings import AuditFinding
+from turnlog.projections.audit.unread import UndecodableEvent, describe_undecodable
 
-Key = tuple[str, str]
+ChainKey = tuple[str, str]
 """A tenant, and one of its sessions or a family of its library."""
-_IN_STREAM: Final = attrgetter("stream_sequence")
+_STREAM_ORDER: Final = attrgetter("stream_sequence")
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class WitnessedHead:
     """The head of a session as a checkpoint or a caller noted it earlier."""
 
     sequence: int
@@ -27,144 +27,144 @@ class Noted:
 
 
 @dataclass(slots=True)
-class End:
+class ChainEnd:
     """The end of a session's chain, as far as it has been read."""
 
-    first: int
+    first_stream_sequence: int
     """Stream sequence of the first event."""
-    last: int
+    last_stream_sequence: int
     """Stream sequence of the last event, decodable or not."""
     sequence: int = 0
     """Sequence of the last event with a readable header; 0 before the first."""
-    place: int = 0
+    stream_sequence: int = 0
     """Stream sequence of that event."""
     hash: Digest = ""
-    events: int = 0
-    size: int = 0
+    event_count: int = 0
+    byte_count: int = 0
     """Number of stored bytes so far."""
-    noted: bool = False
+    is_witness_seen: bool = False
     """Whether the event of the witnessed head was read."""
-    garbled: bool = False
+    is_witness_undecodable: bool = False
     """Whether undecodable bytes are in the place of the witnessed head."""
-    pending: int = 0
+    undecodable_count: int = 0
     """Number of undecodable events after the last one with a readable header."""
 
     @property
-    def next(self) -> int:
+    def next_sequence(self) -> int:
         """The sequence that is due next."""
-        return self.sequence + self.pending + 1
+        return self.sequence + self.undecodable_count + 1
 
-    def took(self, place: int, size: int) -> None:
+    def count_event(self, stream_sequence: int, size: int) -> None:
         """Count one stored event."""
-        self.last = place
-        self.events += 1
-        self.size += size
+        self.last_stream_sequence = stream_sequence
+        self.event_count += 1
+        self.byte_count += size
 
 
 @dataclass(slots=True)
-class Chains:
+class ChainVerifier:
     """Verifies the chains of many sessions side by side."""
 
-    noted: Mapping[Key, Noted] = field(default_factory=dict[Key, Noted])
-    ends: dict[Key, End] = field(default_factory=dict[Key, End])
+    witnessed_heads: Mapping[ChainKey, WitnessedHead] = field(default_factory=dict[ChainKey, WitnessedHead])
+    ends: dict[ChainKey, ChainEnd] = field(default_factory=dict[ChainKey, ChainEnd])
 
-    def taken(self, raw: Raw) -> tuple[Key, Finding] | None:
+    def check_event(self, raw: RawEvent) -> tuple[ChainKey, AuditFinding] | None:
         """Check the next event of the stream; return the finding and whose it is, or None."""
-        key, link, place = key_of(raw.subject), link_of(raw.stored), raw.stream_sequence
+        key, link, place = parse_chain_key(raw.subject), parse_chain_header(raw.stored), raw.stream_sequence
         if link is None:
-            return key, self._unread(key, raw)
-        digest = digest_of(raw.stored)
-        found = self.linked(key, link, place, digest, len(raw.stored))
+            return key, self._check_undecodable(key, raw)
+        digest = compute_digest(raw.stored)
+        found = self.check_link(key, link, place, digest, len(raw.stored))
         return (key, found) if found else None
 
-    def _unread(self, key: Key, raw: Raw) -> Finding:
+    def _check_undecodable(self, key: ChainKey, raw: RawEvent) -> AuditFinding:
         place = raw.stream_sequence
-        end = self.ends.setdefault(key, End(place, place))
-        at, noted = end.next, self.noted.get(key)
-        end.pending += 1
-        end.garbled |= noted is not None and noted.sequence == at
-        end.took(place, len(raw.stored))
-        detail = f"what stands for it at stream sequence {place} cannot be read: {why_unread(raw)}"
-        return Finding("integrity", "log", at, detail)
+        end = self.ends.setdefault(key, ChainEnd(place, place))
+        at, noted = end.next_sequence, self.witnessed_heads.get(key)
+        end.undecodable_count += 1
+        end.is_witness_undecodable |= noted is not None and noted.sequence == at
+        end.count_event(place, len(raw.stored))
+        detail = f"what stands for it at stream sequence {place} cannot be read: {describe_undecodable(raw)}"
+        return AuditFinding("integrity", "log", at, detail)
 
-    def linked(self, key: Key, link: Link, place: int, digest: Digest, size: int) -> Finding | None:
+    def check_link(self, key: ChainKey, link: ChainHeader, stream_sequence: int, digest: Digest, size: int) -> AuditFinding | None:
         """Check an event whose chain header was read already."""
         end = self.ends.get(key)
         if end is None:
-            end = self.ends[key] = End(place, place)
-        found = _broken(key, end, link, place)
-        end.took(place, size)
+            end = self.ends[key] = ChainEnd(stream_sequence, stream_sequence)
+        found = _check_continuity(key, end, link, stream_sequence)
+        end.count_event(stream_sequence, size)
         if link.sequence > end.sequence:
-            end.sequence, end.place, end.hash = link.sequence, place, digest
-            end.pending = 0
-        return found or self._other(key, end)
+            end.sequence, end.stream_sequence, end.hash = link.sequence, stream_sequence, digest
+            end.undecodable_count = 0
+        return found or self._compare_witness(key, end)
 
-    def _other(self, key: Key, end: End) -> Finding | None:
-        noted = self.noted.get(key)
-        if noted is None or noted.sequence != end.sequence or end.noted:
+    def _compare_witness(self, key: ChainKey, end: ChainEnd) -> AuditFinding | None:
+        noted = self.witnessed_heads.get(key)
+        if noted is None or noted.sequence != end.sequence or end.is_witness_seen:
             return None
-        end.noted = True
+        end.is_witness_seen = True
         if noted.hash == end.hash:
             return None
         detail = "its bytes are not those that were noted"
-        return Finding("integrity", "noted", end.sequence, detail)
+        return AuditFinding("integrity", "noted", end.sequence, detail)
 
-    def missing(self) -> Iterator[tuple[Key, Finding]]:
+    def find_missing(self) -> Iterator[tuple[ChainKey, AuditFinding]]:
         """Yield a finding for each witnessed head that was not read; call it after the last event.
         """
-        for key, noted in self.noted.items():
+        for key, noted in self.witnessed_heads.items():
             end = self.ends.get(key)
-            if end is None or not (end.noted or end.garbled):
+            if end is None or not (end.is_witness_seen or end.is_witness_undecodable):
                 detail = "it was noted, and is not there"
-                yield key, Finding("completeness", "noted", noted.sequence, detail)
+                yield key, AuditFinding("completeness", "noted", noted.sequence, detail)
 
 
-def _broken(key: Key, end: End, link: Link, place: int) -> Finding | None:
-    at, before, due = link.sequence, end.sequence, end.next
+def _check_continuity(key: ChainKey, end: ChainEnd, link: ChainHeader, stream_sequence: int) -> AuditFinding | None:
+    at, before, due = link.sequence, end.sequence, end.next_sequence
     if (link.tenant, link.session) != key:
-        return Finding("integrity", "chain", at, f"it belongs to session {link.session[:80]!a}")
+        return AuditFinding("integrity", "chain", at, f"it belongs to session {link.session[:80]!a}")
     if at > due:
         gone = f"event {due} is" if at == due + 1 else f"events {due} to {at - 1} are"
-        return Finding("completeness", "sequence", due, f"{gone} missing before event {at}")
+        return AuditFinding("completeness", "sequence", due, f"{gone} missing before event {at}")
     if at <= before:
-        return Finding("integrity", "sequence", at, f"it stands behind event {before}")
+        return AuditFinding("integrity", "sequence", at, f"it stands behind event {before}")
     if at > before + 1:
         return None  # It continues an undecodable event, which has a finding of its own.
     if not before:
         odd = link.prevhash is not None
         detail = "it continues an event although it is the first"
-        return Finding("integrity", "chain", at, detail) if odd else None
+        return AuditFinding("integrity", "chain", at, detail) if odd else None
     if link.prevhash != end.hash:
         detail = f"event {at} does not continue its bytes"
-        return Finding("integrity", "chain", before, detail)
-    if not end.pending and (link.prevstreamseq or place - 1) != end.place:
-        return Finding("integrity", "chain", at, f"event {before} does not lie where it says")
+        return AuditFinding("integrity", "chain", before, detail)
+    if not end.undecodable_count and (link.prevstreamseq or stream_sequence - 1) != end.stream_sequence:
+        return AuditFinding("integrity", "chain", at, f"event {before} does not lie where it says")
     return None
 
 
-def key_of(subject: str) -> Key:
+def parse_chain_key(subject: str) -> ChainKey:
     """Return the tenant and session from the subject of an event."""
     _, tenant, session, *_ = (*subject.split(".", 3), "", "", "")
     return tenant, session
 
 
-def broken(
-    events: Sequence[Recorded], unread: Sequence[Unread], noted: Noted | None
-) -> Iterator[Finding]:
+def verify_chain(
+    events: Sequence[RecordedEvent], undecodable: Sequence[UndecodableEvent], witnessed_head: WitnessedHead | None
+) -> Iterator[AuditFinding]:
     """Verify the chain of one session, given in stored order, against a head noted earlier."""
-    stored: Iterable[Recorded | Raw] = events
-    key: Key = (events[0].tenant, events[0].session) if events else ("", "")
-    if unread:
-        stored = merge(events, (each.raw for each in unread), key=_IN_STREAM)
-        key = key_of(unread[0].raw.subject)
-    chains = Chains({key: noted} if noted else {})
+    stored: Iterable[RecordedEvent | RawEvent] = events
+    key: ChainKey = (events[0].tenant, events[0].session) if events else ("", "")
+    if undecodable:
+        stored = merge(events, (each.raw for each in undecodable), key=_STREAM_ORDER)
+        key = parse_chain_key(undecodable[0].raw.subject)
+    chains = ChainVerifier({key: witnessed_head} if witnessed_head else {})
     for each in stored:
         match each:
-            case Recorded(envelope=envelope, head=head):
+            case RecordedEvent(envelope=envelope, head=head):
                 place, size = head.stream_sequence, len(each.stored)
-                found = chains.linked(key, link_in(envelope), place, head.hash, size)
-            case Raw():
-                _, found = chains.taken(each) or (key, None)
+                found = chains.check_link(key, get_chain_header(envelope), place, head.hash, size)
+            case RawEvent():
+                _, found = chains.check_event(each) or (key, None)
         if found:
             yield found
-    yield from (finding for _, finding in chains.missing())
+    yield from (finding for _, finding in chains.find_missing())

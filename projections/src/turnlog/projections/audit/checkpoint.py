@@ -13,28 +13,28 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.events.content import Digest
-from turnlog.projections.audit.chain import End, Key, Noted
-from turnlog.projections.window.request import canonical
+from turnlog.projections.audit.chain import ChainEnd, ChainKey, WitnessedHead
+from turnlog.projections.window.request import encode_canonical
 
-_FORM = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-Hash = Annotated[Digest, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+_MODEL_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+HeadDigest = Annotated[Digest, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 
 
-class HeadNoted(BaseModel):
+class CheckpointHead(BaseModel):
     """The head of one session or one family of the library."""
 
-    model_config = _FORM
+    model_config = _MODEL_CONFIG
 
     sequence: Annotated[int, Field(ge=1)]
     """Sequence of the last event, which is also the number of events."""
-    hash: Hash
+    hash: HeadDigest
     """Digest of that event's stored bytes."""
 
 
-class Checkpoint(BaseModel):
+class AuditCheckpoint(BaseModel):
     """The signed content of a checkpoint."""
 
-    model_config = _FORM
+    model_config = _MODEL_CONFIG
 
     format: Literal["turnlog-checkpoint/1"] = "turnlog-checkpoint/1"
     """Version of the format."""
@@ -48,29 +48,29 @@ class Checkpoint(BaseModel):
     """When the server created that stream."""
     end: int
     """The last stream sequence that was read."""
-    sessions: dict[str, HeadNoted]
+    sessions: dict[str, CheckpointHead]
     """The head of each session, by id."""
-    library: dict[str, HeadNoted]
+    library: dict[str, CheckpointHead]
     """The head of each family, by name."""
 
     @property
     def signed_bytes(self) -> bytes:
         """The bytes that are signed: JSON in UTF-8, sorted keys, no whitespace."""
-        return canonical(self.model_dump(mode="json")).encode()
+        return encode_canonical(self.model_dump(mode="json")).encode()
 
-    def noted(self) -> dict[Key, Noted]:
+    def list_session_heads(self) -> dict[ChainKey, WitnessedHead]:
         """Return the heads of the sessions, for comparison with their chains."""
-        return _noted(self.tenant, self.sessions)
+        return _build_witnessed_heads(self.tenant, self.sessions)
 
-    def noted_library(self) -> dict[Key, Noted]:
+    def list_library_heads(self) -> dict[ChainKey, WitnessedHead]:
         """Return the heads of the library's families."""
-        return _noted(self.tenant, self.library)
+        return _build_witnessed_heads(self.tenant, self.library)
 
 
-class Signature(BaseModel):
+class CheckpointSignature(BaseModel):
     """A signature of a checkpoint."""
 
-    model_config = _FORM
+    model_config = _MODEL_CONFIG
 
     algorithm: Literal["ed25519"] = "ed25519"
     """The signature algorithm."""
@@ -83,21 +83,21 @@ class Signature(BaseModel):
 class SignedCheckpoint(BaseModel):
     """A checkpoint with its signatures, as stored in a file."""
 
-    model_config = _FORM
+    model_config = _MODEL_CONFIG
 
-    checkpoint: Checkpoint
+    checkpoint: AuditCheckpoint
     """The signed content."""
-    signatures: Annotated[tuple[Signature, ...], Field(min_length=1)]
+    signatures: Annotated[tuple[CheckpointSignature, ...], Field(min_length=1)]
     """At least one signature."""
 
 
-def heads(ends: Mapping[Key, End]) -> dict[str, HeadNoted]:
+def build_checkpoint_heads(ends: Mapping[ChainKey, ChainEnd]) -> dict[str, CheckpointHead]:
     """Build checkpoint heads from the ends of chains."""
     return {
-        session: HeadNoted(sequence=end.sequence, hash=end.hash)
+        session: CheckpointHead(sequence=end.sequence, hash=end.hash)
         for (_, session), end in sorted(ends.items())
     }
 
 
-def _noted(tenant: str, heads: Mapping[str, HeadNoted]) -> dict[Key, Noted]:
-    return {(tenant, name): Noted(head.sequence, head.hash) for name, head in heads.items()}
+def _build_witnessed_heads(tenant: str, heads: Mapping[str, CheckpointHead]) -> dict[ChainKey, WitnessedHead]:
+    return {(tenant, name): WitnessedHead(head.sequence, head.hash) for name, head in heads.items()}

@@ -13,20 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from turnlog.projections.audit.entries import Entries, Entry, Key
+from turnlog.projections.audit.entries import EntriesByKey, ManifestEntry, EntryKey
 
-What = Literal["added", "removed", "changed", "shrunk", "grown", "moved"]
+ChangeKind = Literal["added", "removed", "changed", "shrunk", "grown", "moved"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class EntryPair:
     """The same item in two prompts; None where a manifest does not name it."""
 
-    before: Entry | None
-    after: Entry | None
+    before: ManifestEntry | None
+    after: ManifestEntry | None
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> ManifestEntry:
         """The later entry if there is one, otherwise the earlier."""
         found = self.after or self.before
         if found is None:
@@ -34,74 +34,74 @@ class Pair:
         return found
 
     @property
-    def either(self) -> Entry:
+    def included_entry(self) -> ManifestEntry:
         """The entry that is included in its prompt, the later one first."""
-        standing = [each for each in (self.after, self.before) if each and each.stands]
+        standing = [each for each in (self.after, self.before) if each and each.is_included]
         return standing[0] if standing else self.entry
 
 
-def paired(before: Entries, after: Entries) -> list[Pair]:
+def match_entries(before: EntriesByKey, after: EntriesByKey) -> list[EntryPair]:
     """Return pairs of entries in the order of the later prompt.
 
     A removed entry follows its predecessor.
     """
-    pairs = {key: Pair(before.get(key), entry) for key, entry in after.items()}
-    gone: dict[Key | None, list[Pair]] = {}
-    last: Key | None = None
+    pairs = {key: EntryPair(before.get(key), entry) for key, entry in after.items()}
+    gone: dict[EntryKey | None, list[EntryPair]] = {}
+    last: EntryKey | None = None
     for key, entry in before.items():
         if key in pairs:
             last = key
         else:
-            gone.setdefault(last, []).append(Pair(entry, None))
+            gone.setdefault(last, []).append(EntryPair(entry, None))
     return [
         *gone.get(None, ()),
         *(each for key, pair in pairs.items() for each in (pair, *gone.get(key, ()))),
     ]
 
 
-def differing(before: Entries, after: Entries) -> Iterator[tuple[What, Pair]]:
+def find_differences(before: EntriesByKey, after: EntriesByKey) -> Iterator[tuple[ChangeKind, EntryPair]]:
     """Yield the pairs that differ, and how."""
-    moved = _moved(before, after)
-    then, here = _around(before), _around(after)
-    for pair in paired(before, after):
-        if what := _difference(pair, moved) or _set_apart(pair, then, here, moved):
+    moved = _find_moved(before, after)
+    then, here = _map_neighbours(before), _map_neighbours(after)
+    for pair in match_entries(before, after):
+        if what := _compare_pair(pair, moved) or _compare_surroundings(pair, then, here, moved):
             yield what, pair
 
 
-def standing(found: Entries) -> list[Entry]:
+def list_included(entries: EntriesByKey) -> list[ManifestEntry]:
     """Return the included entries in the order of providers, tools first."""
-    stands = (entry for entry in found.values() if entry.stands)
+    stands = (entry for entry in entries.values() if entry.is_included)
     return sorted(stands, key=lambda entry: entry.part.role != "tools")
 
 
-def _difference(pair: Pair, moved: frozenset[Key]) -> What | None:
+def _compare_pair(pair: EntryPair, moved: frozenset[EntryKey]) -> ChangeKind | None:
     was, now = pair.before, pair.after
-    stood, stands = bool(was and was.stands), bool(now and now.stands)
+    stood, stands = bool(was and was.is_included), bool(now and now.is_included)
     if was is None or now is None or not (stood and stands):
         return "added" if stands else "removed" if stood else None
     if was.texts != now.texts:
-        return _text(was, now)
+        return _compare_texts(was, now)
     return "moved" if now.key in moved else None
 
 
-def _text(was: Entry, now: Entry) -> What:
+def _compare_texts(was: ManifestEntry, now: ManifestEntry) -> ChangeKind:
     if [unit[1:] for unit in was.texts] == [unit[1:] for unit in now.texts]:
         return "moved"
-    if (was.origin, was.whole) != (now.origin, now.whole) or was.part.cut == now.part.cut:
+    if (was.text_origin, was.uncut_characters) != (now.text_origin, now.uncut_characters) or was.part.cut == now.part.cut:
         return "changed"
     return "shrunk" if now.characters < was.characters else "grown"
 
 
-def _moved(before: Entries, after: Entries) -> frozenset[Key]:
+def _find_moved(before: EntriesByKey, after: EntriesByKey) -> frozenset[EntryKey]:
     """Return the smallest set of entries whose move explains the order of all."""
-    stood = [entry.key for entry in standing(before)]
+    stood = [entry.key for entry in list_included(before)]
     order = {key: place for place, key in enumerate(stood)}
-    keys = [entry.key for entry in standing(after) if entry.key in order]
-    staying = _longest([order[key] for key in keys])
+    keys = [entry.key for entry in list_included(after) if entry.key in order]
+    staying = _find_longest_run([order[key] for key in keys])
     return frozenset(key for key in keys if order[key] not in staying)
 
 
-def _longest(numbers: Sequence[int]) -> frozenset[int]:
+def _find_longest_run(numbers: Sequence[int]) -> frozenset[int]:
     """Return the members of a longest increasing subsequence."""
     ends: list[int] = []
     before: dict[int, int | None] = {}
@@ -118,38 +118,38 @@ def _longest(numbers: Sequence[int]) -> frozenset[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class EntryNeighbours:
     """The keys beside an entry in its message; None at the ends of the message."""
 
-    before: Key | None
-    after: Key | None
+    before: EntryKey | None
+    after: EntryKey | None
 
 
-def _around(found: Entries) -> dict[Key, Neighbours]:
-    beside: list[Entry | None] = [None, *standing(found), None]
+def _map_neighbours(entries: EntriesByKey) -> dict[EntryKey, EntryNeighbours]:
+    beside: list[ManifestEntry | None] = [None, *list_included(entries), None]
     return {
-        here.key: Neighbours(_beside(left, here), _beside(right, here))
+        here.key: EntryNeighbours(_find_neighbour(left, here), _find_neighbour(right, here))
         for left, here, right in zip(beside, beside[1:], beside[2:], strict=False)
         if here
     }
 
 
-def _beside(other: Entry | None, here: Entry) -> Key | None:
+def _find_neighbour(other: ManifestEntry | None, here: ManifestEntry) -> EntryKey | None:
     """Return a neighbour in the same message; each turn has messages of its own."""
     if other is None or here.turn is not None or other.turn is not None:
         return None
     return other.key if other.part.message == here.part.message else None
 
 
-def _set_apart(
-    pair: Pair,
-    before: Mapping[Key, Neighbours],
-    after: Mapping[Key, Neighbours],
-    moved: frozenset[Key],
-) -> What | None:
+def _compare_surroundings(
+    pair: EntryPair,
+    before: Mapping[EntryKey, EntryNeighbours],
+    after: Mapping[EntryKey, EntryNeighbours],
+    moved: frozenset[EntryKey],
+) -> ChangeKind | None:
     """Return how the surroundings of an entry differ, if its neighbours do not explain it."""
     was, now = pair.before, pair.after
-    if was is None or now is None or not (was.stands and now.stands):
+    if was is None or now is None or not (was.is_included and now.is_included):
         return None
     then, here = before[was.key], after[now.key]
     strange = {then.before, then.after, here.before, here.after} - {None}

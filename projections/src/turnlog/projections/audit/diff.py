@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.events.manifest import Counter, Part
-from turnlog.projections.audit.agreeing import Agreeing, agreeing
-from turnlog.projections.audit.causes import because
-from turnlog.projections.audit.comparing import Pair, What, differing, paired
-from turnlog.projections.audit.entries import Entry, entries
-from turnlog.projections.audit.facing import Compared
-from turnlog.projections.audit.origins import Cause, cause
-from turnlog.projections.audit.reasons import Because, Reason
-from turnlog.projections.audit.sides import Side
-from turnlog.projections.audit.trying import tried
+from turnlog.events.manifest import CounterRef, PromptPart
+from turnlog.projections.audit.agreeing import CommonPrefix, find_common_prefix
+from turnlog.projections.audit.causes import find_causes
+from turnlog.projections.audit.comparing import EntryPair, ChangeKind, find_differences, match_entries
+from turnlog.projections.audit.entries import ManifestEntry, index_entries
+from turnlog.projections.audit.facing import CallComparison
+from turnlog.projections.audit.origins import EventRef, build_event_ref
+from turnlog.projections.audit.reasons import DiffCause, DiffReason
+from turnlog.projections.audit.sides import CallSnapshot
+from turnlog.projections.audit.trying import collect_attempt_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +30,32 @@ class CallFacts:
     parameters: dict[str, JsonValue]
     at: str
     """The time it was assembled with, RFC 3339."""
-    fixed: Cause
+    fixed: EventRef
     """The event that fixed its prompt."""
     digest: Digest
     """Digest of the canonical request."""
     tokens: int
     """Tokens of the prompt, by its counter."""
     budget: int | None
-    counter: Counter
+    counter: CounterRef
     micro_dollars: int | None
     """Cost of all its attempts in millionths of a dollar; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PromptChange:
     """One difference, or one difference of several consecutive turns."""
 
-    what: What
+    what: ChangeKind
     layer: str
     component: str
     item: str | None
     first: int | None
     """The first turn of a history run that changed; None for other parts."""
     last: int | None
-    before: Part | None
+    before: PromptPart | None
     """The part in the first call; None if its manifest does not name it, and for turns."""
-    after: Part | None
+    after: PromptPart | None
     """The part in the second call; None if its manifest does not name it, and for turns."""
     tokens: int | None
     """Difference in tokens; None for turns, which are counted with their run."""
@@ -63,11 +63,11 @@ class Change:
     """Difference in characters."""
     rule: str | None
     """The condition, limit or step that decided."""
-    because: tuple[Because, ...]
+    because: tuple[DiffCause, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ComponentShare:
     """Tokens of a component in either prompt."""
 
     component: str
@@ -76,7 +76,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class PrefixAgreement:
     """What the two prompts have in common at their beginning, and what ends it."""
 
     messages: int
@@ -88,7 +88,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class CallDiff:
     """Everything that differs between two calls."""
 
     before: CallFacts
@@ -99,34 +99,34 @@ class Diff:
     """Difference in tokens, each call by its own counter."""
     micro_dollars: int | None
     """Difference in millionths of a dollar; None if either cost is unknown."""
-    components: tuple[Share, ...]
-    changes: tuple[Change, ...]
+    components: tuple[ComponentShare, ...]
+    changes: tuple[PromptChange, ...]
     """In the order of the second prompt."""
-    prefix: Agreement
+    prefix: PrefixAgreement
 
 
-def diff(left: Side, right: Side) -> Diff:
+def compare_calls(left: CallSnapshot, right: CallSnapshot) -> CallDiff:
     """Compare two calls."""
-    was, now = entries(left, right), entries(right, left)
-    compared = Compared(left, right, paired(was, now))
-    each = [(pair, _change(what, pair, compared)) for what, pair in differing(was, now)]
-    changes = joined(change for _, change in each)
-    before, after = _facts(left), _facts(right)
-    return Diff(
+    was, now = index_entries(left, right), index_entries(right, left)
+    compared = CallComparison(left, right, match_entries(was, now))
+    each = [(pair, _build_change(what, pair, compared)) for what, pair in find_differences(was, now)]
+    changes = join_turn_changes(change for _, change in each)
+    before, after = _build_call_facts(left), _build_call_facts(right)
+    return CallDiff(
         before=before,
         after=after,
         same=before.digest == after.digest,
         tokens=after.tokens - before.tokens,
-        micro_dollars=_less(after.micro_dollars, before.micro_dollars),
-        components=_components(left, right),
+        micro_dollars=_compute_difference(after.micro_dollars, before.micro_dollars),
+        components=_compare_components(left, right),
         changes=changes,
-        prefix=_agreement(agreeing(was, now), changes),
+        prefix=_describe_prefix(find_common_prefix(was, now), changes),
     )
 
 
-def _facts(side: Side) -> CallFacts:
+def _build_call_facts(side: CallSnapshot) -> CallFacts:
     call, manifest = side.call, side.manifest
-    costs = [ended.cost.micro_dollars for ended in tried(side).values()]
+    costs = [ended.cost.micro_dollars for ended in collect_attempt_ends(side).values()]
     known = [cost for cost in costs if cost is not None]
     return CallFacts(
         session=side.recorded.session,
@@ -136,7 +136,7 @@ def _facts(side: Side) -> CallFacts:
         model=call.model,
         parameters=call.parameters,
         at=manifest.at,
-        fixed=cause(side.recorded),
+        fixed=build_event_ref(side.recorded),
         digest=manifest.digest,
         tokens=manifest.tokens,
         budget=manifest.budget,
@@ -145,27 +145,27 @@ def _facts(side: Side) -> CallFacts:
     )
 
 
-def _less(more: int | None, less: int | None) -> int | None:
-    return None if more is None or less is None else more - less
+def _compute_difference(minuend: int | None, subtrahend: int | None) -> int | None:
+    return None if minuend is None or subtrahend is None else minuend - subtrahend
 
 
-def _components(left: Side, right: Side) -> tuple[Share, ...]:
-    was, now = _by_component(left), _by_component(right)
-    return tuple(Share(name, was.get(name, 0), now.get(name, 0)) for name in {**was, **now})
+def _compare_components(left: CallSnapshot, right: CallSnapshot) -> tuple[ComponentShare, ...]:
+    was, now = _sum_by_component(left), _sum_by_component(right)
+    return tuple(ComponentShare(name, was.get(name, 0), now.get(name, 0)) for name in {**was, **now})
 
 
-def _by_component(side: Side) -> dict[str, int]:
+def _sum_by_component(side: CallSnapshot) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in side.manifest.parts:
-        if part.kept:
+        if part.is_included:
             found[part.component] = found.get(part.component, 0) + part.tokens
     return found
 
 
-def _change(what: What, pair: Pair, compared: Compared) -> Change:
-    was, now, entry = pair.before, pair.after, pair.either
+def _build_change(what: ChangeKind, pair: EntryPair, comparison: CallComparison) -> PromptChange:
+    was, now, entry = pair.before, pair.after, pair.included_entry
     part, run = entry.part, entry.turn is not None
-    return Change(
+    return PromptChange(
         what=what,
         layer=part.layer,
         component=part.component,
@@ -174,66 +174,66 @@ def _change(what: What, pair: Pair, compared: Compared) -> Change:
         last=entry.turn,
         before=was.part if was and not run else None,
         after=now.part if now and not run else None,
-        tokens=None if run else _tokens(now) - _tokens(was),
+        tokens=None if run else _count_tokens(now) - _count_tokens(was),
         characters=(now.characters if now else 0) - (was.characters if was else 0),
-        rule=_rule(pair),
-        because=because(pair, compared),
+        rule=_find_rule(pair),
+        because=find_causes(pair, comparison),
     )
 
 
-def _tokens(entry: Entry | None) -> int:
+def _count_tokens(entry: ManifestEntry | None) -> int:
     return entry.part.tokens if entry else 0
 
 
-def _rule(pair: Pair) -> str | None:
+def _find_rule(pair: EntryPair) -> str | None:
     """Return the rule of the side that left the entry out or shortened it, or else any rule."""
     sides = [each for each in (pair.after, pair.before) if each]
-    out = [each.part.rule for each in sides if not each.stands]
+    out = [each.part.rule for each in sides if not each.is_included]
     cut = [each.part.rule for each in sides if each.step]
     return next((rule for rule in (*out, *cut, *(e.part.rule for e in sides)) if rule), None)
 
 
-def joined(changes: Iterable[Change]) -> tuple[Change, ...]:
+def join_turn_changes(changes: Iterable[PromptChange]) -> tuple[PromptChange, ...]:
     """Join consecutive turns that changed in the same way and for the same reasons."""
-    found: list[Change] = []
+    found: list[PromptChange] = []
     for change in changes:
         before = found[-1] if found else None
-        if before and _goes_on(before, change):
+        if before and _can_join(before, change):
             found[-1] = replace(
                 before,
                 last=change.last,
                 characters=before.characters + change.characters,
-                because=_merged((*before.because, *change.because)),
+                because=_merge_causes((*before.because, *change.because)),
             )
         else:
             found.append(change)
     return tuple(found)
 
 
-def _goes_on(before: Change, change: Change) -> bool:
+def _can_join(before: PromptChange, change: PromptChange) -> bool:
     if before.last is None or change.first != before.last + 1:
         return False
     reasons = [{each.what for each in one.because} for one in (before, change)]
     return (before.what, before.rule, reasons[0]) == (change.what, change.rule, reasons[1])
 
 
-def _merged(reasons: Iterable[Because]) -> tuple[Because, ...]:
-    by: dict[Reason, dict[Cause, None]] = {}
+def _merge_causes(reasons: Iterable[DiffCause]) -> tuple[DiffCause, ...]:
+    by: dict[DiffReason, dict[EventRef, None]] = {}
     for each in reasons:
         by.setdefault(each.what, {}).update(dict.fromkeys(each.by))
-    return tuple(Because(what, tuple(events)) for what, events in by.items())
+    return tuple(DiffCause(what, tuple(events)) for what, events in by.items())
 
 
-def _agreement(found: Agreeing, changes: tuple[Change, ...]) -> Agreement:
-    if found.ended_by is None:
-        return Agreement(found.messages, found.tokens, None, None)
-    ends = [each for each in (found.ended_by, found.beside) if each]
+def _describe_prefix(found: CommonPrefix, changes: tuple[PromptChange, ...]) -> PrefixAgreement:
+    if found.first_difference is None:
+        return PrefixAgreement(found.messages, found.tokens, None, None)
+    ends = [each for each in (found.first_difference, found.counterpart) if each]
     numbered = list(enumerate(changes))
-    hits = (place for end in ends for place, change in numbered if _of(change, end))
-    return Agreement(found.messages, found.tokens, found.ended_by.part.layer, next(hits, None))
+    hits = (place for end in ends for place, change in numbered if _is_change_of(change, end))
+    return PrefixAgreement(found.messages, found.tokens, found.first_difference.part.layer, next(hits, None))
 
 
-def _of(change: Change, entry: Entry) -> bool:
+def _is_change_of(change: PromptChange, entry: ManifestEntry) -> bool:
     if change.layer != entry.part.layer:
         return False
     if entry.turn is None or change.first is None or change.last is None:

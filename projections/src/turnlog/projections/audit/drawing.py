@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import Unknown
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import UnknownEvent
 from turnlog.events.library import (
     LibraryEvent,
     SegmentsActivated,
@@ -19,83 +19,83 @@ from turnlog.events.library import (
     SegmentsDeactivated,
     SegmentsEdited,
 )
-from turnlog.projections.audit.sides import Side
-from turnlog.projections.library.choosing import given
-from turnlog.projections.library.shelf import Segment, Version, begun, saying, switched
+from turnlog.projections.audit.sides import CallSnapshot
+from turnlog.projections.library.choosing import select_variant
+from turnlog.projections.library.shelf import LibrarySegment, SegmentVersion, create_segment, append_version, set_variants_active
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class VariantStep:
     """An event of the library, and the version of a segment that a session is given from then on.
     """
 
-    recorded: Recorded
-    given: int | None
+    recorded: RecordedEvent
+    version: int | None
     """The version that calls are given; None if they are given none."""
-    said: int | None
+    latest_version: int | None
     """The same, or the latest version of the variant given last if that was deactivated."""
 
 
-def drawn_by(side: Side) -> str:
+def get_variant_key(side: CallSnapshot) -> str:
     """Return the name from which a session's variants are drawn."""
     return side.state.drawn or side.state.session
 
 
-def version_at(number: int, name: str, at: str, side: Side) -> int | None:
+def find_version_at(number: int, name: str, at: str, side: CallSnapshot) -> int | None:
     """Return the version of a segment that a session of this name was given at a time."""
-    return _given_at(at, _steps(number, name, side))
+    return _select_version(at, _iterate_steps(number, name, side))
 
 
-def turned(number: int, one: Side, other: Side) -> Recorded | None:
+def find_version_change(number: int, one: CallSnapshot, other: CallSnapshot) -> RecordedEvent | None:
     """Return the last event between two calls by which the later one was given something else.
 
     If both were given the segment, it is the edit of its text; if one was given nothing, it is the
     event that added or removed it.
     """
-    early, late = in_time(one, other)
-    steps = tuple(_steps(number, drawn_by(late), late))
-    both = None not in (_given_at(each.manifest.at, steps) for each in (early, late))
-    found: Recorded | None = None
+    early, late = sort_by_time(one, other)
+    steps = tuple(_iterate_steps(number, get_variant_key(late), late))
+    both = None not in (_select_version(each.manifest.at, steps) for each in (early, late))
+    found: RecordedEvent | None = None
     before: int | None = None if both else 0
     for step in steps:
-        now = step.said if both else int(step.given is not None)
+        now = step.latest_version if both else int(step.version is not None)
         if now != before and early.manifest.at < step.recorded.envelope.time <= late.manifest.at:
             found = step.recorded
         before = now
     return found
 
 
-def in_time(one: Side, other: Side) -> tuple[Side, Side]:
+def sort_by_time(one: CallSnapshot, other: CallSnapshot) -> tuple[CallSnapshot, CallSnapshot]:
     """Return two calls in the order in which they were assembled."""
     return (one, other) if one.manifest.at <= other.manifest.at else (other, one)
 
 
-def _given_at(at: str, steps: Iterable[Step]) -> int | None:
+def _select_version(at: str, steps: Iterable[VariantStep]) -> int | None:
     before = takewhile(lambda step: step.recorded.envelope.time <= at, steps)
-    return next((step.given for step in reversed(tuple(before))), None)
+    return next((step.version for step in reversed(tuple(before))), None)
 
 
-def _steps(number: int, name: str, side: Side) -> Iterator[Step]:
-    segment: Segment | None = None
-    last: Version | None = None
+def _iterate_steps(number: int, name: str, side: CallSnapshot) -> Iterator[VariantStep]:
+    segment: LibrarySegment | None = None
+    last: SegmentVersion | None = None
     for edit in side.edits:
-        segment = _after(segment, edit.event, number)
-        now = given(segment, name) if segment else None
-        last = now or (segment.latest[last.variant] if segment and last else None)
-        yield Step(edit.recorded, now.version if now else None, last.version if last else None)
+        segment = _apply_edit(segment, edit.event, number)
+        now = select_variant(segment, name) if segment else None
+        last = now or (segment.latest_versions[last.variant] if segment and last else None)
+        yield VariantStep(edit.recorded, now.version if now else None, last.version if last else None)
 
 
-def _after(segment: Segment | None, event: LibraryEvent | Unknown, number: int) -> Segment | None:
+def _apply_edit(segment: LibrarySegment | None, event: LibraryEvent | UnknownEvent, number: int) -> LibrarySegment | None:
     match event:
         case SegmentsAdded(segments=added):
-            return next((begun(new) for new in added if new.id == number), segment)
+            return next((create_segment(new) for new in added if new.id == number), segment)
         case SegmentsEdited(versions=versions) if segment:
             for new in versions:
-                segment = saying(segment, new) if new.id == number else segment
+                segment = append_version(segment, new) if new.id == number else segment
             return segment
         case SegmentsDeactivated(segments=ids, variant=variant) if segment and number in ids:
-            return switched(segment, variant, on=False)
+            return set_variants_active(segment, variant, active=False)
         case SegmentsActivated(segments=ids, variant=variant) if segment and number in ids:
-            return switched(segment, variant, on=True)
+            return set_variants_active(segment, variant, active=True)
         case _:
             return segment

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.turn import (
     TurnCancelled,
@@ -22,128 +22,128 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.audit.known import Further, Known
-from turnlog.projections.session.standing import said
-from turnlog.projections.session.state import Said, Settled, TurnRef
-from turnlog.projections.window.memory import messages_in
+from turnlog.projections.audit.known import MissingEvents, PartialLog
+from turnlog.projections.session.standing import build_optional_text_ref
+from turnlog.projections.session.state import TextRef, SettledStatus, SettledTurnRef
+from turnlog.projections.window.memory import list_message_refs
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class TurnTimeline:
     """One turn, with the events that made it what it is."""
 
     turn: int
-    begun: Recorded
+    begun: RecordedEvent
     """The event that submitted or queued the turn."""
-    text: Said | None
-    released: Recorded | None = None
+    text: TextRef | None
+    released: RecordedEvent | None = None
     """The event that opened the turn, if it was queued."""
-    settled: Recorded | None = None
+    settled: RecordedEvent | None = None
     """The event that settled the turn: a reply, a failure, a cancel, or a redaction before any
     reply.
     """
-    status: Settled | None = None
-    reply: Said | None = None
+    status: SettledStatus | None = None
+    reply: TextRef | None = None
     """Reference to the reply, or to its replacement."""
-    redacted: Recorded | None = None
-    marked: Recorded | None = None
+    redacted: RecordedEvent | None = None
+    marked: RecordedEvent | None = None
     """The latest event that excluded or restored the turn."""
 
     @property
-    def excluded(self) -> bool:
+    def is_excluded(self) -> bool:
         """Whether the turn is excluded from windows."""
         return bool(self.marked and isinstance(self.marked.event, TurnExcluded))
 
     @property
-    def ref(self) -> TurnRef | None:
+    def turn_ref(self) -> SettledTurnRef | None:
         """The turn as a window takes it; None while it is open."""
         if self.status is None:
             return None
         redacted = self.redacted is not None
-        return TurnRef(self.turn, self.status, self.text, self.reply, self.excluded, redacted)
+        return SettledTurnRef(self.turn, self.status, self.text, self.reply, self.is_excluded, redacted)
 
     @property
-    def said(self) -> tuple[Said, ...]:
+    def messages(self) -> tuple[TextRef, ...]:
         """References to the turn's messages, as a window shows them."""
-        return messages_in(self.ref) if self.ref else ()
+        return list_message_refs(self.turn_ref) if self.turn_ref else ()
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether a window could include the turn, judged by the turn alone."""
-        return self.status == "completed" and not self.excluded and bool(self.said)
+        return self.status == "completed" and not self.is_excluded and bool(self.messages)
 
     @property
-    def since(self) -> Recorded | None:
+    def inclusion_event(self) -> RecordedEvent | None:
         """The event since which windows include the turn: its settlement or restoration."""
         return self.marked or self.settled
 
     @property
-    def opening(self) -> tuple[Recorded, ...]:
+    def opening_events(self) -> tuple[RecordedEvent, ...]:
         """The events that made it the turn to answer."""
         return (self.begun, self.released) if self.released else (self.begun,)
 
 
 @dataclass(frozen=True, slots=True)
-class Fates:
+class TurnTimelines:
     """The timelines of a session's turns.
 
     All events of a turn come after the one that started it, and turns start in order. A turn whose
     events are not loaded raises `MissingEvents`.
     """
 
-    known: Known
-    begun: Mapping[int, Fate]
+    log: PartialLog
+    loaded: Mapping[int, TurnTimeline]
     """Timelines of the turns whose first event is loaded, by number."""
     submitted: int
     """Number of turns in the session."""
 
-    def get(self, turn: int) -> Fate | None:
+    def get(self, turn: int) -> TurnTimeline | None:
         """Return the timeline of a turn, or None if there is no such turn."""
-        found = self.begun.get(turn)
+        found = self.loaded.get(turn)
         if found is None:
-            if 1 <= turn <= self.submitted and not self.known.whole:
-                raise self._towards(turn)
+            if 1 <= turn <= self.submitted and not self.log.is_complete:
+                raise self._request_nearest(turn)
         else:
-            self._followed(found)
+            self._require_settled(found)
         return found
 
-    def after(self, turn: int) -> Iterator[Fate]:
+    def iterate_after(self, turn: int) -> Iterator[TurnTimeline]:
         """Yield the timelines of all later turns, in order; each is loaded when it is reached."""
         later = range(turn + 1, self.submitted + 1)
         return (fate for each in later if (fate := self.get(each)))
 
-    def _followed(self, fate: Fate) -> None:
+    def _require_settled(self, fate: TurnTimeline) -> None:
         """Raise `MissingEvents` unless the events up to the turn's settlement are loaded."""
-        stretch = self.known.stretch(fate.begun.sequence)
+        stretch = self.log.find_range(fate.begun.sequence)
         settled = fate.settled and stretch and fate.settled.sequence in stretch
-        if stretch and stretch.stop <= self.known.end and not settled:
-            raise self.known.behind(stretch)
+        if stretch and stretch.stop <= self.log.end and not settled:
+            raise self.log.request_after(stretch)
 
-    def _towards(self, turn: int) -> Further:
+    def _request_nearest(self, turn: int) -> MissingEvents:
         """Build the request for the events between a turn and the nearest loaded one."""
-        known = self.known
-        nearest = min(self.begun, key=lambda each: abs(each - turn), default=None)
-        begun = self.begun[nearest].begun.sequence if nearest else known.end
-        stretch = known.stretch(begun) or range(begun, begun + 1)
+        known = self.log
+        nearest = min(self.loaded, key=lambda each: abs(each - turn), default=None)
+        begun = self.loaded[nearest].begun.sequence if nearest else known.end
+        stretch = known.find_range(begun) or range(begun, begun + 1)
         back = nearest is None or nearest > turn
-        return known.ahead(stretch) if back else known.behind(stretch)
+        return known.request_before(stretch) if back else known.request_after(stretch)
 
 
-def fates(known: Known, submitted: int) -> Fates:
+def build_timelines(log: PartialLog, submitted: int) -> TurnTimelines:
     """Build the timelines of every turn, up to the last event of the log."""
-    begun: dict[int, Fate] = {}
-    for recorded in known.events:
-        _befallen(begun, recorded)
-    return Fates(known, begun, max(submitted, *begun, 0))
+    begun: dict[int, TurnTimeline] = {}
+    for recorded in log.events:
+        _apply_event(begun, recorded)
+    return TurnTimelines(log, begun, max(submitted, *begun, 0))
 
 
-def was_latest(withheld: Recorded, known: Known) -> bool:
+def is_latest_when_redacted(redaction: RecordedEvent, log: PartialLog) -> bool:
     """Return whether a reply was the latest one when it was redacted.
 
     The next call carries a note only then.
     """
-    turn = withheld.event.turn if isinstance(withheld.event, ReplyRedacted) else 0
-    for recorded in known.back(withheld.sequence - 1):
+    turn = redaction.event.turn if isinstance(redaction.event, ReplyRedacted) else 0
+    for recorded in log.iterate_back(redaction.sequence - 1):
         match recorded.event:
             case TurnCompleted(turn=other) | ReplyRedacted(turn=other) if other > turn:
                 return False
@@ -154,31 +154,31 @@ def was_latest(withheld: Recorded, known: Known) -> bool:
     return False
 
 
-def _befallen(known: dict[int, Fate], recorded: Recorded) -> None:
+def _apply_event(timelines: dict[int, TurnTimeline], recorded: RecordedEvent) -> None:
     match recorded.event:
         case TurnSubmitted() as event:
-            known[event.turn] = Fate(event.turn, recorded, said(recorded, "text", event.text))
+            timelines[event.turn] = TurnTimeline(event.turn, recorded, build_optional_text_ref(recorded, "text", event.text))
         case TurnQueued() as event:
-            known[event.turn] = Fate(event.turn, recorded, said(recorded, "text", event.text))
-        case TurnReleased(turn=turn) if turn in known:
-            known[turn] = replace(known[turn], released=recorded)
-        case TurnCompleted(turn=turn, text=text) if turn in known:
-            reply = said(recorded, "text", text)
-            known[turn] = replace(known[turn], settled=recorded, status="completed", reply=reply)
-        case TurnFailed(turn=turn) if turn in known:
-            known[turn] = replace(known[turn], settled=recorded, status="failed")
-        case TurnCancelled(turn=turn) if turn in known:
-            known[turn] = replace(known[turn], settled=recorded, status="cancelled")
-        case TurnExcluded(turn=turn) | TurnRestored(turn=turn) if turn in known:
-            known[turn] = replace(known[turn], marked=recorded)
-        case ReplyRedacted() as event if event.turn in known:
-            known[event.turn] = _withheld(known[event.turn], recorded, event)
+            timelines[event.turn] = TurnTimeline(event.turn, recorded, build_optional_text_ref(recorded, "text", event.text))
+        case TurnReleased(turn=turn) if turn in timelines:
+            timelines[turn] = replace(timelines[turn], released=recorded)
+        case TurnCompleted(turn=turn, text=text) if turn in timelines:
+            reply = build_optional_text_ref(recorded, "text", text)
+            timelines[turn] = replace(timelines[turn], settled=recorded, status="completed", reply=reply)
+        case TurnFailed(turn=turn) if turn in timelines:
+            timelines[turn] = replace(timelines[turn], settled=recorded, status="failed")
+        case TurnCancelled(turn=turn) if turn in timelines:
+            timelines[turn] = replace(timelines[turn], settled=recorded, status="cancelled")
+        case TurnExcluded(turn=turn) | TurnRestored(turn=turn) if turn in timelines:
+            timelines[turn] = replace(timelines[turn], marked=recorded)
+        case ReplyRedacted() as event if event.turn in timelines:
+            timelines[event.turn] = _redact_turn(timelines[event.turn], recorded, event)
         case _:
             pass
 
 
-def _withheld(fate: Fate, recorded: Recorded, event: ReplyRedacted) -> Fate:
-    reply = said(recorded, "replacement", event.replacement)
+def _redact_turn(fate: TurnTimeline, recorded: RecordedEvent, event: ReplyRedacted) -> TurnTimeline:
+    reply = build_optional_text_ref(recorded, "replacement", event.replacement)
     settled = fate.settled or recorded
     status = fate.status or "completed"
     return replace(fate, settled=settled, status=status, reply=reply, redacted=recorded)

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["integrity", "completeness", "reproduction", "totals"]
+VerdictName = Literal["integrity", "completeness", "reproduction", "totals"]
 """The promise that a finding is against."""
-Check = Literal[
+CheckName = Literal[
     "log",
     "sequence",
     "chain",
@@ -29,16 +29,16 @@ Check = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """Something that is wrong with a record."""
 
-    verdict: Verdict
-    check: Check
+    verdict: VerdictName
+    check: CheckName
     sequence: int | None
     """Sequence of the event at fault; None where it cannot be determined."""
     detail: str
 
 
-def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def sort_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
     """Return the findings ordered by the sequence of their events."""
     return tuple(sorted(findings, key=lambda finding: finding.sequence or 0))

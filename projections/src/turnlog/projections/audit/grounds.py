@@ -8,19 +8,19 @@ from pydantic import JsonValue
 
 from turnlog.events.call import CallCompleted
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.library import (
     SegmentsAdded,
     SegmentsEdited,
 )
 from turnlog.events.manifest import (
-    FromBlob,
-    FromBlueprint,
-    FromEvent,
-    FromResolved,
-    FromSegment,
-    FromTurns,
-    Part,
+    BlobSource,
+    BlueprintTextSource,
+    EventTextSource,
+    ResolutionSource,
+    SegmentSource,
+    HistorySource,
+    PromptPart,
 )
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.redaction import ReplyRedacted
@@ -28,55 +28,55 @@ from turnlog.events.reference import TurnResolved
 from turnlog.events.session import BlueprintMoved, SessionOpened
 from turnlog.events.tool import ToolCalled, ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import ChoiceRecorded, TurnCompleted
-from turnlog.projections.audit.fates import Fate
-from turnlog.projections.audit.known import Known
-from turnlog.projections.audit.notes import carrying, noting
-from turnlog.projections.audit.sides import Side
-from turnlog.projections.audit.tellings import telling, tells
-from turnlog.projections.session.telling import texts_of
-from turnlog.projections.window.call import provider_of
+from turnlog.projections.audit.fates import TurnTimeline
+from turnlog.projections.audit.known import PartialLog
+from turnlog.projections.audit.notes import iterate_note_carriers, iterate_noted_redactions
+from turnlog.projections.audit.sides import CallSnapshot
+from turnlog.projections.audit.tellings import find_disclosure_event, is_disclosure_rule
+from turnlog.projections.session.telling import list_tool_texts
+from turnlog.projections.window.call import parse_provider
 from turnlog.projections.window.history import OUT_OF_REACH, PURGED, SUMMARISED
-from turnlog.projections.window.segments import HIDDEN
-from turnlog.projections.window.visibility import OUT_OF_SIGHT
+from turnlog.projections.window.segments import TIER_RULE
+from turnlog.projections.window.visibility import HIDDEN_PHASE
 
-AS_ONE: Final = frozenset({OUT_OF_REACH, OUT_OF_SIGHT, PURGED, SUMMARISED})
+RUN_RULES: Final = frozenset({OUT_OF_REACH, HIDDEN_PHASE, PURGED, SUMMARISED})
 """Rules that leave out all turns of a run by one event, however many they are."""
-FIRST = "when first_turn"
+FIRST_TURN_RULE = "when first_turn"
 """The manifest's rule for a part that is included because the session has no answered turn yet."""
 
 
-def behind(part: Part, side: Side) -> Iterator[Recorded]:
+def find_text_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the events that contain a part's text, or pinned it."""
     match part.source:
         case None:
             pass
-        case FromTurns() if not part.kept:
+        case HistorySource() if not part.is_included:
             pass
-        case FromTurns(first=first, last=last):
+        case HistorySource(first=first, last=last):
             for turn in range(first, last + 1):
-                yield from said_in(side.fates.get(turn), side)
-        case FromBlob(digest=digest):
-            yield from (each for each in side.known.events if _pins(each, part.layer, digest))
-        case FromSegment() as segment:
-            yield from edition(segment, side)
-        case FromEvent(sequence=sequence) | FromResolved(resolution=sequence):
-            found = side.known.at(sequence)
-            yield from (*asking(found, side.known), found) if found else ()
-        case FromBlueprint():
-            yield side.opened
+                yield from find_turn_events(side.timelines.get(turn), side)
+        case BlobSource(digest=digest):
+            yield from (each for each in side.log_before_call.events if _is_pinning(each, part.layer, digest))
+        case SegmentSource() as segment:
+            yield from find_segment_edit(segment, side)
+        case EventTextSource(sequence=sequence) | ResolutionSource(resolution=sequence):
+            found = side.log_before_call.find_event(sequence)
+            yield from (*find_tool_request(found, side.log_before_call), found) if found else ()
+        case BlueprintTextSource():
+            yield side.definition_event
         case _ as never:
             assert_never(never)
 
 
-def asking(returned: Recorded, known: Known) -> Iterator[Recorded]:
+def find_tool_request(returned: RecordedEvent, log: PartialLog) -> Iterator[RecordedEvent]:
     """Yield the event that requested the tool whose result is given."""
     given = returned.event
     if isinstance(given, ToolReturned):
-        earlier = known.back(returned.sequence - 1)
-        yield from islice((each for each in earlier if _asks_for(given, each)), 1)
+        earlier = log.iterate_back(returned.sequence - 1)
+        yield from islice((each for each in earlier if _is_request_of(given, each)), 1)
 
 
-def _asks_for(given: ToolReturned, recorded: Recorded) -> bool:
+def _is_request_of(given: ToolReturned, recorded: RecordedEvent) -> bool:
     match recorded.event:
         case ToolCalled(call=call, id=id):
             return (call, id) == (given.call, given.id)
@@ -84,32 +84,32 @@ def _asks_for(given: ToolReturned, recorded: Recorded) -> bool:
             return False
 
 
-def said_in(fate: Fate | None, side: Side) -> Iterator[Recorded]:
+def find_turn_events(timeline: TurnTimeline | None, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the events that contain the messages of a turn."""
-    for said in fate.said if fate else ():
-        found = side.known.at(said.sequence)
+    for said in timeline.messages if timeline else ():
+        found = side.log_before_call.find_event(said.sequence)
         yield from (found,) if found else ()
 
 
-def left_out_as_one(part: Part) -> bool:
+def is_left_out_as_run(part: PromptPart) -> bool:
     """Return whether a run was left out by one event, whatever the state of its turns."""
-    return not part.kept and part.rule in AS_ONE
+    return not part.is_included and part.rule in RUN_RULES
 
 
-def _pins(recorded: Recorded, layer: str, digest: Digest) -> bool:
+def _is_pinning(recorded: RecordedEvent, layer: str, digest: Digest) -> bool:
     match recorded.event:
         case PromptsSnapshotted(layers=layers):
             return layer in layers and layers[layer].digest == digest
         case ToolsSnapshotted() as pinned:
-            return digest in texts_of(pinned)
+            return digest in list_tool_texts(pinned)
         case _:
             return False
 
 
-def pinning(side: Side) -> Iterator[Recorded]:
+def find_pinning_event(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the event that pinned the prompt files for the call's provider."""
-    provider = provider_of(side.call.model)
-    for recorded in reversed(side.known.events):
+    provider = parse_provider(side.call.model)
+    for recorded in reversed(side.log_before_call.events):
         match recorded.event:
             case PromptsSnapshotted(provider=named) if named == provider:
                 yield recorded
@@ -118,12 +118,12 @@ def pinning(side: Side) -> Iterator[Recorded]:
                 pass
 
 
-def attributing(name: str, side: Side) -> Iterator[Recorded]:
+def find_attribute_event(name: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the event that gave an attribute its value: the opening, or the move that changed it.
     """
-    found: Recorded | None = None
+    found: RecordedEvent | None = None
     value: JsonValue = None
-    for recorded in side.known.events:
+    for recorded in side.log_before_call.events:
         match recorded.event:
             case SessionOpened(attributes=named) | BlueprintMoved(attributes=named):
                 if found is None or named.get(name) != value:
@@ -133,7 +133,7 @@ def attributing(name: str, side: Side) -> Iterator[Recorded]:
     yield from (found,) if found else ()
 
 
-def edition(segment: FromSegment, side: Side) -> Iterator[Recorded]:
+def find_segment_edit(segment: SegmentSource, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the library event that introduced this version of a segment."""
     for edit in side.edits:
         match edit.event:
@@ -148,23 +148,23 @@ def edition(segment: FromSegment, side: Side) -> Iterator[Recorded]:
                 pass
 
 
-def leading(path: str, side: Side) -> Iterator[Recorded]:
+def find_value_events(path: str, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the events that set the value at a blueprint path."""
     match path.split("."):
         case ["session", "phase"]:
-            yield from (side.entered,) if side.entered else ()
+            yield from (side.phase_event,) if side.phase_event else ()
         case ["session", "choices"]:
-            said = side.known.events
+            said = side.log_before_call.events
             yield from (each for each in said if isinstance(each.event, ChoiceRecorded))
         case ["inputs", *_]:
-            yield side.asked.begun
+            yield side.timeline.begun
         case ["attributes", *name]:
-            yield from attributing(".".join(name), side)
+            yield from find_attribute_event(".".join(name), side)
         case _:
-            yield side.opened
+            yield side.definition_event
 
 
-def value(path: str, side: Side) -> JsonValue:
+def get_path_value(path: str, side: CallSnapshot) -> JsonValue:
     """Return the value at a blueprint path, as far as it is known without the blueprint."""
     state = side.state
     match path.split(".", 1):
@@ -177,14 +177,14 @@ def value(path: str, side: Side) -> JsonValue:
         case ["cartridge", _]:
             return state.cartridge
         case ["inputs", name]:
-            return side.brought.inputs.get(name)
+            return side.submission.inputs.get(name)
         case _:
             return None
 
 
-def resolutions(side: Side) -> Iterator[Recorded]:
+def find_resolutions(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the resolver's results for the turn of the call."""
-    for recorded in side.known.onward(side.asked.begun.sequence):
+    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
         match recorded.event:
             case TurnResolved(turn=turn) if turn == side.call.turn:
                 yield recorded
@@ -192,10 +192,10 @@ def resolutions(side: Side) -> Iterator[Recorded]:
                 pass
 
 
-def moving_on(side: Side) -> Iterator[Recorded]:
+def find_latest_answer(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the latest answer within the call's turn before the call, if there is one."""
-    answered: Recorded | None = None
-    for recorded in side.known.onward(side.asked.begun.sequence):
+    answered: RecordedEvent | None = None
+    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
         match recorded.event:
             case CallCompleted(turn=turn) if turn == side.call.turn:
                 answered = recorded
@@ -204,31 +204,31 @@ def moving_on(side: Side) -> Iterator[Recorded]:
     yield from (answered,) if answered else ()
 
 
-def meeting(part: Part, side: Side) -> Iterator[Recorded]:
+def find_condition_events(part: PromptPart, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the events by which a part's condition is met or not met."""
     match (part.rule or "").split():
         case ["when", "reply_redacted"]:
-            yield from _noted(side, told=not part.kept)
+            yield from _find_note_events(side, is_included=not part.is_included)
         case ["when", "first_turn"]:
-            yield from _begun(side)
+            yield from _find_first_turn_events(side)
         case ["when", "step_failed"]:
-            yield from _failing(side)
+            yield from _find_failed_tools(side)
         case ["when", "phase", _]:
-            yield from (side.entered,) if side.entered else ()
+            yield from (side.phase_event,) if side.phase_event else ()
         case ["when", "attribute" | "context", _]:
-            yield side.opened
-        case [rule] if rule == HIDDEN:
-            yield side.asked.begun
-        case _ if tells(part.rule):
-            yield from telling(side)
+            yield side.definition_event
+        case [rule] if rule == TIER_RULE:
+            yield side.timeline.begun
+        case _ if is_disclosure_rule(part.rule):
+            yield from find_disclosure_event(side)
         case _:
             pass
 
 
-def _failing(side: Side) -> Iterator[Recorded]:
+def _find_failed_tools(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the failed or refused tools of the turn's latest answer."""
-    failed: list[Recorded] = []
-    for recorded in side.known.onward(side.asked.begun.sequence):
+    failed: list[RecordedEvent] = []
+    for recorded in side.log_before_call.iterate_from(side.timeline.begun.sequence):
         match recorded.event:
             case CallCompleted(turn=turn) if turn == side.call.turn:
                 failed = []
@@ -239,23 +239,23 @@ def _failing(side: Side) -> Iterator[Recorded]:
     yield from failed
 
 
-def _noted(side: Side, *, told: bool) -> Iterator[Recorded]:
+def _find_note_events(side: CallSnapshot, *, is_included: bool) -> Iterator[RecordedEvent]:
     """Yield the redaction that a note is about, or the calls that carried the note already."""
-    withheld = next(noting(side.known), None)
-    if withheld and not told:
+    withheld = next(iterate_noted_redactions(side.log_before_call), None)
+    if withheld and not is_included:
         yield withheld
     elif withheld and not (side.state.note and side.state.note.told is None):
-        yield from carrying(withheld, side.known)
+        yield from iterate_note_carriers(withheld, side.log_before_call)
 
 
-def _begun(side: Side) -> Iterator[Recorded]:
+def _find_first_turn_events(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield what decides whether this is the first turn: its own input, or the first answer."""
-    if isinstance(side.brought.inputs.get("first_turn"), bool):
-        yield side.asked.begun
+    if isinstance(side.submission.inputs.get("first_turn"), bool):
+        yield side.timeline.begun
     elif side.state.completed:
-        onward = side.known.onward(side.opened_at)
-        yield from islice(filter(_answers, onward), 1)
+        onward = side.log_before_call.iterate_from(side.first_sequence)
+        yield from islice(filter(_is_answer, onward), 1)
 
 
-def _answers(recorded: Recorded) -> bool:
+def _is_answer(recorded: RecordedEvent) -> bool:
     return isinstance(recorded.event, TurnCompleted | ReplyRedacted)

@@ -11,44 +11,44 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from turnlog.events.content import Plain
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.projections.session.state import Said
+from turnlog.projections.session.state import TextRef
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Heard(Mapping[Said, str]):
+class RecordedTexts(Mapping[TextRef, str]):
     """The texts of a session by the event field they are stored in, each read once.
 
     Raises `Corrupt` for a text that is no longer there.
     """
 
-    known: Sequence[Recorded]
+    events: Sequence[RecordedEvent]
     """The events of the session so far, in order and without a gap."""
-    _held: dict[Said, str] = field(default_factory=dict[Said, str])
+    _cache: dict[TextRef, str] = field(default_factory=dict[TextRef, str])
 
-    def __getitem__(self, said: Said) -> str:
-        text = self._held.get(said)
+    def __getitem__(self, said: TextRef) -> str:
+        text = self._cache.get(said)
         if text is None:
-            text = self._held[said] = self._text(said)
+            text = self._cache[said] = self._read_text(said)
         return text
 
-    def __iter__(self) -> Iterator[Said]:
-        return iter(self._held)
+    def __iter__(self) -> Iterator[TextRef]:
+        return iter(self._cache)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._cache)
 
-    def event(self, sequence: int) -> Recorded:
+    def get_event(self, sequence: int) -> RecordedEvent:
         """Return an event by its sequence; raise `Corrupt` if there is none."""
-        place = sequence - self.known[0].sequence
-        if not 0 <= place < len(self.known) or self.known[place].sequence != sequence:
+        place = sequence - self.events[0].sequence
+        if not 0 <= place < len(self.events) or self.events[place].sequence != sequence:
             raise Corrupt(f"event {sequence}", "it is not among the events of the session")
-        return self.known[place]
+        return self.events[place]
 
-    def _text(self, said: Said) -> str:
-        content = getattr(self.event(said.sequence).event, said.field, None)
-        if not isinstance(content, Plain):
+    def _read_text(self, said: TextRef) -> str:
+        content = getattr(self.get_event(said.sequence).event, said.field, None)
+        if not isinstance(content, PlainText):
             raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
         return content.text

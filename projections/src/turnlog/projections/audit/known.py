@@ -13,18 +13,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.projections.session.evolve import fold
 from turnlog.projections.session.state import SessionState
 
-LASTING: Final = ("session", "prompt", "phase", "redaction", "memory", "turn.marked")
+LASTING_LEAVES: Final = ("session", "prompt", "phase", "redaction", "memory", "turn.marked")
 """Leaves of the subjects whose events are always loaded."""
-PAGE: Final = 64
+MIN_RANGE_EVENTS: Final = 64
 """Minimum number of events by which a range grows; a longer range doubles."""
 
 
-class Further(Exception):
+class MissingEvents(Exception):
     """Raised when an answer needs events that are not loaded."""
 
     def __init__(self, session: str, wanted: range) -> None:
@@ -33,7 +33,7 @@ class Further(Exception):
         self.wanted = wanted
 
 
-class Unfolded(Exception):
+class MissingState(Exception):
     """Raised when an answer needs the session state right after a sequence."""
 
     def __init__(self, session: str, sequence: int) -> None:
@@ -43,11 +43,11 @@ class Unfolded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PartialLog:
     """The loaded events of one session up to `end`, in order."""
 
     session: str
-    events: Sequence[Recorded]
+    events: Sequence[RecordedEvent]
     stretches: tuple[range, ...]
     """Ranges of sequences that are loaded without a gap, in order; no two of them touch."""
     end: int
@@ -56,106 +56,106 @@ class Known:
     """The session state right after some sequences."""
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all events of the session are loaded."""
         return len(self.events) == self.end - self.events[0].sequence + 1
 
-    def upto(self, sequence: int) -> Known:
+    def trim_after(self, sequence: int) -> PartialLog:
         """Return the log as it was at a sequence."""
-        events = self.events[: bisect_left(self.events, sequence + 1, key=_sequence)]
+        events = self.events[: bisect_left(self.events, sequence + 1, key=_get_sequence)]
         cut = (range(each.start, min(each.stop, sequence + 1)) for each in self.stretches)
-        return Known(self.session, events, tuple(filter(None, cut)), sequence, self.states)
+        return PartialLog(self.session, events, tuple(filter(None, cut)), sequence, self.states)
 
-    def state(self) -> SessionState:
+    def get_state(self) -> SessionState:
         """Return the session state at the end; raise `MissingState` if it cannot be folded."""
         if (found := self.states.get(self.end)) is not None:
             return found
-        if not self.whole:
-            raise Unfolded(self.session, self.end)
+        if not self.is_complete:
+            raise MissingState(self.session, self.end)
         if (state := fold(self.events)) is None:
             raise Corrupt("event 1", "it does not open a session")
         return state
 
-    def at(self, sequence: int) -> Recorded | None:
+    def find_event(self, sequence: int) -> RecordedEvent | None:
         """Return the event of a sequence, or None if the session has no such sequence.
 
         Raises `MissingEvents` if the session has the event and it is not loaded.
         """
-        place = bisect_left(self.events, sequence, key=_sequence)
+        place = bisect_left(self.events, sequence, key=_get_sequence)
         if place < len(self.events) and self.events[place].sequence == sequence:
             return self.events[place]
         if sequence < self.events[0].sequence or sequence > self.end:
             return None
-        raise Further(self.session, range(sequence, sequence + 1))
+        raise MissingEvents(self.session, range(sequence, sequence + 1))
 
-    def onward(self, sequence: int) -> Iterator[Recorded]:
+    def iterate_from(self, sequence: int) -> Iterator[RecordedEvent]:
         """Yield the events from a sequence to the end; raise `MissingEvents` at a gap."""
         while sequence <= self.end:
-            stretch = self._around(sequence)
-            yield from self._within(range(sequence, stretch.stop))
+            stretch = self._require_range(sequence)
+            yield from self._select_events(range(sequence, stretch.stop))
             if stretch.stop <= self.end:
-                raise self.behind(stretch)
+                raise self.request_after(stretch)
             sequence = stretch.stop
 
-    def back(self, sequence: int) -> Iterator[Recorded]:
+    def iterate_back(self, sequence: int) -> Iterator[RecordedEvent]:
         """Yield the events from a sequence back to the first; raise `MissingEvents` at a gap."""
         while sequence >= self.events[0].sequence:
-            stretch = self._around(sequence)
-            yield from reversed(self._within(range(stretch.start, sequence + 1)))
+            stretch = self._require_range(sequence)
+            yield from reversed(self._select_events(range(stretch.start, sequence + 1)))
             if stretch.start > self.events[0].sequence:
-                raise self.ahead(stretch)
+                raise self.request_before(stretch)
             sequence = stretch.start - 1
 
-    def _within(self, wanted: range) -> Sequence[Recorded]:
+    def _select_events(self, wanted: range) -> Sequence[RecordedEvent]:
         first, stop = (
-            bisect_left(self.events, each, key=_sequence) for each in (wanted.start, wanted.stop)
+            bisect_left(self.events, each, key=_get_sequence) for each in (wanted.start, wanted.stop)
         )
         return self.events[first:stop]
 
-    def _around(self, sequence: int) -> range:
-        return self.stretch(sequence) or self._lacking(sequence)
+    def _require_range(self, sequence: int) -> range:
+        return self.find_range(sequence) or self._raise_missing(sequence)
 
-    def _lacking(self, sequence: int) -> range:
-        raise Further(self.session, range(sequence, sequence + 1))
+    def _raise_missing(self, sequence: int) -> range:
+        raise MissingEvents(self.session, range(sequence, sequence + 1))
 
-    def stretch(self, sequence: int) -> range | None:
+    def find_range(self, sequence: int) -> range | None:
         """Return the loaded range that contains a sequence, or None."""
         return next((each for each in self.stretches if sequence in each), None)
 
-    def behind(self, stretch: range) -> Further:
+    def request_after(self, stretch: range) -> MissingEvents:
         """Build the request for the events after a loaded range."""
-        more = stretch.stop + max(PAGE, len(stretch))
+        more = stretch.stop + max(MIN_RANGE_EVENTS, len(stretch))
         later = (each.start for each in self.stretches if each.start > stretch.stop)
-        return Further(self.session, range(stretch.stop, min(more, self.end + 1, *later)))
+        return MissingEvents(self.session, range(stretch.stop, min(more, self.end + 1, *later)))
 
-    def ahead(self, stretch: range) -> Further:
+    def request_before(self, stretch: range) -> MissingEvents:
         """Build the request for the events before a loaded range."""
-        more = stretch.start - max(PAGE, len(stretch))
+        more = stretch.start - max(MIN_RANGE_EVENTS, len(stretch))
         earlier = (each.stop for each in self.stretches if each.stop < stretch.start)
-        return Further(self.session, range(max(more, 1, *earlier), stretch.start))
+        return MissingEvents(self.session, range(max(more, 1, *earlier), stretch.start))
 
-    def was(self, state: SessionState) -> Known:
+    def add_state(self, state: SessionState) -> PartialLog:
         """Return the log with the session state at one more sequence."""
         return replace(self, states={**self.states, state.head.sequence: state})
 
-    def joined(self, more: Sequence[Recorded]) -> Known:
+    def add_events(self, more: Sequence[RecordedEvent]) -> PartialLog:
         """Return the log with one more range of events."""
         events = {each.sequence: each for each in (*self.events, *more)}
         added = range(more[0].sequence, more[-1].sequence + 1)
         return replace(
             self,
             events=tuple(events[each] for each in sorted(events)),
-            stretches=_joined((*self.stretches, added)),
+            stretches=_merge_ranges((*self.stretches, added)),
         )
 
 
-def whole(events: Sequence[Recorded]) -> Known:
+def build_complete_log(events: Sequence[RecordedEvent]) -> PartialLog:
     """Build a log from all events of a session."""
     first, last = events[0], events[-1]
-    return Known(first.session, events, (range(first.sequence, last.sequence + 1),), last.sequence)
+    return PartialLog(first.session, events, (range(first.sequence, last.sequence + 1),), last.sequence)
 
 
-def _joined(stretches: Iterable[range]) -> tuple[range, ...]:
+def _merge_ranges(stretches: Iterable[range]) -> tuple[range, ...]:
     found: list[range] = []
     for each in sorted(stretches, key=lambda stretch: stretch.start):
         if found and each.start <= found[-1].stop:
@@ -165,5 +165,5 @@ def _joined(stretches: Iterable[range]) -> tuple[range, ...]:
     return tuple(found)
 
 
-def _sequence(recorded: Recorded) -> int:
+def _get_sequence(recorded: RecordedEvent) -> int:
     return recorded.sequence

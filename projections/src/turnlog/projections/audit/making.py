@@ -11,23 +11,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.memory import HistorySummarised
 from turnlog.events.plan import PlanMade
 from turnlog.events.tool import ToolCalled
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.audit.calls import calls_in
-from turnlog.projections.audit.known import Known
-from turnlog.projections.audit.origins import Cause, cause
+from turnlog.projections.audit.calls import iterate_calls
+from turnlog.projections.audit.known import PartialLog
+from turnlog.projections.audit.origins import EventRef, build_event_ref
 
 
 @dataclass(frozen=True, slots=True)
-class CallMade:
+class TurnCall:
     """One call of a turn."""
 
     call: str
     kind: str
-    fixed: Cause
+    fixed: EventRef
     """The event that fixed its prompt."""
     tokens: int
     """Tokens of its prompt."""
@@ -35,22 +35,22 @@ class CallMade:
     """What its answer produced: a plan, tools, a summary, the reply; empty if it had no answer."""
 
 
-def making(record: Known, turn: int) -> tuple[CallMade, ...]:
+def list_turn_calls(log: PartialLog, turn: int) -> tuple[TurnCall, ...]:
     """Return the calls of a turn in order; all events of the turn must be loaded."""
     return tuple(
-        _made(recorded, call, record)
-        for recorded, call in calls_in(record.events)
+        _build_turn_call(recorded, call, log)
+        for recorded, call in iterate_calls(log.events)
         if call.turn == turn
     )
 
 
-def _made(recorded: Recorded, call: ContextAssembled, record: Known) -> CallMade:
-    gave = (what for each in record.events for what in _gave(each, call.call))
+def _build_turn_call(recorded: RecordedEvent, call: ContextAssembled, log: PartialLog) -> TurnCall:
+    gave = (what for each in log.events for what in _iterate_results(each, call.call))
     manifest = call.manifest
-    return CallMade(call.call, manifest.kind, cause(recorded), manifest.tokens, tuple(gave))
+    return TurnCall(call.call, manifest.kind, build_event_ref(recorded), manifest.tokens, tuple(gave))
 
 
-def _gave(recorded: Recorded, call: str) -> Iterator[str]:
+def _iterate_results(recorded: RecordedEvent, call: str) -> Iterator[str]:
     match recorded.event:
         case PlanMade(call=made, steps=steps) if made == call:
             yield f"a plan of {steps} {'step' if steps == 1 else 'steps'}"

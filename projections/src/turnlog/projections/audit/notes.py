@@ -8,58 +8,58 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.projections.audit.fates import was_latest
-from turnlog.projections.audit.known import Known
-from turnlog.projections.session.under_way import NOTE_RULE
+from turnlog.projections.audit.fates import is_latest_when_redacted
+from turnlog.projections.audit.known import PartialLog
+from turnlog.projections.session.under_way import REDACTION_NOTE_RULE
 
 
-def noting(known: Known, after: int = 0) -> Iterator[Recorded]:
+def iterate_noted_redactions(log: PartialLog, after: int = 0) -> Iterator[RecordedEvent]:
     """Yield the redactions after a sequence that call for a note, the latest first.
 
     Of a turn that was redacted more than once, the last redaction counts.
     """
     said = set[int]()
-    for recorded in reversed(known.events):
+    for recorded in reversed(log.events):
         match recorded.event:
             case ReplyRedacted(turn=turn) if recorded.sequence > after and turn not in said:
                 said.add(turn)
-                if was_latest(recorded, known):
+                if is_latest_when_redacted(recorded, log):
                     yield recorded
             case _:
                 pass
 
 
-def carrying(withheld: Recorded, known: Known) -> Iterator[Recorded]:
+def iterate_note_carriers(redaction: RecordedEvent, log: PartialLog) -> Iterator[RecordedEvent]:
     """Yield the calls that carried the note of a redaction, all of them of one turn."""
     told: int | None = None
-    for recorded in known.onward(withheld.sequence):
+    for recorded in log.iterate_from(redaction.sequence):
         match recorded.event:
             case ContextAssembled(turn=turn) if told is not None and turn != told:
                 return
             case ContextAssembled(turn=turn, manifest=manifest):
-                if any(part.rule == NOTE_RULE and part.kept for part in manifest.parts):
+                if any(part.rule == REDACTION_NOTE_RULE and part.is_included for part in manifest.parts):
                     told = turn
                     yield recorded
             case _:
                 pass
 
 
-def told_of(withheld: Recorded, record: Known) -> Recorded | None:
+def find_note_carrier(redaction: RecordedEvent, log: PartialLog) -> RecordedEvent | None:
     """Return the first call that carried the note of a redaction, or None.
 
     None also means that a later redaction had replaced the note by then.
     """
-    latest = record.states.get(record.end)
+    latest = log.states.get(log.end)
     note = latest.note if latest else None
-    waits = note is not None and note.told is None and _of(note.turn, withheld)
-    call = None if waits else next(carrying(withheld, record), None)
+    waits = note is not None and note.told is None and _is_redaction_of(note.turn, redaction)
+    call = None if waits else next(iterate_note_carriers(redaction, log), None)
     if call is None:
         return None
-    before = (each for each in noting(record, withheld.sequence) if each.sequence < call.sequence)
+    before = (each for each in iterate_noted_redactions(log, redaction.sequence) if each.sequence < call.sequence)
     return None if next(before, None) else call
 
 
-def _of(turn: int, withheld: Recorded) -> bool:
+def _is_redaction_of(turn: int, withheld: RecordedEvent) -> bool:
     return isinstance(withheld.event, ReplyRedacted) and withheld.event.turn == turn

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import name_of
-from turnlog.events.manifest import FromBlueprint, FromEvent, Part
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import format_event_name
+from turnlog.events.manifest import BlueprintTextSource, EventTextSource, PromptPart
 from turnlog.events.tool import ToolReturned
-from turnlog.projections.audit.grounds import behind, leading, meeting
-from turnlog.projections.audit.sides import Side
-from turnlog.projections.audit.tombstones import tombstones
+from turnlog.projections.audit.grounds import find_text_events, find_value_events, find_condition_events
+from turnlog.projections.audit.sides import CallSnapshot
+from turnlog.projections.audit.tombstones import find_exclusions
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class EventRef:
     """A reference to an event, as people read it."""
 
     session: str
@@ -33,73 +33,73 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class FilledValue:
     """A value that was filled into a text of the blueprint."""
 
     path: str
     """`cartridge.safety.intensity_ceiling`, `session.phase`."""
-    by: tuple[Cause, ...]
+    by: tuple[EventRef, ...]
     """The events that set the value; empty if the value was empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedTurns:
     """Turns that a run leaves out, or includes with another reply."""
 
     first: int
     last: int
     rule: str
     """`excluded`, `redacted`, `max_turns`, `drop_oldest_pairs` ..."""
-    by: Cause
+    by: EventRef
     """The event that did it; the call's own if the assembly did."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartOrigin:
+class PartProvenance:
     """A part with the events it comes from."""
 
-    part: Part
-    by: tuple[Cause, ...]
+    part: PromptPart
+    by: tuple[EventRef, ...]
     """The events that contain the text or pinned it."""
-    filled: tuple[Filled, ...]
+    filled: tuple[FilledValue, ...]
     """The values filled into the text, for a text of the blueprint."""
-    because: tuple[Cause, ...]
+    because: tuple[EventRef, ...]
     """The events that decided the part's condition; for a ladder step, the call's own."""
-    removed: tuple[Removed, ...]
+    removed: tuple[RemovedTurns, ...]
     """For a run of history: its turns that were left out or redacted."""
     tool: str | None = None
     """For a tool result: `shop_look, t1 of call 3.2`."""
 
 
-def cause(recorded: Recorded) -> Cause:
+def build_event_ref(recorded: RecordedEvent) -> EventRef:
     """Build the reference to an event."""
     envelope = recorded.envelope
-    return Cause(
+    return EventRef(
         recorded.session,
         recorded.sequence,
-        name_of(envelope.type),
+        format_event_name(envelope.type),
         envelope.time,
         envelope.actor,
     )
 
 
-def origin(part: Part, side: Side) -> PartOrigin:
+def trace_part(part: PromptPart, side: CallSnapshot) -> PartProvenance:
     """Return the provenance of one part of a call."""
-    of = part.source.of if isinstance(part.source, FromBlueprint) else ()
-    stones = tombstones(part, side)
-    return PartOrigin(
+    of = part.source.of if isinstance(part.source, BlueprintTextSource) else ()
+    stones = find_exclusions(part, side)
+    return PartProvenance(
         part=part,
-        by=tuple(map(cause, behind(part, side))),
-        filled=tuple(Filled(path, tuple(map(cause, leading(path, side)))) for path in of),
-        because=tuple(map(cause, meeting(part, side))) or _cut(part, side),
-        removed=tuple(Removed(each.first, each.last, each.rule, cause(each.by)) for each in stones),
-        tool=_tool(part, side),
+        by=tuple(map(build_event_ref, find_text_events(part, side))),
+        filled=tuple(FilledValue(path, tuple(map(build_event_ref, find_value_events(path, side)))) for path in of),
+        because=tuple(map(build_event_ref, find_condition_events(part, side))) or _find_trimming_call(part, side),
+        removed=tuple(RemovedTurns(each.first, each.last, each.rule, build_event_ref(each.by)) for each in stones),
+        tool=_describe_tool(part, side),
     )
 
 
-def _tool(part: Part, side: Side) -> str | None:
+def _describe_tool(part: PromptPart, side: CallSnapshot) -> str | None:
     source = part.source
-    found = side.known.at(source.sequence) if isinstance(source, FromEvent) else None
+    found = side.log_before_call.find_event(source.sequence) if isinstance(source, EventTextSource) else None
     match found.event if found else None:
         case ToolReturned(tool=tool, id=id, call=call):
             return f"{tool}, {id} of call {call}"
@@ -107,8 +107,8 @@ def _tool(part: Part, side: Side) -> str | None:
             return None
 
 
-def _cut(part: Part, side: Side) -> tuple[Cause, ...]:
+def _find_trimming_call(part: PromptPart, side: CallSnapshot) -> tuple[EventRef, ...]:
     """Return the call itself if a step of its ladder shortened a part or left it out."""
     steps = {step.step for step in side.manifest.steps}
     word = (part.rule or "").partition(" ")[0]
-    return (cause(side.recorded),) if word in steps else ()
+    return (build_event_ref(side.recorded),) if word in steps else ()

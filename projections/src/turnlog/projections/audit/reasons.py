@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import name_of
-from turnlog.projections.audit.origins import Cause, cause
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import format_event_name
+from turnlog.projections.audit.origins import EventRef, build_event_ref
 
-Reason = Literal[
+DiffReason = Literal[
     "said", "answered", "failed", "cancelled", "excluded", "restored", "redacted", "told", "choice",
     "phase", "attribute", "resolved", "returned", "pinned", "asked", "library", "variant",
     "blueprint", "budget", "room", "limit", "time", "kind", "profile", "model", "assembler",
@@ -18,7 +18,7 @@ Reason = Literal[
 ]  # fmt: skip
 """What happened between two prompts, or what differs in what they were made from."""
 
-_BY_EVENT: Final[dict[str, Reason]] = {
+_REASON_BY_EVENT: Final[dict[str, DiffReason]] = {
     "turn-submitted": "said",
     "turn-queued": "said",
     "turn-released": "said",
@@ -49,38 +49,38 @@ _BY_EVENT: Final[dict[str, Reason]] = {
     "memory-purged": "purged",
 }
 
-Found = tuple[Reason, Recorded | None]
+ReasonEvent = tuple[DiffReason, RecordedEvent | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Because:
+class DiffCause:
     """One reason, and the events behind it."""
 
-    what: Reason
-    by: tuple[Cause, ...]
+    what: DiffReason
+    by: tuple[EventRef, ...]
     """Empty if the reason is no event: a clock, an installation."""
 
 
-def grouped(found: Iterable[Found]) -> tuple[Because, ...]:
+def group_causes(found: Iterable[ReasonEvent]) -> tuple[DiffCause, ...]:
     """Group events by reason, each event once and in order."""
-    by: dict[Reason, dict[tuple[str, int, str], Recorded]] = {}
+    by: dict[DiffReason, dict[tuple[str, int, str], RecordedEvent]] = {}
     for what, recorded in found:
         held = by.setdefault(what, {})
         if recorded:
             # A session may have the same name as a family of the library.
             held[recorded.session, recorded.sequence, recorded.envelope.type] = recorded
     return tuple(
-        Because(what, tuple(cause(held[at]) for at in sorted(held))) for what, held in by.items()
+        DiffCause(what, tuple(build_event_ref(held[at]) for at in sorted(held))) for what, held in by.items()
     )
 
 
-def told(events: Iterable[Recorded]) -> Iterator[Found]:
+def classify_events(events: Iterable[RecordedEvent]) -> Iterator[ReasonEvent]:
     """Yield each event with the reason code for its type."""
     for recorded in events:
-        yield _BY_EVENT.get(name_of(recorded.envelope.type), "unknown"), recorded
+        yield _REASON_BY_EVENT.get(format_event_name(recorded.envelope.type), "unknown"), recorded
 
 
-def named(what: Reason, events: Iterable[Recorded | None]) -> Iterator[Found]:
+def assign_reason(what: DiffReason, events: Iterable[RecordedEvent | None]) -> Iterator[ReasonEvent]:
     """Yield each event with the given reason."""
     for recorded in events:
         yield what, recorded

@@ -9,39 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turnlog.events.envelope import Recorded
-from turnlog.events.manifest import FromEvent, FromTurns
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.manifest import EventTextSource, HistorySource
 from turnlog.events.memory import MemoryPurged, SummaryUndone
-from turnlog.projections.audit.entries import Entry
-from turnlog.projections.audit.sides import Side
-from turnlog.projections.audit.tombstones import taking_all
-from turnlog.projections.blueprint.components import HISTORY
+from turnlog.projections.audit.entries import ManifestEntry
+from turnlog.projections.audit.sides import CallSnapshot
+from turnlog.projections.audit.tombstones import find_run_exclusion
+from turnlog.projections.blueprint.components import HISTORY_COMPONENT
 from turnlog.projections.window.history import SUMMARISED
 
 
-def is_recap(entry: Entry) -> bool:
+def is_summary_entry(entry: ManifestEntry) -> bool:
     """Return whether an entry is a summary of older turns."""
-    return entry.turn is None and entry.part.layer == HISTORY
+    return entry.turn is None and entry.part.layer == HISTORY_COMPONENT
 
 
-def behind_recap(mine: Entry | None, other: Entry | None, side: Side) -> Iterator[Recorded]:
+def find_summary_events(own: ManifestEntry | None, other: ManifestEntry | None, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the event that made an included summary, and what ended the other call's summary."""
-    if mine and mine.stands and isinstance(mine.part.source, FromEvent):
-        made = side.known.at(mine.part.source.sequence)
+    if own and own.is_included and isinstance(own.part.source, EventTextSource):
+        made = side.log_before_call.find_event(own.part.source.sequence)
         yield from (made,) if made else ()
-    if other and other.stands and isinstance(other.part.source, FromEvent):
-        yield from _ended(other.part.source.sequence, side)
+    if other and other.is_included and isinstance(other.part.source, EventTextSource):
+        yield from _iterate_summary_ends(other.part.source.sequence, side)
 
 
-def told_again(other: Entry, theirs: Side, side: Side) -> Iterator[Recorded]:
+def find_summary_end(other: ManifestEntry, other_side: CallSnapshot, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield what ended the summary that replaced a turn in the other call."""
     run = other.part.source
-    if isinstance(run, FromTurns) and other.part.rule == SUMMARISED:
-        yield from _ended(taking_all(run, SUMMARISED, theirs).sequence, side)
+    if isinstance(run, HistorySource) and other.part.rule == SUMMARISED:
+        yield from _iterate_summary_ends(find_run_exclusion(run, SUMMARISED, other_side).sequence, side)
 
 
-def _ended(summary: int, side: Side) -> Iterator[Recorded]:
-    for recorded in side.known.events:
+def _iterate_summary_ends(summary: int, side: CallSnapshot) -> Iterator[RecordedEvent]:
+    for recorded in side.log_before_call.events:
         match recorded.event:
             case SummaryUndone(sequence=sequence) if sequence == summary:
                 yield recorded

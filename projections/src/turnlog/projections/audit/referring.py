@@ -12,54 +12,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from turnlog.events.manifest import FromEvent, FromResolved, FromTurns, Manifest
-from turnlog.projections.session.state import Brought, Said, SessionState
+from turnlog.events.manifest import EventTextSource, ResolutionSource, HistorySource, Manifest
+from turnlog.projections.session.state import InputsRef, TextRef, SessionState
 
 
 @dataclass(frozen=True, slots=True)
-class Referred:
+class ManifestRefs:
     """The events that a manifest refers to."""
 
-    places: frozenset[int]
+    stream_positions: frozenset[int]
     """Events by stream sequence."""
     sequences: tuple[int, ...]
     """Further events, of which only the session sequence is known."""
 
 
-def referred_to(manifest: Manifest, state: SessionState) -> Referred | None:
+def collect_manifest_refs(manifest: Manifest, state: SessionState) -> ManifestRefs | None:
     """Return the events that reading back a manifest needs, or None if the state is too short.
 
     The state before the call serves as an index only. What is read must match the digests of the
     manifest.
     """
-    turns, sequences = _named(manifest)
+    turns, sequences = _collect_turns_and_sequences(manifest)
     texts = {ref.turn: (ref.text, ref.reply, ref.work) for ref in state.turns}
     if any(turn not in texts or texts[turn][0] is None for turn in turns):
         return None
-    known = {said.sequence: said.place for said in _known(state)}
+    known = {said.sequence: said.place for said in _iterate_stored_refs(state)}
     said = (each for turn in turns for each in texts[turn] if each)
     places = {each.place for each in said} | {known[at] for at in sequences & known.keys()}
-    return Referred(frozenset(places), tuple(sorted(sequences - known.keys())))
+    return ManifestRefs(frozenset(places), tuple(sorted(sequences - known.keys())))
 
 
-def _named(manifest: Manifest) -> tuple[set[int], set[int]]:
+def _collect_turns_and_sequences(manifest: Manifest) -> tuple[set[int], set[int]]:
     turns, sequences = set[int](), set[int]()
     for part in manifest.parts:
         match part.source if part.message is not None else None:
-            case FromTurns(first=first, last=last):
+            case HistorySource(first=first, last=last):
                 turns |= {*range(first, last + 1)}
-            case FromEvent(sequence=sequence) | FromResolved(resolution=sequence):
+            case EventTextSource(sequence=sequence) | ResolutionSource(resolution=sequence):
                 sequences.add(sequence)
             case _:
                 pass
     return turns, sequences
 
 
-def _known(state: SessionState) -> Iterator[Said | Brought]:
+def _iterate_stored_refs(state: SessionState) -> Iterator[TextRef | InputsRef]:
     for ref in state.turns:
         yield from (said for said in (ref.text, ref.reply, ref.work) if said)
     if opened := state.open:
         yield from (each for each in (opened.text, opened.inputs, opened.context) if each)
         if opened.resolved:
             yield opened.resolved.results
-    yield Brought(state.opened.sequence, state.opened.stream_sequence)
+    yield InputsRef(state.opened.sequence, state.opened.stream_sequence)

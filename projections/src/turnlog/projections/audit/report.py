@@ -4,9 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from turnlog.events.envelope import Head
-from turnlog.projections.audit.findings import Finding, Verdict
-from turnlog.projections.audit.totals import Totals, differing
+from turnlog.events.envelope import ChainHead
+from turnlog.projections.audit.findings import AuditFinding, VerdictName
+from turnlog.projections.audit.totals import SessionTotals, compare_totals
 
 Integrity = Literal["intact", "broken"]
 """Whether the stored bytes are as they were written."""
@@ -22,13 +22,13 @@ Reproduction = Literal["reproduced", "failed", "unreproducible", "unchecked"]
 `unreproducible` is a limit of this version or installation; `unchecked` says that calls lie behind
 a gap.
 """
-Agreement = Literal["equal", "differ", "elsewhere"]
+TotalsAgreement = Literal["equal", "differ", "elsewhere"]
 """Whether the read models agree with the log; `elsewhere` means that they are at another sequence.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Reproduced:
+class ReproductionCounts:
     """How many prompts were reproduced, by which way, and how many were not."""
 
     calls: int = 0
@@ -47,47 +47,47 @@ class Reproduced:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class AuditVerdicts:
     """The verdict on each promise."""
 
     integrity: Integrity
     completeness: Completeness
     reproduction: Reproduction
-    totals: Agreement
+    totals: TotalsAgreement
 
 
-def verdicts(
-    against: Collection[Verdict], prompts: Reproduced, *, witnessed: bool, compared: bool
-) -> Verdicts:
+def build_verdicts(
+    against: Collection[VerdictName], prompts: ReproductionCounts, *, witnessed: bool, compared: bool
+) -> AuditVerdicts:
     """Build the verdicts from the promises `against` which something was found.
 
     `witnessed` and `compared` say whether a noted head and the read models were available.
     """
     whole: Completeness = "witnessed" if witnessed else "unwitnessed"
-    alike: Agreement = "equal" if compared else "elsewhere"
-    return Verdicts(
+    alike: TotalsAgreement = "equal" if compared else "elsewhere"
+    return AuditVerdicts(
         integrity="broken" if "integrity" in against else "intact",
         completeness="incomplete" if "completeness" in against else whole,
-        reproduction="failed" if "reproduction" in against else _told(prompts),
+        reproduction="failed" if "reproduction" in against else _decide_reproduction(prompts),
         totals="differ" if "totals" in against else alike,
     )
 
 
-def _told(prompts: Reproduced) -> Reproduction:
+def _decide_reproduction(prompts: ReproductionCounts) -> Reproduction:
     if prompts.unchecked:
         return "unchecked"
     return "unreproducible" if prompts.unreproducible else "reproduced"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerificationReport:
     """The result of verifying one session."""
 
-    head: Head | None
+    head: ChainHead | None
     events: int
-    prompts: Reproduced
-    totals: Totals
-    findings: tuple[Finding, ...]
+    prompts: ReproductionCounts
+    totals: SessionTotals
+    findings: tuple[AuditFinding, ...]
     """Ordered by the events they were found at."""
     witnessed: bool = False
     """Whether the session was compared with a head noted earlier."""
@@ -95,19 +95,19 @@ class Report:
     """Whether it was compared with read models at the same sequence."""
 
     @property
-    def sound(self) -> bool:
+    def is_sound(self) -> bool:
         """Whether there are no findings."""
         return not self.findings
 
     @property
-    def verdicts(self) -> Verdicts:
+    def verdicts(self) -> AuditVerdicts:
         """The verdict on each promise."""
-        against: set[Verdict] = {finding.verdict for finding in self.findings}
-        return verdicts(against, self.prompts, witnessed=self.witnessed, compared=self.compared)
+        against: set[VerdictName] = {finding.verdict for finding in self.findings}
+        return build_verdicts(against, self.prompts, witnessed=self.witnessed, compared=self.compared)
 
-    def beside(self, rows: Totals | None) -> Report:
+    def compare_rows(self, rows: SessionTotals | None) -> VerificationReport:
         """Compare the totals with the read models; rows at another sequence are ignored."""
         if rows is None or rows.sequence != self.totals.sequence:
             return self
-        found = (*self.findings, *differing(self.totals, rows))
+        found = (*self.findings, *compare_totals(self.totals, rows))
         return replace(self, findings=found, compared=True)

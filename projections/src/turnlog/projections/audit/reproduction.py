@@ -10,124 +10,124 @@ from pydantic import BaseModel
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import Manifest, Part
-from turnlog.projections.audit.retelling import Made
-from turnlog.projections.history import Turn, history
+from turnlog.events.manifest import Manifest, PromptPart
+from turnlog.projections.audit.retelling import RecordedCallInputs
+from turnlog.projections.history import HistoryTurn, build_history
 from turnlog.projections.window.assemble import assemble
-from turnlog.projections.window.call import ASSEMBLER, Assembled
-from turnlog.projections.window.pinned import lacking
-from turnlog.projections.window.readback import read_parts, tools_of
-from turnlog.projections.window.request import Request
+from turnlog.projections.window.call import ASSEMBLER_VERSION, AssembledPrompt
+from turnlog.projections.window.pinned import find_missing_extensions
+from turnlog.projections.window.readback import read_parts, read_tools
+from turnlog.projections.window.request import ChatRequest
 
-_MOST: Final = 80
+_MAX_VALUE_CHARACTERS: Final = 80
 """Maximum length at which a differing value is shown."""
-Outcome = Literal["reproduced", "failed", "unreproducible"]
+ReproductionOutcome = Literal["reproduced", "failed", "unreproducible"]
 """`unreproducible` is no failure: this version or installation cannot decide."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ReproductionResult:
     """The result of one way of reproducing a prompt."""
 
-    outcome: Outcome
-    request: Request | None = None
+    outcome: ReproductionOutcome
+    request: ChatRequest | None = None
     """The reproduced request; None if there is none."""
-    where: str = ""
+    first_difference: str = ""
     """What differs first: `part rules`, `request`."""
     detail: str = ""
     """How it differs."""
 
 
-def by_reference(
+def reproduce_by_reference(
     call: ContextAssembled,
-    known: Sequence[Recorded],
-    turns: Mapping[int, Turn],
+    events: Sequence[RecordedEvent],
+    turns: Mapping[int, HistoryTurn],
     blobs: Mapping[Digest, str],
-    other: Request | None = None,
-) -> Way:
+    other: ChatRequest | None = None,
+) -> ReproductionResult:
     """Reproduce a prompt from its manifest and the events and turns from before the call.
 
     `other` is the request of the other way; if both are equal, the digest is computed once.
     """
     try:
-        messages = read_parts(call.manifest, known, turns, blobs)
-        request = Request(call.model, messages, tools_of(call.manifest, blobs), call.parameters)
+        messages = read_parts(call.manifest, events, turns, blobs)
+        request = ChatRequest(call.model, messages, read_tools(call.manifest, blobs), call.parameters)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
-        return failed(error)
-    digest = request.digested_with(other)
+        return build_failure(error)
+    digest = request.compute_digest(other)
     if digest != call.manifest.digest:
-        return Way("failed", request, "request", f"it reads back as {digest}")
-    return Way("reproduced", request)
+        return ReproductionResult("failed", request, "request", f"it reads back as {digest}")
+    return ReproductionResult("reproduced", request)
 
 
-def proven(
-    call: ContextAssembled, events: Sequence[Recorded], blobs: Mapping[Digest, str]
-) -> Request:
+def read_verified_request(
+    call: ContextAssembled, events: Sequence[RecordedEvent], blobs: Mapping[Digest, str]
+) -> ChatRequest:
     """Read back the request of a call; raise `Corrupt` if it is not the recorded one.
 
     The events may continue after the call and may have gaps, as for `read_back`.
     """
     known = [event for event in events if event.sequence <= call.manifest.sequence]
-    way = by_reference(call, known, {turn.turn: turn for turn in history(known)}, blobs)
+    way = reproduce_by_reference(call, known, {turn.turn: turn for turn in build_history(known)}, blobs)
     if way.request is None or way.outcome != "reproduced":
-        raise Corrupt(way.where, way.detail)
+        raise Corrupt(way.first_difference, way.detail)
     return way.request
 
 
-def by_assembly(made: Made) -> Way:
+def reproduce_by_assembly(inputs: RecordedCallInputs) -> ReproductionResult:
     """Reproduce a prompt by assembling it again, and compare all that was recorded of it."""
     try:
-        again = assemble(made.material, made.state, made.asked, made.texts)
+        again = assemble(inputs.material, inputs.state, inputs.call_request, inputs.texts)
     except Exception as error:  # noqa: BLE001 - a record that was altered may hold anything
-        return _told_apart(failed(error), made, None)
-    where, detail = difference(made.call, again) or ("", "")
+        return _resolve_failure(build_failure(error), inputs, None)
+    where, detail = find_difference(inputs.call, again) or ("", "")
     if not where:
-        return Way("reproduced", again.request)
-    return _told_apart(Way("failed", again.request, where, detail), made, again)
+        return ReproductionResult("reproduced", again.request)
+    return _resolve_failure(ReproductionResult("failed", again.request, where, detail), inputs, again)
 
 
-def failed(error: Exception) -> Way:
+def build_failure(error: Exception) -> ReproductionResult:
     """Build the result for an error that prevented reproduction."""
     match error:
         case Corrupt(where=where, detail=detail):
-            return Way("failed", None, where, detail)
+            return ReproductionResult("failed", None, where, detail)
         case _:
-            return Way("failed", None, "record", f"{type(error).__name__}: {error}")
+            return ReproductionResult("failed", None, "record", f"{type(error).__name__}: {error}")
 
 
-def _told_apart(way: Way, made: Made, again: Assembled | None) -> Way:
+def _resolve_failure(result: ReproductionResult, inputs: RecordedCallInputs, again: AssembledPrompt | None) -> ReproductionResult:
     """Return `unreproducible` instead of a failure if the installation or version explains it."""
-    if absent := lacking(made.material, made.call.manifest.kind):
-        return Way("unreproducible", None, "installation", f"{', '.join(absent)} is not installed")
-    moved = _moved_on(made.call.manifest, again)
-    return Way("unreproducible", way.request, way.where, moved) if moved else way
+    if absent := find_missing_extensions(inputs.material, inputs.call.manifest.kind):
+        return ReproductionResult("unreproducible", None, "installation", f"{', '.join(absent)} is not installed")
+    moved = _describe_version_change(inputs.call.manifest, again)
+    return ReproductionResult("unreproducible", result.request, result.first_difference, moved) if moved else result
 
 
-def _moved_on(recorded: Manifest, again: Assembled | None) -> str:
-    if recorded.assembler != ASSEMBLER:
-        return f"it was assembled by version {recorded.assembler}, and this is {ASSEMBLER}"
+def _describe_version_change(recorded: Manifest, again: AssembledPrompt | None) -> str:
+    if recorded.assembler != ASSEMBLER_VERSION:
+        return f"it was assembled by version {recorded.assembler}, and this is {ASSEMBLER_VERSION}"
     if again and recorded.counter != again.manifest.counter:
         then, now = recorded.counter, again.manifest.counter
         return f"its tokens were counted by {then}, and now are by {now}"
     return ""
 
 
-def difference(call: ContextAssembled, again: Assembled) -> tuple[str, str] | None:
+def find_difference(call: ContextAssembled, again: AssembledPrompt) -> tuple[str, str] | None:
     """Return where a reassembled call first differs from its record, and how, or None."""
     recorded, found = call.manifest, again.manifest
     if recorded != found:
         for then, now in zip_longest(recorded.parts, found.parts):
             if then != now:
-                return _part_differs(then, now)
-        return "manifest", _field_differs(recorded, found)
+                return _compare_part(then, now)
+        return "manifest", _compare_fields(recorded, found)
     if call.parameters != again.request.parameters:
         return "parameters", f"{again.request.parameters}, recorded as {call.parameters}"
     return None
 
 
-def _part_differs(then: Part | None, now: Part | None) -> tuple[str, str]:
+def _compare_part(then: PromptPart | None, now: PromptPart | None) -> tuple[str, str]:
     if now is None or then is None:
         named = then or now
         layer = named.layer if named else ""
@@ -137,16 +137,16 @@ def _part_differs(then: Part | None, now: Part | None) -> tuple[str, str]:
         )
     if then.layer != now.layer:
         return f"part {now.layer}", f"recorded as part {then.layer}"
-    return f"part {then.layer}", _field_differs(then, now)
+    return f"part {then.layer}", _compare_fields(then, now)
 
 
-def _field_differs(then: BaseModel, now: BaseModel) -> str:
+def _compare_fields(then: BaseModel, now: BaseModel) -> str:
     for name in type(then).model_fields:
         was, found = getattr(then, name), getattr(now, name)
         if was != found:
-            return f"its {name} is {_spelt(found)}, recorded as {_spelt(was)}"
+            return f"its {name} is {_format_value(found)}, recorded as {_format_value(was)}"
     return "it differs"
 
 
-def _spelt(value: object) -> str:
-    return shorten(str(value), _MOST, placeholder=" ...")
+def _format_value(value: object) -> str:
+    return shorten(str(value), _MAX_VALUE_CHARACTERS, placeholder=" ...")

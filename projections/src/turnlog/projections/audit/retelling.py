@@ -10,181 +10,181 @@ from pydantic import JsonValue
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import FromBlob, FromSegment, Manifest
+from turnlog.events.manifest import BlobSource, SegmentSource, Manifest
 from turnlog.events.prompt import PromptsSnapshotted
 from turnlog.events.session import BlueprintMoved, SessionOpened
 from turnlog.events.tool import ToolReturned, ToolsSnapshotted
 from turnlog.events.turn import TurnQueued, TurnSubmitted
-from turnlog.projections.audit.heard import Heard
-from turnlog.projections.audit.picking import of_kinds
-from turnlog.projections.session.evolve import evolve, fold, fold_whole
+from turnlog.projections.audit.heard import RecordedTexts
+from turnlog.projections.audit.picking import filter_by_type
+from turnlog.projections.session.evolve import evolve, fold, fold_unbounded
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.telling import texts_of
-from turnlog.projections.window.assemble import reaches_back, segments_wanted
-from turnlog.projections.window.call import Call, Earlier, Texts, provider_of
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.pinned import Installed, Pins, pinned, pins_of
-from turnlog.projections.window.segments import recalled
+from turnlog.projections.session.telling import list_tool_texts
+from turnlog.projections.window.assemble import can_include_older_turns, list_segment_requests
+from turnlog.projections.window.call import PromptCall, EarlierCall, PromptTexts, parse_provider
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.pinned import InstalledExtensions, MaterialPins, build_material, get_pins
+from turnlog.projections.window.segments import restore_segments
 
-MATERIALS: Final = 64
+MAX_MATERIALS: Final = 64
 """Maximum number of cached materials; sessions close together in the log share few."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RecordedCallInputs:
     """A recorded call with everything that `assemble` was given for it.
 
     `assemble(material, state, call_request, texts)` returns its prompt again.
     """
 
-    recorded: Recorded
+    recorded: RecordedEvent
     """The event that fixed the prompt."""
     call: ContextAssembled
     """The payload of that event."""
     state: SessionState
     """The session state at the manifest's sequence."""
-    material: Material
-    asked: Call
-    texts: Texts
+    material: SessionMaterial
+    call_request: PromptCall
+    texts: PromptTexts
 
 
-NAMING: Final = (
+BLOB_NAMING_TYPES: Final = (
     *(SessionOpened, BlueprintMoved, PromptsSnapshotted),
     *(ToolsSnapshotted, ToolReturned, ContextAssembled),
 )
 """All event types that name blobs."""
 
 
-def blobs_named(events: Iterable[Recorded]) -> tuple[Digest, ...]:
+def collect_blob_digests(events: Iterable[RecordedEvent]) -> tuple[Digest, ...]:
     """Return the digest of every blob that replaying and reading back these events needs."""
-    return tuple(dict.fromkeys(chain.from_iterable(map(blobs_in, of_kinds(events, *NAMING)))))
+    return tuple(dict.fromkeys(chain.from_iterable(map(list_event_blobs, filter_by_type(events, *BLOB_NAMING_TYPES)))))
 
 
-def blobs_in(recorded: Recorded) -> Iterable[Digest]:
+def list_event_blobs(recorded: RecordedEvent) -> Iterable[Digest]:
     """Return the digests of the blobs that one event names, possibly with repeats."""
     match recorded.event:
         case SessionOpened() | BlueprintMoved() as made:
-            return Pins(made.blueprint.digest, made.cartridge, made.memory).digests
+            return MaterialPins(made.blueprint.digest, made.cartridge, made.memory).digests
         case PromptsSnapshotted(layers=layers):
             return (file.digest for file in layers.values())
         case ToolsSnapshotted() as pinned:
-            return texts_of(pinned)
+            return list_tool_texts(pinned)
         case ToolReturned(result=result):
             return (result,) if result else ()
         case ContextAssembled(manifest=manifest):
-            return _texts_of(manifest)
+            return _list_manifest_blobs(manifest)
         case _:
             return ()
 
 
-def _texts_of(manifest: Manifest) -> Iterable[Digest]:
+def _list_manifest_blobs(manifest: Manifest) -> Iterable[Digest]:
     sources = (part.source for part in manifest.parts)
-    return (each.digest for each in sources if isinstance(each, FromBlob | FromSegment))
+    return (each.digest for each in sources if isinstance(each, BlobSource | SegmentSource))
 
 
-def asked_again(
-    material: Material,
+def rebuild_call_request(
+    material: SessionMaterial,
     state: SessionState,
     call: ContextAssembled,
     inputs: Mapping[str, JsonValue],
     blobs: Mapping[Digest, str],
-) -> Call:
+) -> PromptCall:
     """Rebuild the request for a call from its record."""
     kind, model, at = call.manifest.kind, call.model, call.manifest.at
-    bare = Call(kind, model, provider_of(model), at, inputs)
-    wanted = segments_wanted(material, state, bare)
-    given = recalled(wanted, call.manifest, blobs)
-    return Call(kind, model, bare.provider, at, inputs, given)
+    bare = PromptCall(kind, model, parse_provider(model), at, inputs)
+    wanted = list_segment_requests(material, state, bare)
+    given = restore_segments(wanted, call.manifest, blobs)
+    return PromptCall(kind, model, bare.provider, at, inputs, given)
 
 
 @dataclass(slots=True)
-class Retelling:
+class SessionReplay:
     """Replays one session event by event; `apply_event` adds the next event."""
 
     blobs: Mapping[Digest, str]
-    installed: Installed
+    installed: InstalledExtensions
     state: SessionState | None = None
-    known: list[Recorded] = field(default_factory=list[Recorded])
+    events: list[RecordedEvent] = field(default_factory=list[RecordedEvent])
     """The events applied so far."""
-    materials: dict[Pins, Material] = field(default_factory=dict[Pins, Material])
+    materials: dict[MaterialPins, SessionMaterial] = field(default_factory=dict[MaterialPins, SessionMaterial])
     """Material by its pins; sessions that are replayed together share the cache."""
-    bare: bool = False
+    without_texts: bool = False
     """Whether call inputs come without texts, for callers that change the call and load texts
     later.
     """
-    _whole: SessionState | None = None
-    _heard: Heard = field(init=False)
+    _whole_state: SessionState | None = None
+    _recorded_texts: RecordedTexts = field(init=False)
 
     def __post_init__(self) -> None:
-        self._heard = Heard(self.known)
+        self._recorded_texts = RecordedTexts(self.events)
 
-    def told(self, recorded: Recorded) -> None:
+    def apply_event(self, recorded: RecordedEvent) -> None:
         """Apply the next event to the state."""
         self.state = evolve(self.state, recorded)
-        self.known.append(recorded)
+        self.events.append(recorded)
 
-    def made(self, recorded: Recorded) -> Made | None:
+    def rebuild_inputs(self, recorded: RecordedEvent) -> RecordedCallInputs | None:
         """Return the inputs of the call if the next event fixes a prompt, otherwise None.
 
         Raises `Corrupt` if something that the call used is no longer there.
         """
         match recorded.event:
             case ContextAssembled() as call:
-                return self._made(recorded, call)
+                return self._build_inputs(recorded, call)
             case _:
                 return None
 
-    def _made(self, recorded: Recorded, call: ContextAssembled) -> Made:
+    def _build_inputs(self, recorded: RecordedEvent, call: ContextAssembled) -> RecordedCallInputs:
         state = self.state
         if state is None or state.head.sequence != call.manifest.sequence:
             detail = f"it was not assembled from event {call.manifest.sequence}"
             raise Corrupt(f"event {recorded.sequence}", detail)
-        material = self._made_from(pins_of(state))
-        asked = asked_again(material, state, call, self._inputs(state), self.blobs)
-        if self.bare:
-            return Made(recorded, call, state, material, asked, Texts())
-        if reaches_back(material, state, asked):
-            state = self.reaching_back()
-        return Made(recorded, call, state, material, asked, self.texts(state, asked))
+        material = self._load_material(get_pins(state))
+        asked = rebuild_call_request(material, state, call, self._read_turn_inputs(state), self.blobs)
+        if self.without_texts:
+            return RecordedCallInputs(recorded, call, state, material, asked, PromptTexts())
+        if can_include_older_turns(material, state, asked):
+            state = self.get_whole_state()
+        return RecordedCallInputs(recorded, call, state, material, asked, self.collect_texts(state, asked))
 
-    def _made_from(self, pins: Pins) -> Material:
+    def _load_material(self, pins: MaterialPins) -> SessionMaterial:
         if pins not in self.materials:
-            while len(self.materials) >= MATERIALS:
+            while len(self.materials) >= MAX_MATERIALS:
                 del self.materials[next(iter(self.materials))]
-            self.materials[pins] = pinned(pins, self.blobs, self.installed)
+            self.materials[pins] = build_material(pins, self.blobs, self.installed)
         return self.materials[pins]
 
-    def reaching_back(self) -> SessionState:
+    def get_whole_state(self) -> SessionState:
         """Return the state so far with every turn kept individually."""
-        if self._whole is None:
-            self._whole = fold_whole(self.known)
+        if self._whole_state is None:
+            self._whole_state = fold_unbounded(self.events)
         else:
-            told = self._whole.head.sequence + 1 - self.known[0].sequence
-            self._whole = fold(self.known[told:], self._whole)
-        if self._whole is None:
+            told = self._whole_state.head.sequence + 1 - self.events[0].sequence
+            self._whole_state = fold(self.events[told:], self._whole_state)
+        if self._whole_state is None:
             raise Corrupt("event 1", "it does not open a session")
-        return self._whole
+        return self._whole_state
 
-    def _inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
+    def _read_turn_inputs(self, state: SessionState) -> Mapping[str, JsonValue]:
         brought = state.open.inputs if state.open else None
         if brought is None:
             return {}
-        said = self._heard.event(brought.sequence).event
+        said = self._recorded_texts.get_event(brought.sequence).event
         if not isinstance(said, TurnSubmitted | TurnQueued):
             raise Corrupt(f"event {brought.sequence}", "it submits no turn")
         return said.inputs
 
-    def texts(self, state: SessionState, asked: Call) -> Texts:
+    def collect_texts(self, state: SessionState, call_request: PromptCall) -> PromptTexts:
         """Return the texts a call may refer to: those of the events so far, and the blobs."""
-        return Texts(self.blobs, self._heard, self._earlier(state.called.get(asked.kind)))
+        return PromptTexts(self.blobs, self._recorded_texts, self._find_earlier(state.called.get(call_request.kind)))
 
-    def _earlier(self, place: int | None) -> Earlier | None:
-        if place is None:
+    def _find_earlier(self, stream_sequence: int | None) -> EarlierCall | None:
+        if stream_sequence is None:
             return None
-        at = bisect_left(self.known, place, key=lambda each: each.stream_sequence)
-        said = self.known[at].event if at < len(self.known) else None
+        at = bisect_left(self.events, stream_sequence, key=lambda each: each.stream_sequence)
+        said = self.events[at].event if at < len(self.events) else None
         if not isinstance(said, ContextAssembled):
-            raise Corrupt(f"stream sequence {place}", "it is not the context of a call")
-        return Earlier(said.call, said.manifest)
+            raise Corrupt(f"stream sequence {stream_sequence}", "it is not the context of a call")
+        return EarlierCall(said.call, said.manifest)

@@ -12,44 +12,44 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.kinds import Unknown
-from turnlog.events.library import LIBRARY_KINDS, LibraryEvent, understood
+from turnlog.events.kinds import UnknownEvent
+from turnlog.events.library import LIBRARY_EVENT_TYPES, LibraryEvent, decode_library_event
 from turnlog.events.manifest import Manifest
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.session import BlueprintMoved, ProfileSwitched, SessionOpened
 from turnlog.events.turn import TurnQueued, TurnSubmitted
-from turnlog.projections.audit.calls import call_in
-from turnlog.projections.audit.fates import Fate, Fates, fates
-from turnlog.projections.audit.known import Further, Known
+from turnlog.projections.audit.calls import find_call
+from turnlog.projections.audit.fates import TurnTimeline, TurnTimelines, build_timelines
+from turnlog.projections.audit.known import MissingEvents, PartialLog
 from turnlog.projections.session.state import SessionState
 
-_RUNNING: Final = (ProfileSwitched, SessionOpened)
+_PROFILE_TYPES: Final = (ProfileSwitched, SessionOpened)
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class LibraryEdit:
     """An event of the library, and its decoded payload."""
 
-    recorded: Recorded
-    event: LibraryEvent | Unknown
+    recorded: RecordedEvent
+    event: LibraryEvent | UnknownEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CallSnapshot:
     """A call, and what its session knew when the call was made."""
 
-    recorded: Recorded
+    recorded: RecordedEvent
     """The event that fixed the prompt."""
     call: ContextAssembled
-    record: Known
+    log: PartialLog
     """Events of the session, including those after the call."""
-    known: Known
+    log_before_call: PartialLog
     """The events up to the state that was assembled."""
     state: SessionState
-    fates: Fates
-    edits: Sequence[Edit]
+    timelines: TurnTimelines
+    edits: Sequence[LibraryEdit]
     """All edits of the library, before and after the call."""
 
     @property
@@ -58,82 +58,82 @@ class Side:
         return self.call.manifest
 
     @property
-    def opened_at(self) -> int:
+    def first_sequence(self) -> int:
         """Sequence of the session's first event."""
-        return self.known.events[0].sequence
+        return self.log_before_call.events[0].sequence
 
     @property
-    def opened(self) -> Recorded:
+    def definition_event(self) -> RecordedEvent:
         """The event that defines the session: its opening, or the latest blueprint move."""
-        return self.made[-1]
+        return self.definition_events[-1]
 
     @property
-    def made(self) -> Sequence[Recorded]:
+    def definition_events(self) -> Sequence[RecordedEvent]:
         """The events that defined the session: all blueprint moves, or else the opening."""
-        said = self.known.events
+        said = self.log_before_call.events
         moves = [each for each in said if isinstance(each.event, BlueprintMoved)]
         return moves or [next(each for each in said if isinstance(each.event, SessionOpened))]
 
     @property
-    def running(self) -> Recorded:
+    def profile_event(self) -> RecordedEvent:
         """The event that set profile and model: the opening, or the latest switch."""
-        said = (each for each in reversed(self.known.events) if isinstance(each.event, _RUNNING))
+        said = (each for each in reversed(self.log_before_call.events) if isinstance(each.event, _PROFILE_TYPES))
         return next(said)
 
     @property
-    def entered(self) -> Recorded | None:
+    def phase_event(self) -> RecordedEvent | None:
         """The event that entered the phase of the call; None without phases."""
-        said = reversed(self.known.events)
+        said = reversed(self.log_before_call.events)
         return next((each for each in said if isinstance(each.event, PhaseEntered)), None)
 
     @property
-    def asked(self) -> Fate:
+    def timeline(self) -> TurnTimeline:
         """The timeline of the turn that the call is for."""
-        fate = self.fates.get(self.call.turn)
+        fate = self.timelines.get(self.call.turn)
         if fate is None:
             raise Corrupt(f"turn {self.call.turn}", "nothing began it")
         return fate
 
     @property
-    def brought(self) -> TurnSubmitted | TurnQueued:
+    def submission(self) -> TurnSubmitted | TurnQueued:
         """The submission of that turn, with its inputs."""
-        event = self.asked.begun.event
+        event = self.timeline.begun.event
         if isinstance(event, TurnSubmitted | TurnQueued):
             return event
         raise Corrupt(f"turn {self.call.turn}", "nothing submitted it")
 
-    def knew(self, recorded: Recorded) -> bool:
+    def has_seen(self, recorded: RecordedEvent) -> bool:
         """Return whether an event of the session or of the library came before the call."""
-        if recorded.envelope.type in LIBRARY_KINDS:
+        if recorded.envelope.type in LIBRARY_EVENT_TYPES:
             return recorded.envelope.time <= self.manifest.at
-        if recorded.sequence > self.known.end:
+        if recorded.sequence > self.log_before_call.end:
             return False
-        if recorded.session == self.known.session:
+        if recorded.session == self.log_before_call.session:
             return True
         # A fork has a copy of the event at the sequence of the original.
-        twin = self.known.at(recorded.sequence)
-        return twin is not None and not _ids(twin).isdisjoint(_ids(recorded))
+        twin = self.log_before_call.find_event(recorded.sequence)
+        return twin is not None and not _list_event_ids(twin).isdisjoint(_list_event_ids(recorded))
 
 
-def side_of(record: Known, call: str, library: Iterable[Recorded] = ()) -> Side:
+def build_call_snapshot(log: PartialLog, call: str, library: Iterable[RecordedEvent] = ()) -> CallSnapshot:
     """Build the snapshot of one call; refuse a call that was never made."""
-    recorded, fixed = _made(record, call)
-    known = record.upto(fixed.manifest.sequence)
-    state = known.state()
-    edits = tuple(Edit(each, understood(each)) for each in library)
-    return Side(recorded, fixed, record, known, state, fates(known, state.submitted), edits)
+    recorded, fixed = _find_call_event(log, call)
+    known = log.trim_after(fixed.manifest.sequence)
+    state = known.get_state()
+    edits = tuple(LibraryEdit(each, decode_library_event(each)) for each in library)
+    return CallSnapshot(recorded, fixed, log, known, state, build_timelines(known, state.submitted), edits)
 
 
-def _made(record: Known, call: str) -> tuple[Recorded, ContextAssembled]:
+def _find_call_event(log: PartialLog, call: str) -> tuple[RecordedEvent, ContextAssembled]:
     try:
-        return call_in(record.events, call)
+        return find_call(log.events, call)
     except Refused:
-        if record.whole:
+        if log.is_complete:
             raise
-        raise Further(record.session, range(1, record.end + 1)) from None
+        raise MissingEvents(log.session, range(1, log.end + 1)) from None
 
 
-def _ids(recorded: Recorded) -> frozenset[str]:
+def _list_event_ids(recorded: RecordedEvent) -> frozenset[str]:
     """Return the ids of an event: its own, and for a fork's copy that of the original."""
     envelope = recorded.envelope
     return frozenset(filter(None, (envelope.id, envelope.copyof)))

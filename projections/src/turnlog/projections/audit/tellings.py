@@ -10,33 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.memory import MemoryPurged
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.tool import SchemasRequested, ToolsSnapshotted
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.audit.sides import Side
-from turnlog.projections.session.telling import in_full
-from turnlog.projections.window.telling import IN_FULL, NAMES
+from turnlog.projections.audit.sides import CallSnapshot
+from turnlog.projections.session.telling import find_disclosure_reason
+from turnlog.projections.window.telling import FULL_TEXT_RULE, NAMES_RULE
 
 
-def tells(rule: str | None) -> bool:
+def is_disclosure_rule(rule: str | None) -> bool:
     """Return whether a part is included or left out by the tool disclosure."""
-    return rule in {NAMES, IN_FULL} or (rule or "").startswith("full ")
+    return rule in {NAMES_RULE, FULL_TEXT_RULE} or (rule or "").startswith("full ")
 
 
-def telling(side: Side) -> Iterator[Recorded]:
+def find_disclosure_event(side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the event behind the current tool disclosure, if there is one."""
-    asked = next((each for each in reversed(side.known.events) if _begins(each, side)), None)
+    asked = next((each for each in reversed(side.log_before_call.events) if _is_disclosing(each, side)), None)
     if asked is None:
         return
-    if in_full(side.state):
+    if find_disclosure_reason(side.state):
         yield asked
     else:
-        yield from _ended(asked, side)
+        yield from _find_disclosure_end(asked, side)
 
 
-def _begins(recorded: Recorded, side: Side) -> bool:
+def _is_disclosing(recorded: RecordedEvent, side: CallSnapshot) -> bool:
     match recorded.event:
         case ToolsSnapshotted(profile=profile) | SchemasRequested(profile=profile):
             return profile == side.state.profile
@@ -46,12 +46,12 @@ def _begins(recorded: Recorded, side: Side) -> bool:
             return False
 
 
-def _ended(asked: Recorded, side: Side) -> Iterator[Recorded]:
+def _find_disclosure_end(asked: RecordedEvent, side: CallSnapshot) -> Iterator[RecordedEvent]:
     """Yield the first answer of a turn that had full tool descriptions from its start."""
-    for recorded in side.known.onward(asked.sequence):
+    for recorded in side.log_before_call.iterate_from(asked.sequence):
         if isinstance(recorded.event, TurnCompleted | ReplyRedacted):
-            fate = side.fates.get(recorded.event.turn)
-            begun = fate.opening[-1].sequence if fate else 0
+            fate = side.timelines.get(recorded.event.turn)
+            begun = fate.opening_events[-1].sequence if fate else 0
             if begun > asked.sequence or isinstance(asked.event, ToolsSnapshotted):
                 yield recorded
                 return

@@ -5,16 +5,16 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.turn import TurnQueued, TurnSubmitted
-from turnlog.projections.audit.findings import Finding
-from turnlog.projections.audit.picking import of_kinds
+from turnlog.projections.audit.findings import AuditFinding
+from turnlog.projections.audit.picking import filter_by_type
 
-_COUNTED: Final = (TurnSubmitted, TurnQueued, ContextAssembled, AttemptStarted, AttemptEnded)
+_COUNTED_TYPES: Final = (TurnSubmitted, TurnQueued, ContextAssembled, AttemptStarted, AttemptEnded)
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class SessionTotals:
     """Turns, calls, tokens and costs of a session up to a sequence, by its own events.
 
     The read models must show the same figures once they have reached that sequence.
@@ -33,7 +33,7 @@ class Totals:
     micro_dollars: int = 0
 
 
-def totals(events: Sequence[Recorded]) -> Totals:
+def compute_totals(events: Sequence[RecordedEvent]) -> SessionTotals:
     """Compute the totals of a session.
 
     Of two events about the same attempt or call, the later one counts.
@@ -41,7 +41,7 @@ def totals(events: Sequence[Recorded]) -> Totals:
     turns = set[int]()
     calls: dict[str, int] = {}
     attempts: dict[tuple[int, int], AttemptEnded | None] = {}
-    for recorded in of_kinds(events, *_COUNTED):
+    for recorded in filter_by_type(events, *_COUNTED_TYPES):
         match recorded.event:
             case TurnSubmitted(turn=turn) | TurnQueued(turn=turn):
                 turns.add(turn)
@@ -54,7 +54,7 @@ def totals(events: Sequence[Recorded]) -> Totals:
             case _:
                 pass
     over = [each for each in attempts.values() if each]
-    return Totals(
+    return SessionTotals(
         events[-1].sequence if events else 0,
         len(turns),
         len(calls),
@@ -66,11 +66,11 @@ def totals(events: Sequence[Recorded]) -> Totals:
     )
 
 
-def differing(log: Totals, rows: Totals) -> Iterator[Finding]:
+def compare_totals(log: SessionTotals, rows: SessionTotals) -> Iterator[AuditFinding]:
     """Yield a finding for each figure in which the read models differ from the log."""
-    for each in fields(Totals):
+    for each in fields(SessionTotals):
         said, kept = getattr(log, each.name), getattr(rows, each.name)
         if said != kept:
             name = each.name.replace("_", " ")
             detail = f"the read models have {kept} {name}, the log has {said}"
-            yield Finding("totals", "totals", log.sequence, detail)
+            yield AuditFinding("totals", "totals", log.sequence, detail)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from turnlog.events.content import Content, Plain
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Content, PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import ProfileSwitched, SessionClosed, SessionOpened
@@ -24,18 +24,18 @@ from turnlog.events.turn import (
     TurnRestored,
 )
 from turnlog.projections import undertakings
-from turnlog.projections.history import Turn, Turns, learn
-from turnlog.projections.undertakings import NOTHING, Undertaking, Undertakings, lines
+from turnlog.projections.history import HistoryTurn, TurnsByNumber, update_history
+from turnlog.projections.undertakings import NO_ACTIVITY, TurnActivity, ActivityByTurn, format_activity
 
 
 @dataclass(slots=True)
-class Afterwards:
+class LaterChanges:
     """Changes to turns after their settlement, up to the end of the session."""
 
     withheld: dict[int, ReplyRedacted] = field(default_factory=dict[int, ReplyRedacted])
     excluded: set[int] = field(default_factory=set[int])
 
-    def learn(self, recorded: Recorded) -> None:
+    def apply_event(self, recorded: RecordedEvent) -> None:
         """Apply one more event."""
         match recorded.event:
             case ReplyRedacted() as redacted:
@@ -47,7 +47,7 @@ class Afterwards:
             case _:
                 pass
 
-    def known_of(self, turn: Turn) -> Turn:
+    def apply_to_turn(self, turn: HistoryTurn) -> HistoryTurn:
         """Return a turn with the later changes applied."""
         redacted = self.withheld.get(turn.turn)
         if redacted:
@@ -57,53 +57,53 @@ class Afterwards:
 
 
 @dataclass(slots=True)
-class Untold:
+class UnsettledTurns:
     """Turns that are not settled yet, with their activity so far."""
 
-    turns: Turns = field(default_factory=Turns)
-    done: Undertakings = field(default_factory=Undertakings)
+    turns: TurnsByNumber = field(default_factory=TurnsByNumber)
+    activity: ActivityByTurn = field(default_factory=ActivityByTurn)
 
-    def learn(self, recorded: Recorded) -> None:
+    def apply_event(self, recorded: RecordedEvent) -> None:
         """Apply one more event."""
-        learn(self.turns, recorded)
-        undertakings.learn(self.done, recorded)
+        update_history(self.turns, recorded)
+        undertakings.update_activity(self.activity, recorded)
 
-    def take(self, turn: int, afterwards: Afterwards) -> str:
+    def render_settled(self, turn: int, later_changes: LaterChanges) -> str:
         """Render a turn and drop it."""
-        return told(afterwards.known_of(self.turns.pop(turn)), self.done.pop(turn, NOTHING))
+        return render_turn(later_changes.apply_to_turn(self.turns.pop(turn)), self.activity.pop(turn, NO_ACTIVITY))
 
-    def rest(self, afterwards: Afterwards) -> Iterator[str]:
+    def render_remaining(self, later_changes: LaterChanges) -> Iterator[str]:
         """Yield the rendered turns that the session never settled."""
-        return (self.take(turn, afterwards) for turn in sorted(self.turns))
+        return (self.render_settled(turn, later_changes) for turn in sorted(self.turns))
 
 
-def transcript(events: Iterable[Recorded], afterwards: Afterwards, untold: Untold) -> Iterator[str]:
+def render_transcript(events: Iterable[RecordedEvent], later_changes: LaterChanges, unsettled: UnsettledTurns) -> Iterator[str]:
     """Yield the transcript of further events of a session."""
     for recorded in events:
-        untold.learn(recorded)
+        unsettled.apply_event(recorded)
         match recorded.event:
             case SessionOpened() as opened:
-                yield _beginning(recorded, opened)
+                yield _render_opening(recorded, opened)
             case PhaseEntered() as entered:
-                yield _aside(_entered(entered))
+                yield _render_note(_render_phase(entered))
             case ProfileSwitched(profile=profile, model=model):
-                yield _aside(f"Profile {profile}{f', model {model}' if model else ''}.")
+                yield _render_note(f"Profile {profile}{f', model {model}' if model else ''}.")
             case ChoiceRecorded(choice=choice, label=label):
-                yield _aside(f"Chosen: {label or choice}.")
+                yield _render_note(f"Chosen: {label or choice}.")
             case (
                 TurnCompleted(turn=turn)
                 | TurnFailed(turn=turn)
                 | TurnCancelled(turn=turn)
                 | ReplyRedacted(turn=turn)
-            ) if turn in untold.turns:
-                yield untold.take(turn, afterwards)
+            ) if turn in unsettled.turns:
+                yield unsettled.render_settled(turn, later_changes)
             case SessionClosed(reason=reason):
-                yield _aside(f"Closed: {reason}.")
+                yield _render_note(f"Closed: {reason}.")
             case _:
                 pass
 
 
-def told(turn: Turn, done: Undertaking) -> str:
+def render_turn(turn: HistoryTurn, activity: TurnActivity) -> str:
     """Render one turn."""
     marks: list[str] = [turn.status] if turn.status != "completed" else []
     marks += ["withheld"] if turn.redacted else []
@@ -111,36 +111,36 @@ def told(turn: Turn, done: Undertaking) -> str:
     marks += ["not a model's words"] if turn.fallback else []
     mark = f" · {', '.join(marks)}" if marks else ""
     said = [f"### Turn {turn.turn} · {turn.submitted_at}{mark}\n"]
-    said += _spoken("User", turn.text)
-    said += _quoted("Worked out", "\n".join(lines(done))) if done != NOTHING else []
-    said += _spoken("Reply", turn.reply)
-    return "\n".join([*said, _aside(turn.reason) if turn.reason else ""])
+    said += _render_message("User", turn.text)
+    said += _render_quote("Worked out", "\n".join(format_activity(activity))) if activity != NO_ACTIVITY else []
+    said += _render_message("Reply", turn.reply)
+    return "\n".join([*said, _render_note(turn.reason) if turn.reason else ""])
 
 
-def _beginning(recorded: Recorded, opened: SessionOpened) -> str:
+def _render_opening(recorded: RecordedEvent, opened: SessionOpened) -> str:
     by = f"{opened.blueprint.name} {opened.blueprint.version}, {opened.profile}"
     return f"## Session {recorded.session}\n\n{by}; opened {recorded.envelope.time}.\n\n"
 
 
-def _entered(entered: PhaseEntered) -> str:
+def _render_phase(entered: PhaseEntered) -> str:
     by = f", by {entered.signal}" if entered.signal else ""
     hidden = f", which does not see {', '.join(entered.hidden)}" if entered.hidden else ""
-    carried = entered.carried.text if isinstance(entered.carried, Plain) else ""
+    carried = entered.carried.text if isinstance(entered.carried, PlainText) else ""
     return f"Phase {entered.phase}{by}{hidden}.{f' {carried}' if carried else ''}"
 
 
-def _aside(said: str) -> str:
+def _render_note(text: str) -> str:
     """Render a note on one line, whatever line breaks the text has."""
-    return f"*{' '.join(said.split())}*\n\n"
+    return f"*{' '.join(text.split())}*\n\n"
 
 
-def _spoken(who: str, said: Content | None) -> list[str]:
+def _render_message(speaker: str, content: Content | None) -> list[str]:
     """Quote a message, so that no Markdown in it takes effect in the page."""
-    if said is None:
+    if content is None:
         return []
-    return _quoted(who, said.text if isinstance(said, Plain) else "(it cannot be read any more)")
+    return _render_quote(speaker, content.text if isinstance(content, PlainText) else "(it cannot be read any more)")
 
 
-def _quoted(who: str, text: str) -> list[str]:
+def _render_quote(speaker: str, text: str) -> list[str]:
     quoted = "\n".join(f"> {line}".rstrip() for line in text.splitlines())
-    return [f"**{who}**\n", f"{quoted or '> (nothing)'}\n"]
+    return [f"**{speaker}**\n", f"{quoted or '> (nothing)'}\n"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from turnlog.events.call import AttemptEnded
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
-from turnlog.projections.audit.sides import Side
+from turnlog.projections.audit.sides import CallSnapshot
 
 
-def tried(side: Side) -> Mapping[int, AttemptEnded]:
+def collect_attempt_ends(side: CallSnapshot) -> Mapping[int, AttemptEnded]:
     """Return the latest end of each attempt at a call, by attempt number.
 
     After the call's turn is settled, only lost attempts are waited for: their worker may still
@@ -23,18 +23,18 @@ def tried(side: Side) -> Mapping[int, AttemptEnded]:
     """
     found: dict[int, AttemptEnded] = {}
     over = False
-    for recorded in side.record.onward(side.asked.begun.sequence):
+    for recorded in side.log.iterate_from(side.timeline.begun.sequence):
         match recorded.event:
             case AttemptEnded(call=call, attempt=attempt) as ended if call == side.call.call:
                 found[attempt] = ended
             case _:
-                over = over or _settles(recorded, side.call.turn)
+                over = over or _is_settling(recorded, side.call.turn)
         if over and all(ended.outcome != "lost" for ended in found.values()):
             break
     return found
 
 
-def _settles(recorded: Recorded, turn: int) -> bool:
+def _is_settling(recorded: RecordedEvent, turn: int) -> bool:
     match recorded.event:
         case (
             TurnCompleted(turn=settled)

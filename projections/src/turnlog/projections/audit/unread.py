@@ -11,34 +11,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from turnlog.events.codec import read
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import Raw
+from turnlog.events.log.ports import RawEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UndecodableEvent:
     """Stored bytes that the codec refuses, with the reason."""
 
-    raw: Raw
-    why: str
+    raw: RawEvent
+    detail: str
     """What is wrong with the bytes: `data.text: Field required`."""
 
 
-def decoded(stored: Iterable[Raw]) -> tuple[tuple[Recorded, ...], tuple[Unread, ...]]:
+def decode_events(stored: Iterable[RawEvent]) -> tuple[tuple[RecordedEvent, ...], tuple[UndecodableEvent, ...]]:
     """Decode stored bytes; return the events and, apart from them, what cannot be decoded."""
-    events: list[Recorded] = []
-    unread: list[Unread] = []
+    events: list[RecordedEvent] = []
+    unread: list[UndecodableEvent] = []
     for raw in stored:
         try:
-            events.append(read(raw.stored, raw.stream_sequence))
+            events.append(decode_event(raw.stored, raw.stream_sequence))
         except Corrupt as error:
-            unread.append(Unread(raw, error.detail))
+            unread.append(UndecodableEvent(raw, error.detail))
     return tuple(events), tuple(unread)
 
 
-def why_unread(raw: Raw) -> str:
+def describe_undecodable(raw: RawEvent) -> str:
     """Return why bytes without a readable chain header cannot be decoded."""
-    _, unread = decoded((raw,))
-    return unread[0].why if unread else "they do not tell what they continue"
+    _, unread = decode_events((raw,))
+    return unread[0].detail if unread else "they do not tell what they continue"

@@ -2,69 +2,69 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from turnlog.events.content import Digest, digest_of
-from turnlog.events.envelope import Recorded
-from turnlog.events.links import link_of
-from turnlog.projections.audit.chain import Noted, broken
-from turnlog.projections.audit.conduct import answers, tools
-from turnlog.projections.audit.findings import Finding, in_order
-from turnlog.projections.audit.picking import of_kinds
-from turnlog.projections.audit.prompts import Means, prompts
-from turnlog.projections.audit.report import Report
-from turnlog.projections.audit.retelling import NAMING, blobs_in
-from turnlog.projections.audit.totals import totals
-from turnlog.projections.audit.unread import Unread
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.links import parse_chain_header
+from turnlog.projections.audit.chain import WitnessedHead, verify_chain
+from turnlog.projections.audit.conduct import check_settlements, check_tool_calls
+from turnlog.projections.audit.findings import AuditFinding, sort_findings
+from turnlog.projections.audit.picking import filter_by_type
+from turnlog.projections.audit.prompts import VerificationContext, verify_prompts
+from turnlog.projections.audit.report import VerificationReport
+from turnlog.projections.audit.retelling import BLOB_NAMING_TYPES, list_event_blobs
+from turnlog.projections.audit.totals import compute_totals
+from turnlog.projections.audit.unread import UndecodableEvent
 
 
-def verify(
-    events: Sequence[Recorded],
+def verify_session(
+    events: Sequence[RecordedEvent],
     blobs: Mapping[Digest, str],
-    means: Means,
-    noted: Noted | None = None,
-    unread: Sequence[Unread] = (),
-) -> Report:
+    context: VerificationContext,
+    witnessed_head: WitnessedHead | None = None,
+    undecodable: Sequence[UndecodableEvent] = (),
+) -> VerificationReport:
     """Verify all events of a session, given in stored order, with the blobs they name."""
-    links = tuple(broken(events, unread, noted))
-    garbled = tuple(_garbled(unread))
+    links = tuple(verify_chain(events, undecodable, witnessed_head))
+    garbled = tuple(_find_undecodable(undecodable))
     told = {each.sequence for each in links}
-    sound = {digest: text for digest, text in blobs.items() if digest_of(text) == digest}
-    lost = tuple(_lost(events, blobs, sound))
+    sound = {digest: text for digest, text in blobs.items() if compute_digest(text) == digest}
+    lost = tuple(_find_lost_blobs(events, blobs, sound))
     gone = {each.sequence for each in (*links, *garbled) if each.check == "log"}
-    had, unproven = prompts(events, gone, sound, means)
+    had, unproven = verify_prompts(events, gone, sound, context)
     more = (each for each in garbled if each.sequence not in told)
-    found = (*links, *more, *answers(events), *tools(events), *lost, *unproven)
-    return Report(
+    found = (*links, *more, *check_settlements(events), *check_tool_calls(events), *lost, *unproven)
+    return VerificationReport(
         head=events[-1].head if events else None,
         events=len(events),
         prompts=had,
-        totals=totals(events),
-        findings=in_order(found),
-        witnessed=noted is not None,
+        totals=compute_totals(events),
+        findings=sort_findings(found),
+        witnessed=witnessed_head is not None,
     )
 
 
-def _garbled(unread: Iterable[Unread]) -> Iterator[Finding]:
+def _find_undecodable(undecodable: Iterable[UndecodableEvent]) -> Iterator[AuditFinding]:
     """Yield a finding for each undecodable event with a readable header; the chain may repeat it.
     """
-    for each in unread:
-        if link := link_of(each.raw.stored):
-            detail = f"it cannot be read: {each.why}"
-            yield Finding("integrity", "log", link.sequence, detail)
+    for each in undecodable:
+        if link := parse_chain_header(each.raw.stored):
+            detail = f"it cannot be read: {each.detail}"
+            yield AuditFinding("integrity", "log", link.sequence, detail)
 
 
-def _lost(
-    events: Sequence[Recorded], blobs: Container[Digest], sound: Container[Digest]
-) -> Iterator[Finding]:
+def _find_lost_blobs(
+    events: Sequence[RecordedEvent], blobs: Container[Digest], sound: Container[Digest]
+) -> Iterator[AuditFinding]:
     """Yield a finding at the first event that names a missing or altered blob."""
     told: set[Digest] = set()
-    for recorded in of_kinds(events, *NAMING):
-        for digest in blobs_in(recorded):
+    for recorded in filter_by_type(events, *BLOB_NAMING_TYPES):
+        for digest in list_event_blobs(recorded):
             if digest in sound or digest in told:
                 continue
             told.add(digest)
             if digest in blobs:
                 detail = f"it names blob {digest}, whose bytes have changed"
-                yield Finding("integrity", "blobs", recorded.sequence, detail)
+                yield AuditFinding("integrity", "blobs", recorded.sequence, detail)
             else:
                 detail = f"it names blob {digest}, which is gone"
-                yield Finding("completeness", "blobs", recorded.sequence, detail)
+                yield AuditFinding("completeness", "blobs", recorded.sequence, detail)

@@ -11,27 +11,27 @@ from dataclasses import dataclass
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Content
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.manifest import StepTaken
+from turnlog.events.manifest import AppliedTrimStep
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.projections.audit.calls import calls_in
-from turnlog.projections.audit.consequences import Consequence, consequences
-from turnlog.projections.audit.fates import fates
-from turnlog.projections.audit.known import Known
-from turnlog.projections.audit.making import CallMade, making
-from turnlog.projections.audit.origins import Cause, PartOrigin, cause, origin
-from turnlog.projections.audit.sides import Side, side_of
-from turnlog.projections.history import Status, Turn, history
+from turnlog.projections.audit.calls import iterate_calls
+from turnlog.projections.audit.consequences import TurnEffect, iterate_effects
+from turnlog.projections.audit.fates import build_timelines
+from turnlog.projections.audit.known import PartialLog
+from turnlog.projections.audit.making import TurnCall, list_turn_calls
+from turnlog.projections.audit.origins import EventRef, PartProvenance, build_event_ref, trace_part
+from turnlog.projections.audit.sides import CallSnapshot, build_call_snapshot
+from turnlog.projections.history import TurnStatus, HistoryTurn, build_history
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PhaseStanding:
     """The phase of a session when a call was made."""
 
     phase: str
-    since: Cause
+    since: EventRef
     """The event that entered the phase."""
     signal: str | None
     """The signal that caused the change of phase."""
@@ -44,10 +44,10 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class WithheldReply:
     """A withheld reply and the event that withheld it."""
 
-    by: Cause
+    by: EventRef
     rule: str
     reason: str
     replacement: Content
@@ -56,31 +56,31 @@ class Withheld:
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class TurnExplanation:
     """Everything there is to explain about one turn's reply."""
 
     session: str
     turn: int
-    status: Status
+    status: TurnStatus
     said: Content | None
     """The text of the submitted turn; None if the turn started by itself."""
-    asked: Cause
+    asked: EventRef
     """The event that submitted the turn."""
-    started: Cause | None
+    started: EventRef | None
     """The event that entered a phase and so started the turn by itself, if one did."""
     call: str
     """The call that gave the reply, or else the last one made."""
-    calls: tuple[CallMade, ...]
+    calls: tuple[TurnCall, ...]
     """All calls of the turn, in order; the reader sees only the reply of the last one."""
     superseded: tuple[str, ...]
     """Calls of the turn that this call replaced."""
-    fixed: Cause
+    fixed: EventRef
     """The event that fixed the prompt."""
-    standing: Standing | None
+    standing: PhaseStanding | None
     """None if the session has no phases."""
-    parts: tuple[PartOrigin, ...]
+    parts: tuple[PartProvenance, ...]
     """In prompt order, including the parts that were left out."""
-    steps: tuple[StepTaken, ...]
+    steps: tuple[AppliedTrimStep, ...]
     """The ladder steps that made the prompt fit, in order."""
     budget: int | None
     """The token budget of the prompt."""
@@ -89,62 +89,62 @@ class Why:
     reply: Content | None
     """The reply, or its replacement."""
     finish: str | None
-    withheld: Withheld | None
-    consequences: tuple[Consequence, ...]
+    withheld: WithheldReply | None
+    consequences: tuple[TurnEffect, ...]
 
 
-def why(record: Known, turn: int, library: Iterable[Recorded] = ()) -> Why:
+def explain_turn(log: PartialLog, turn: int, library: Iterable[RecordedEvent] = ()) -> TurnExplanation:
     """Explain a turn; raise `Refused` if there is no such turn or no prompt was made for it."""
-    told = _told(record, turn)
-    _, call = _call(record, told)
-    return _explained(told, side_of(record, call.call, library))
+    told = _find_turn(log, turn)
+    _, call = _select_call(log, told)
+    return _build_explanation(told, build_call_snapshot(log, call.call, library))
 
 
-def why_call(record: Known, call: str, library: Iterable[Recorded] = ()) -> Why:
+def explain_call(log: PartialLog, call: str, library: Iterable[RecordedEvent] = ()) -> TurnExplanation:
     """Explain one call of a turn, answered or not; refuse a call that was never made."""
-    side = side_of(record, call, library)
-    return _explained(_told(record, side.call.turn), side)
+    side = build_call_snapshot(log, call, library)
+    return _build_explanation(_find_turn(log, side.call.turn), side)
 
 
-def _told(record: Known, turn: int) -> Turn:
+def _find_turn(log: PartialLog, turn: int) -> HistoryTurn:
     """Return a turn with everything that happened to it."""
-    submitted = 0 if record.whole else record.state().submitted
-    if fates(record, submitted).get(turn) is None:
+    submitted = 0 if log.is_complete else log.get_state().submitted
+    if build_timelines(log, submitted).get(turn) is None:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
-    return next(each for each in history(record.events) if each.turn == turn)
+    return next(each for each in build_history(log.events) if each.turn == turn)
 
 
-def _explained(told: Turn, side: Side) -> Why:
-    manifest, record = side.manifest, side.record
-    return Why(
+def _build_explanation(turn: HistoryTurn, side: CallSnapshot) -> TurnExplanation:
+    manifest, record = side.manifest, side.log
+    return TurnExplanation(
         session=side.recorded.session,
-        turn=told.turn,
-        status=told.status,
-        said=told.text,
-        asked=cause(side.asked.begun),
-        started=_started(record, told),
+        turn=turn.turn,
+        status=turn.status,
+        said=turn.text,
+        asked=build_event_ref(side.timeline.begun),
+        started=_find_starting_event(record, turn),
         call=side.call.call,
-        calls=making(record, told.turn),
-        superseded=_superseded(record, side.call),
-        fixed=cause(side.recorded),
-        standing=_standing(side),
-        parts=tuple(origin(part, side) for part in manifest.parts),
+        calls=list_turn_calls(record, turn.turn),
+        superseded=_list_superseded(record, side.call),
+        fixed=build_event_ref(side.recorded),
+        standing=_describe_phase(side),
+        parts=tuple(trace_part(part, side) for part in manifest.parts),
         steps=manifest.steps,
         budget=manifest.budget,
         tokens=manifest.tokens,
-        reply=told.reply,
-        finish=told.finish,
-        withheld=_withheld(record, told.turn),
-        consequences=tuple(consequences(record, told.turn)),
+        reply=turn.reply,
+        finish=turn.finish,
+        withheld=_find_withheld_reply(record, turn.turn),
+        consequences=tuple(iterate_effects(record, turn.turn)),
     )
 
 
-def _calls(record: Known, turn: int) -> list[tuple[Recorded, ContextAssembled]]:
-    return [(each, call) for each, call in calls_in(record.events) if call.turn == turn]
+def _list_calls(log: PartialLog, turn: int) -> list[tuple[RecordedEvent, ContextAssembled]]:
+    return [(each, call) for each, call in iterate_calls(log.events) if call.turn == turn]
 
 
-def _call(record: Known, turn: Turn) -> tuple[Recorded, ContextAssembled]:
-    made = _calls(record, turn.turn)
+def _select_call(log: PartialLog, turn: HistoryTurn) -> tuple[RecordedEvent, ContextAssembled]:
+    made = _list_calls(log, turn.turn)
     if not made:
         detail = f"turn {turn.turn} is {turn.status}, and no prompt was made for it"
         raise Refused("unknown-call", detail, field="turn", fix="name a turn that was answered")
@@ -152,9 +152,9 @@ def _call(record: Known, turn: Turn) -> tuple[Recorded, ContextAssembled]:
     return (answered or made)[-1]
 
 
-def _superseded(record: Known, call: ContextAssembled) -> tuple[str, ...]:
+def _list_superseded(log: PartialLog, call: ContextAssembled) -> tuple[str, ...]:
     """Return the calls that this one replaced, the first of them first."""
-    stood_for = {made.call: made.supersedes for _, made in _calls(record, call.turn)}
+    stood_for = {made.call: made.supersedes for _, made in _list_calls(log, call.turn)}
     found: list[str] = []
     before = call.supersedes
     while before is not None and before not in found:
@@ -163,19 +163,19 @@ def _superseded(record: Known, call: ContextAssembled) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _started(record: Known, turn: Turn) -> Cause | None:
-    before = record.at(turn.sequence - 1) if turn.text is None else None
-    return cause(before) if before and isinstance(before.event, PhaseEntered) else None
+def _find_starting_event(log: PartialLog, turn: HistoryTurn) -> EventRef | None:
+    before = log.find_event(turn.sequence - 1) if turn.text is None else None
+    return build_event_ref(before) if before and isinstance(before.event, PhaseEntered) else None
 
 
-def _standing(side: Side) -> Standing | None:
-    recorded = side.entered
+def _describe_phase(side: CallSnapshot) -> PhaseStanding | None:
+    recorded = side.phase_event
     if recorded is None or not isinstance(recorded.event, PhaseEntered):
         return None
     entered = recorded.event
-    return Standing(
+    return PhaseStanding(
         entered.phase,
-        cause(recorded),
+        build_event_ref(recorded),
         entered.signal,
         side.state.exchanges,
         entered.shared,
@@ -183,13 +183,13 @@ def _standing(side: Side) -> Standing | None:
     )
 
 
-def _withheld(record: Known, turn: int) -> Withheld | None:
-    for recorded in record.events:
+def _find_withheld_reply(log: PartialLog, turn: int) -> WithheldReply | None:
+    for recorded in log.events:
         match recorded.event:
             case ReplyRedacted() as event if event.turn == turn:
                 kept = event.withheld is not None
-                by = cause(recorded)
-                return Withheld(by, event.rule, event.reason, event.replacement, kept)
+                by = build_event_ref(recorded)
+                return WithheldReply(by, event.rule, event.reason, event.replacement, kept)
             case _:
                 pass
     return None

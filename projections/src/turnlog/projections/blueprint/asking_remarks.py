@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from turnlog.projections.blueprint.asking import ASKED_BY
-from turnlog.projections.blueprint.faults import Path, Remark
+from turnlog.projections.blueprint.asking import ASK_SESSION_KEY
+from turnlog.projections.blueprint.faults import DocumentPath, BlueprintFinding
 from turnlog.projections.blueprint.layer import ResolvedLayer
 from turnlog.projections.blueprint.schema import Blueprint
 
-Remarks = Iterator[Remark]
+ResolverFindings = Iterator[BlueprintFinding]
 
 
-def remarks_on_asking(blueprint: Blueprint) -> Remarks:
+def check_resolver_use(blueprint: Blueprint) -> ResolverFindings:
     """Check everything that depends on a resolver, a memory policy or a front door."""
-    return chain(_unresolved(blueprint), _unremembered(blueprint), _front_door(blueprint))
+    return chain(_check_resolver_present(blueprint), _check_view_memory(blueprint), _check_front_door(blueprint))
 
 
-def _unresolved(blueprint: Blueprint) -> Remarks:
+def _check_resolver_present(blueprint: Blueprint) -> ResolverFindings:
     if blueprint.resolver is not None:
         return
-    for path in _on_the_resolver(blueprint):
-        yield Remark(path, "there is no resolver to say so", "add `resolver`")
+    for path in _find_resolver_uses(blueprint):
+        yield BlueprintFinding(path, "there is no resolver to say so", "add `resolver`")
 
 
-def _on_the_resolver(blueprint: Blueprint) -> Iterator[Path]:
+def _find_resolver_uses(blueprint: Blueprint) -> Iterator[DocumentPath]:
     for name, layer in blueprint.layers.items():
         if isinstance(layer, ResolvedLayer):
             yield ("layers", name, "resolved")
@@ -38,25 +38,25 @@ def _on_the_resolver(blueprint: Blueprint) -> Iterator[Path]:
         yield ("front_door",)
 
 
-def _unremembered(blueprint: Blueprint) -> Remarks:
+def _check_view_memory(blueprint: Blueprint) -> ResolverFindings:
     for name, view in blueprint.history.items():
         path = ("history", name, "memory")
         if view.memory and blueprint.policies.memory is None:
-            yield Remark(path, "there is no memory policy", "add `policies.memory`")
+            yield BlueprintFinding(path, "there is no memory policy", "add `policies.memory`")
         if view.memory and view.all:
             what = f"`{name}` is the whole history, so no memory bounds it"
-            yield Remark(path, what, "leave out one of the two")
+            yield BlueprintFinding(path, what, "leave out one of the two")
 
 
-def _front_door(blueprint: Blueprint) -> Remarks:
+def _check_front_door(blueprint: Blueprint) -> ResolverFindings:
     if blueprint.front_door is None:
         return
     key = blueprint.session.key if blueprint.session else ()
-    if sorted(key) != sorted(ASKED_BY):
-        fix = f"write `session: {{key: [{', '.join(sorted(ASKED_BY))}]}}`"
-        yield Remark(("front_door",), "its sessions are found by client and conversation", fix)
+    if sorted(key) != sorted(ASK_SESSION_KEY):
+        fix = f"write `session: {{key: [{', '.join(sorted(ASK_SESSION_KEY))}]}}`"
+        yield BlueprintFinding(("front_door",), "its sessions are found by client and conversation", fix)
     for place, specs in (("attributes", blueprint.attributes), ("inputs", blueprint.inputs)):
         for name, spec in specs.items():
             if spec.required:
                 what = f"the front door gives no {place}"
-                yield Remark((place, name, "required"), what, "let it have a default")
+                yield BlueprintFinding((place, name, "required"), what, "let it have a default")

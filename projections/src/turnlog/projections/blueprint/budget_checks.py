@@ -2,151 +2,151 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turnlog.projections.blueprint.budget import Budget, ByInput, CharactersPerToken, Limit
-from turnlog.projections.blueprint.component_checks import component_remarks
-from turnlog.projections.blueprint.faults import Path, Remark, instead_of
+from turnlog.projections.blueprint.budget import BudgetSpec, InputTokenLimit, CharacterCounterSpec, TokenLimit
+from turnlog.projections.blueprint.component_checks import check_component_budgets
+from turnlog.projections.blueprint.faults import DocumentPath, BlueprintFinding, suggest_word
 from turnlog.projections.blueprint.ladder import (
-    Compress,
-    CondenseTools,
-    DropLowest,
+    CompressLayer,
+    CondenseToolList,
+    DropLowestPriority,
     Ladder,
-    LowerTier,
-    OfHistory,
-    Replace,
-    Step,
-    Trim,
+    LowerSegmentTier,
+    HistoryAction,
+    ReplaceSegments,
+    LadderStep,
+    TrimLayer,
 )
 from turnlog.projections.blueprint.layer import SegmentsLayer, TextLayer, ToolsLayer
-from turnlog.projections.blueprint.schema import Blueprint, CallSpec, HistoryMessages
-from turnlog.projections.blueprint.slots import filled_slots
+from turnlog.projections.blueprint.schema import Blueprint, CallSpec, HistoryMessageSlot
+from turnlog.projections.blueprint.slots import fill_slots
 from turnlog.projections.blueprint.strict import Name
-from turnlog.projections.window.counting import ByCharacters
+from turnlog.projections.window.counting import CharacterCounter
 
-Remarks = Iterator[Remark]
+BudgetFindings = Iterator[BlueprintFinding]
 
-_OF_SEGMENTS = (LowerTier, DropLowest, Replace)
-_OF_TEXTS = (Trim, Compress)
-_INPUT = "input"
+_SEGMENT_ACTIONS = (LowerSegmentTier, DropLowestPriority, ReplaceSegments)
+_TEXT_ACTIONS = (TrimLayer, CompressLayer)
+_INPUT_LAYER = "input"
 
 
-def budget_remarks(blueprint: Blueprint) -> Remarks:
+def check_budgets(blueprint: Blueprint) -> BudgetFindings:
     """Check every budget, and every call against the budget it names."""
     for name, budget in blueprint.budget.items():
         path = ("budget", name)
         users = [call for call in blueprint.calls.values() if call.budget == name]
-        yield from _limit(blueprint, (*path, "tokens"), budget.tokens)
-        yield from _sections(blueprint, path, budget, users)
-        yield from _components(blueprint, path, budget, users)
-        yield from _ladder(blueprint, path, budget.ladder, users)
+        yield from _check_limit(blueprint, (*path, "tokens"), budget.tokens)
+        yield from _check_sections(blueprint, path, budget, users)
+        yield from _check_components(blueprint, path, budget, users)
+        yield from _check_ladder(blueprint, path, budget.ladder, users)
     for name, call in blueprint.calls.items():
-        yield from _too_small(blueprint, ("calls", name, "budget"), call)
+        yield from _check_minimum_size(blueprint, ("calls", name, "budget"), call)
 
 
-def _limit(blueprint: Blueprint, path: Path, limit: Limit) -> Remarks:
-    if not isinstance(limit, ByInput):
+def _check_limit(blueprint: Blueprint, path: DocumentPath, limit: TokenLimit) -> BudgetFindings:
+    if not isinstance(limit, InputTokenLimit):
         return
     value = blueprint.inputs.get(limit.input)
     at = (*path, "input")
     if value is None:
-        fix = instead_of(limit.input, blueprint.inputs)
-        yield Remark(at, f"there is no input `{limit.input}`", fix)
+        fix = suggest_word(limit.input, blueprint.inputs)
+        yield BlueprintFinding(at, f"there is no input `{limit.input}`", fix)
     elif value.type != "int" or value.min is None or value.min < 1:
         what = f"`{limit.input}` may be something else than a number of tokens"
-        yield Remark(at, what, f"say `{{type: int, min: 1}}` of inputs.{limit.input}")
+        yield BlueprintFinding(at, what, f"say `{{type: int, min: 1}}` of inputs.{limit.input}")
 
 
-def _sections(blueprint: Blueprint, path: Path, budget: Budget, users: list[CallSpec]) -> Remarks:
+def _check_sections(blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec, users: list[CallSpec]) -> BudgetFindings:
     for layer, section in budget.sections.items():
         here = (*path, "sections", layer)
-        yield from _listed(blueprint, here, layer, users)
-        yield from _limit(blueprint, (*here, "tokens"), section.tokens)
-        yield from _ladder(blueprint, here, section.ladder, users)
+        yield from _check_layer_listed(blueprint, here, layer, users)
+        yield from _check_limit(blueprint, (*here, "tokens"), section.tokens)
+        yield from _check_ladder(blueprint, here, section.ladder, users)
         for rung, step in enumerate(section.ladder):
             if step.target != layer:
-                at = (*here, "ladder", rung, step.word)
+                at = (*here, "ladder", rung, step.action_name)
                 what = f"it cannot make room in section `{layer}`"
-                yield Remark(at, what, f"name `{layer}`, or put it on the ladder of the whole")
+                yield BlueprintFinding(at, what, f"name `{layer}`, or put it on the ladder of the whole")
 
 
-def _components(blueprint: Blueprint, path: Path, budget: Budget, users: list[CallSpec]) -> Remarks:
+def _check_components(blueprint: Blueprint, path: DocumentPath, budget: BudgetSpec, users: list[CallSpec]) -> BudgetFindings:
     for name, component in budget.components.items():
         here = (*path, "components", name)
-        yield from _limit(blueprint, (*here, "tokens"), component.tokens)
-        yield from _ladder(blueprint, here, component.ladder, users)
-    yield from component_remarks(blueprint, path, budget)
+        yield from _check_limit(blueprint, (*here, "tokens"), component.tokens)
+        yield from _check_ladder(blueprint, here, component.ladder, users)
+    yield from check_component_budgets(blueprint, path, budget)
 
 
-def _ladder(blueprint: Blueprint, path: Path, ladder: Ladder, users: list[CallSpec]) -> Remarks:
+def _check_ladder(blueprint: Blueprint, path: DocumentPath, ladder: Ladder, users: list[CallSpec]) -> BudgetFindings:
     for rung, step in enumerate(ladder):
-        at = (*path, "ladder", rung, step.word)
-        if isinstance(step.rung, OfHistory):
-            for view in sorted(_views(users)) if step.target is None else (step.target,):
-                yield from _view(blueprint, (*at, "history"), path, view, users)
+        at = (*path, "ladder", rung, step.action_name)
+        if isinstance(step.action, HistoryAction):
+            for view in sorted(_collect_views(users)) if step.target is None else (step.target,):
+                yield from _check_history_step(blueprint, (*at, "history"), path, view, users)
         elif step.target is not None:
-            yield from _layer(blueprint, at, step, step.target, users)
+            yield from _check_layer_step(blueprint, at, step, step.target, users)
 
 
-def _views(users: list[CallSpec]) -> set[Name]:
+def _collect_views(users: list[CallSpec]) -> set[Name]:
     slots = (slot for call in users for slot in call.messages)
-    return {slot.history for slot in slots if isinstance(slot, HistoryMessages)}
+    return {slot.history for slot in slots if isinstance(slot, HistoryMessageSlot)}
 
 
-def _view(blueprint: Blueprint, at: Path, path: Path, view: Name, users: list[CallSpec]) -> Remarks:
-    listed = _views(users)
+def _check_history_step(blueprint: Blueprint, at: DocumentPath, path: DocumentPath, view: Name, users: list[CallSpec]) -> BudgetFindings:
+    listed = _collect_views(users)
     if view not in blueprint.history:
-        yield Remark(at, f"there is no history `{view}`", instead_of(view, blueprint.history))
+        yield BlueprintFinding(at, f"there is no history `{view}`", suggest_word(view, blueprint.history))
     elif users and view not in listed:
         what = f"no call with budget `{path[1]}` lists the history `{view}`"
-        yield Remark(at, what, instead_of(view, listed))
-    if view in blueprint.history and blueprint.view(view).all:
-        yield Remark(at, f"`{view}` is `all: true`, it is never cut", "name another view")
+        yield BlueprintFinding(at, what, suggest_word(view, listed))
+    if view in blueprint.history and blueprint.resolve_view(view).all:
+        yield BlueprintFinding(at, f"`{view}` is `all: true`, it is never cut", "name another view")
 
 
-def _layer(
-    blueprint: Blueprint, at: Path, step: Step, name: Name, users: list[CallSpec]
-) -> Remarks:
-    rung = step.rung
-    yield from _listed(blueprint, (*at, "layer"), name, users)
+def _check_layer_step(
+    blueprint: Blueprint, at: DocumentPath, step: LadderStep, name: Name, users: list[CallSpec]
+) -> BudgetFindings:
+    rung = step.action
+    yield from _check_layer_listed(blueprint, (*at, "layer"), name, users)
     layer = blueprint.layers.get(name)
-    leaves = isinstance(rung, CondenseTools)
+    leaves = isinstance(rung, CondenseToolList)
     if (layer and layer.keep and not leaves) or (
-        name == _INPUT and not isinstance(rung, _OF_TEXTS)
+        name == _INPUT_LAYER and not isinstance(rung, _TEXT_ACTIONS)
     ):
-        yield Remark((*at, "layer"), f"`{name}` is always kept", "name another layer")
-    if isinstance(rung, _OF_SEGMENTS) and not isinstance(layer, SegmentsLayer):
-        yield Remark((*at, "layer"), f"`{name}` has no segments", "name a layer that has")
+        yield BlueprintFinding((*at, "layer"), f"`{name}` is always kept", "name another layer")
+    if isinstance(rung, _SEGMENT_ACTIONS) and not isinstance(layer, SegmentsLayer):
+        yield BlueprintFinding((*at, "layer"), f"`{name}` has no segments", "name a layer that has")
     if leaves and not isinstance(layer, ToolsLayer):
-        yield Remark((*at, "layer"), f"`{name}` tells of no tools", "name a layer that does")
-    if isinstance(rung, _OF_TEXTS) and isinstance(layer, SegmentsLayer):
+        yield BlueprintFinding((*at, "layer"), f"`{name}` tells of no tools", "name a layer that does")
+    if isinstance(rung, _TEXT_ACTIONS) and isinstance(layer, SegmentsLayer):
         what = f"`{name}` is made of segments, which are whole or not there"
-        yield Remark((*at, "layer"), what, "use lower_tier, drop_lowest, replace or drop")
-    if isinstance(rung, Replace) and isinstance(layer, SegmentsLayer):
+        yield BlueprintFinding((*at, "layer"), what, "use lower_tier, drop_lowest, replace or drop")
+    if isinstance(rung, ReplaceSegments) and isinstance(layer, SegmentsLayer):
         kind = rung.with_.type
         if kind not in layer.segments.except_:
             what = f"segments of type `{kind}` stand in `{name}` already"
             fix = f"say `except: [{kind}]` of layers.{name}.segments"
-            yield Remark((*at, "with", "type"), what, fix)
+            yield BlueprintFinding((*at, "with", "type"), what, fix)
 
 
-def _listed(blueprint: Blueprint, at: Path, layer: Name, users: list[CallSpec]) -> Remarks:
-    known = (*blueprint.layers, _INPUT)
+def _check_layer_listed(blueprint: Blueprint, at: DocumentPath, layer: Name, users: list[CallSpec]) -> BudgetFindings:
+    known = (*blueprint.layers, _INPUT_LAYER)
     listed = {name for call in users for name in call.layers}
     if layer not in known:
-        yield Remark(at, f"there is no layer `{layer}`", instead_of(layer, known))
+        yield BlueprintFinding(at, f"there is no layer `{layer}`", suggest_word(layer, known))
     elif users and layer not in listed:
-        yield Remark(at, f"no call with this budget lists `{layer}`", instead_of(layer, listed))
+        yield BlueprintFinding(at, f"no call with this budget lists `{layer}`", suggest_word(layer, listed))
 
 
-def _too_small(blueprint: Blueprint, path: Path, call: CallSpec) -> Remarks:
+def _check_minimum_size(blueprint: Blueprint, path: DocumentPath, call: CallSpec) -> BudgetFindings:
     budget = blueprint.budget.get(call.budget or "")
-    if budget is None or isinstance(budget.tokens, ByInput):
+    if budget is None or isinstance(budget.tokens, InputTokenLimit):
         return
-    if not isinstance(budget.counter, CharactersPerToken):
+    if not isinstance(budget.counter, CharacterCounterSpec):
         return  # The token count of a text is unknown here without its vocabulary.
     listed = [blueprint.layers.get(name) for name in call.layers]
     fixed = [layer for layer in listed if isinstance(layer, TextLayer) and layer.keep == "always"]
-    counting = ByCharacters(budget.counter.chars_per_token)
-    least = sum(counting.count(filled_slots(layer.text, {})) for layer in fixed)
+    counting = CharacterCounter(budget.counter.chars_per_token)
+    least = sum(counting.count_tokens(fill_slots(layer.text, {})) for layer in fixed)
     if least > budget.tokens:
         what = f"its `keep: always` texts take {least} tokens, `{call.budget}` has {budget.tokens}"
-        yield Remark(path, what, f"give the budget more than {least} tokens")
+        yield BlueprintFinding(path, what, f"give the budget more than {least} tokens")

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-SYSTEM_PROMPT: Final = "system_prompt"
+SYSTEM_PROMPT_COMPONENT: Final = "system_prompt"
 """The component of layers that name no other."""
-TOOLS_CONTEXT: Final = "tools_context"
+TOOLS_COMPONENT: Final = "tools_context"
 """Tool definitions, offered beside the messages or described in them."""
-HISTORY: Final = "history"
+HISTORY_COMPONENT: Final = "history"
 """Messages of earlier turns."""
-RAG_CONTEXT: Final = "rag_context"
+RAG_COMPONENT: Final = "rag_context"
 """Retrieved documents."""
-QUERY: Final = "query"
+QUERY_COMPONENT: Final = "query"
 """The input text of the turn."""
-COMPONENTS: Final = (SYSTEM_PROMPT, TOOLS_CONTEXT, HISTORY, RAG_CONTEXT, QUERY)
+STANDARD_COMPONENTS: Final = (SYSTEM_PROMPT_COMPONENT, TOOLS_COMPONENT, HISTORY_COMPONENT, RAG_COMPONENT, QUERY_COMPONENT)

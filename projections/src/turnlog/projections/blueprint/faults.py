@@ -12,23 +12,23 @@ from difflib import get_close_matches
 
 from turnlog.events.errors import Refused
 
-Path = tuple[str | int, ...]
+DocumentPath = tuple[str | int, ...]
 """Keys and list indices (from 0) that lead to a value of a document."""
-Lines = Mapping[Path, int]
+LineNumbers = Mapping[DocumentPath, int]
 """The line of every value of a document, counted from 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class BlueprintFinding:
     """A fault at a path of a document, before its line is known."""
 
-    path: Path
+    path: DocumentPath
     what: str
     fix: str
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class BlueprintFault:
     """A fault at a line of a file."""
 
     file: str
@@ -46,27 +46,27 @@ class Fault:
 class FaultyBlueprint(Refused):
     """A blueprint that cannot be used; `faults` lists everything that is wrong with it."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[BlueprintFault]) -> None:
         self.faults = tuple(sorted(faults, key=lambda fault: (fault.file, fault.line)))
         first, more = self.faults[0], len(self.faults) - 1
         detail = f"{first} (and {more} more)" if more else str(first)
         super().__init__("faulty-blueprint", detail, field="blueprint", fix=first.fix)
 
 
-def located(file: str, lines: Lines, remark: Remark) -> Fault:
+def locate_finding(file: str, lines: LineNumbers, finding: BlueprintFinding) -> BlueprintFault:
     """Add the line of a finding: that of its path, or of the nearest enclosing value."""
-    path = remark.path
+    path = finding.path
     while path and path not in lines:
         path = path[:-1]
-    return Fault(file, lines.get(path, 1), dotted(remark.path), remark.what, remark.fix)
+    return BlueprintFault(file, lines.get(path, 1), format_path(finding.path), finding.what, finding.fix)
 
 
-def dotted(path: Path) -> str:
+def format_path(path: DocumentPath) -> str:
     """Format a path: `calls.reply.messages.0`."""
     return ".".join(str(step) for step in path)
 
 
-def instead_of(word: str, known: Iterable[str]) -> str:
+def suggest_word(word: str, known: Iterable[str]) -> str:
     """Suggest a replacement for an unknown word: the nearest known one, or the list of all."""
     words = sorted(known)
     if near := get_close_matches(word, words, n=1):

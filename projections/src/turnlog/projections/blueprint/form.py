@@ -11,24 +11,24 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from turnlog.projections.blueprint.strict import Strict
+from turnlog.projections.blueprint.strict import StrictModel
 
-JOINED_BY = "\n\n"
+LAYER_SEPARATOR = "\n\n"
 """The default text between two layers."""
 
 
-class Form(Strict):
+class MessageFormat(StrictModel):
     """How the layers of a message are joined and delimited."""
 
     open: str = Field(default="", pattern=r"^[^\n]*$")
     """The line above a layer; `{LAYER}` or `{layer}` is its name."""
     close: str = Field(default="", pattern=r"^[^\n]*$")
     """The line below a layer."""
-    between: str = JOINED_BY
+    between: str = LAYER_SEPARATOR
     """The text between two layers."""
     segments_between: str = "\n"
     """The text between two segments of a layer, and after a heading."""
 
 
-JOINED = Form()
+DEFAULT_MESSAGE_FORMAT = MessageFormat()
 """Layers joined by a blank line, without delimiters."""

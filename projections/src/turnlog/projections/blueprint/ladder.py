@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.projections.blueprint.strict import Name, StrictModel
 
 
-class Trim(Strict):
+class TrimLayer(StrictModel):
     """Shortens the text of a layer to its beginning."""
 
     layer: Name
@@ -26,7 +26,7 @@ class Trim(Strict):
     """
 
 
-class Compress(Strict):
+class CompressLayer(StrictModel):
     """Shortens the text of a layer to a cue."""
 
     layer: Name
@@ -37,14 +37,14 @@ class Compress(Strict):
     """What the cue is: as many of the first sentences as fit."""
 
 
-class LowerTier(Strict):
+class LowerSegmentTier(StrictModel):
     """Removes the highest tier from all items that have it; every item keeps its lowest tier."""
 
     layer: Name
     """The segment layer."""
 
 
-class DropLowest(Strict):
+class DropLowestPriority(StrictModel):
     """Removes the item with the lowest priority, the last one if several are equal.
 
     An item is never removed if no other item has a higher priority.
@@ -58,51 +58,51 @@ class DropLowest(Strict):
     """Priorities, the first to be removed first."""
 
 
-class OfType(Strict):
+class SegmentTypeFilter(StrictModel):
     """Segments of one type."""
 
     type: Annotated[str, Field(min_length=1)]
     """The `metadata.type` of the segments."""
 
 
-class Replace(Strict):
+class ReplaceSegments(StrictModel):
     """Replaces the segments of an item by other segments of the same item."""
 
     layer: Name
     """The segment layer."""
-    with_: Annotated[OfType, Field(alias="with")]
+    with_: Annotated[SegmentTypeFilter, Field(alias="with")]
     """The replacements; an item that has none is left out."""
 
 
-class Drop(Strict):
+class DropLayer(StrictModel):
     """Leaves out a layer."""
 
     layer: Name
     """The layer to leave out."""
 
 
-class CondenseTools(Strict):
+class CondenseToolList(StrictModel):
     """Lists tools by name instead of describing them in full."""
 
     layer: Name | None = None
     """The tools layer; all of them if it is not given."""
 
 
-class DropOldestPairs(Strict):
+class DropOldestPairs(StrictModel):
     """Removes the oldest turn of a history, question and answer together."""
 
     history: Name | None = None
     """The history view; every view that the call lists if it is not given."""
 
 
-class CondenseRepeats(Strict):
+class CondenseRepeats(StrictModel):
     """Combines turns that are alike into one message."""
 
     history: Name | None = None
     """The history view; every view that the call lists if it is not given."""
 
 
-class Summarise(Strict):
+class SummariseHistory(StrictModel):
     """Requests a model summary of the older turns before the next turn is answered.
 
     It does not shorten the prompt that is being assembled.
@@ -112,7 +112,7 @@ class Summarise(Strict):
     """The history view; every view that the call lists if it is not given."""
 
 
-class Registered(Strict):
+class RegisteredStep(StrictModel):
     """A step that a package registers under `turnlog.steps`."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -123,62 +123,62 @@ class Registered(Strict):
     """Arguments for the step."""
 
 
-OfHistory = DropOldestPairs | CondenseRepeats | Summarise
+HistoryAction = DropOldestPairs | CondenseRepeats | SummariseHistory
 """Actions on a history view."""
-OfLayer = Trim | Compress | LowerTier | DropLowest | Replace | Drop | CondenseTools | Registered
+LayerAction = TrimLayer | CompressLayer | LowerSegmentTier | DropLowestPriority | ReplaceSegments | DropLayer | CondenseToolList | RegisteredStep
 """Actions on a layer."""
-Rung = OfHistory | OfLayer
+LadderAction = HistoryAction | LayerAction
 
 
-class Step(Strict):
+class LadderStep(StrictModel):
     """One step of a ladder: exactly one action, repeated until it changes nothing."""
 
-    trim: Trim | None = None
+    trim: TrimLayer | None = None
     """Shorten a text to its beginning."""
-    compress: Compress | None = None
+    compress: CompressLayer | None = None
     """Shorten a text to a cue."""
-    lower_tier: LowerTier | None = None
+    lower_tier: LowerSegmentTier | None = None
     """Remove the highest tier of all items."""
-    drop_lowest: DropLowest | None = None
+    drop_lowest: DropLowestPriority | None = None
     """Remove the item with the lowest priority."""
-    replace: Replace | None = None
+    replace: ReplaceSegments | None = None
     """Replace segments by shorter ones."""
-    drop: Drop | None = None
+    drop: DropLayer | None = None
     """Leave out a layer."""
-    condense_tools: CondenseTools | None = None
+    condense_tools: CondenseToolList | None = None
     """List tools by name only."""
     condense_repeats: CondenseRepeats | None = None
     """Combine turns that are alike."""
-    summarise: Summarise | None = None
+    summarise: SummariseHistory | None = None
     """Request a summary of older turns."""
     drop_oldest_pairs: DropOldestPairs | None = None
     """Remove the oldest turn."""
-    registered: Registered | None = None
+    registered: RegisteredStep | None = None
     """Apply a step that a package registered."""
 
     @model_validator(mode="after")
-    def _one(self) -> Step:
-        if len(self.model_fields_set) != 1 or getattr(self, self.word) is None:
+    def _check_one_action(self) -> LadderStep:
+        if len(self.model_fields_set) != 1 or getattr(self, self.action_name) is None:
             message = f"a step is one of: {', '.join(sorted(type(self).model_fields))}"
             raise ValueError(message)
         return self
 
     @property
-    def word(self) -> str:
+    def action_name(self) -> str:
         """The field that is set, as it is written in a blueprint."""
         return next(iter(self.model_fields_set))
 
     @property
-    def rung(self) -> Rung:
+    def action(self) -> LadderAction:
         """The action of the step."""
-        rung: Rung = getattr(self, self.word)
+        rung: LadderAction = getattr(self, self.action_name)
         return rung
 
     @property
     def target(self) -> Name | None:
         """The layer or history view the action names, or None."""
-        rung = self.rung
-        return rung.history if isinstance(rung, OfHistory) else rung.layer
+        rung = self.action
+        return rung.history if isinstance(rung, HistoryAction) else rung.layer
 
 
-Ladder = tuple[Step, ...]
+Ladder = tuple[LadderStep, ...]

@@ -4,33 +4,33 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from turnlog.events.forms import form_by
-from turnlog.projections.blueprint.components import SYSTEM_PROMPT
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.events.forms import build_discriminator
+from turnlog.projections.blueprint.components import SYSTEM_PROMPT_COMPONENT
+from turnlog.projections.blueprint.strict import Name, StrictModel
 
 
-class WhenContext(Strict):
+class WhenContext(StrictModel):
     """True if the cartridge asks for this level of context."""
 
     context: str
     """A context level, such as `learning_profile`."""
 
 
-class WhenAttribute(Strict):
+class WhenAttribute(StrictModel):
     """True if the attribute was given and is neither empty nor false."""
 
     attribute: Name
     """The name of the attribute."""
 
 
-class WhenPhase(Strict):
+class WhenPhase(StrictModel):
     """True while the session is in this phase."""
 
     phase: Name
     """The name of the phase."""
 
 
-When = (
+LayerCondition = (
     Literal["first_turn", "reply_redacted", "step_failed"] | WhenContext | WhenAttribute | WhenPhase
 )
 """The condition under which a layer is included.
@@ -41,20 +41,20 @@ completed. `step_failed` is true when a step is repeated because all its tools f
 """
 
 
-Found = Literal["intent", "entity", "identifiers", "results"]
+ResolvedField = Literal["intent", "entity", "identifiers", "results"]
 """The parts of a resolver's answer that a prompt may include."""
 
 
-class _Layer(Strict):
-    component: Name = SYSTEM_PROMPT
+class _LayerBase(StrictModel):
+    component: Name = SYSTEM_PROMPT_COMPONENT
     """The component under which the layer's tokens are counted."""
     keep: Literal["always"] | None = None
     """`always` if no call that lists the layer may leave it out."""
-    when: When | None = None
+    when: LayerCondition | None = None
     """The condition for including the layer; without one it is always included."""
 
 
-class FileLayer(_Layer):
+class FileLayer(_LayerBase):
     """Text of a prompt file, found along the search path and pinned at the first call."""
 
     file: str
@@ -63,7 +63,7 @@ class FileLayer(_Layer):
     """Folders to search instead of those of the blueprint."""
 
 
-Category = Literal[
+PromptCategory = Literal[
     "master_system",
     "visualization",
     "workflow_classification",
@@ -74,26 +74,26 @@ Category = Literal[
 ]
 
 
-class Override(Strict):
+class OverrideSpec(StrictModel):
     """The category of a prompt file, and whether providers have their own version."""
 
-    category: Category
+    category: PromptCategory
     """The category; the prompt file has the same name."""
     by: Literal["provider"] | None = None
     """`provider` if each provider may have its own file."""
 
 
-class OverrideLayer(_Layer):
+class OverrideLayer(_LayerBase):
     """Text of a category, from a prompt file that a profile may replace by its own.
 
     The file is pinned like any other prompt file.
     """
 
-    override: Override
+    override: OverrideSpec
     """Which category of text."""
 
 
-class TextLayer(_Layer):
+class TextLayer(_LayerBase):
     """Text written in the blueprint; `{name}` is replaced by an attribute.
 
     For a locale, `{name.name}` is the English name of its language.
@@ -103,14 +103,14 @@ class TextLayer(_Layer):
     """The text, with slots."""
 
 
-class AttributeLayer(_Layer):
+class AttributeLayer(_LayerBase):
     """The value of an attribute given when the session opened."""
 
     attribute: Name
     """The name of the attribute."""
 
 
-class FieldsLayer(_Layer):
+class FieldsLayer(_LayerBase):
     """Labelled values under a heading; an empty value gives no line."""
 
     heading: str = ""
@@ -119,7 +119,7 @@ class FieldsLayer(_Layer):
     """Maps a label to a path: `cartridge...`, `attributes...` or `session.phase`."""
 
 
-class ChoicesLayer(_Layer):
+class ChoicesLayer(_LayerBase):
     """One line for each recorded choice that has a label; left out if there is none."""
 
     heading: str = ""
@@ -130,16 +130,16 @@ class ChoicesLayer(_Layer):
     """The template of one line."""
 
 
-class ResolvedLayer(_Layer):
+class ResolvedLayer(_LayerBase):
     """Labelled values of the resolver's answer for the turn, under a heading."""
 
     heading: str = ""
     """The line above the values; left out if there is no value."""
-    resolved: Annotated[dict[str, Found], Field(min_length=1)]
+    resolved: Annotated[dict[str, ResolvedField], Field(min_length=1)]
     """Maps a label to a part of the resolver's answer; an empty value gives no line."""
 
 
-class Segments(Strict):
+class SegmentQuery(StrictModel):
     """Which segments of the library a layer requests."""
 
     scope: Name
@@ -152,10 +152,10 @@ class Segments(Strict):
     """Types that are included only if a ladder step replaces other segments by them."""
 
 
-class SegmentsLayer(_Layer):
+class SegmentsLayer(_LayerBase):
     """Texts of the segment library, selected for every call and recorded with it."""
 
-    segments: Segments
+    segments: SegmentQuery
     """The segments, in the order of their ids."""
     each: str | None = None
     """Path to a list, `inputs...`; the layer gets one block for each item."""
@@ -163,14 +163,14 @@ class SegmentsLayer(_Layer):
     """The line above each block; `{name}` is replaced by a value of the item."""
 
 
-class InputLayer(_Layer):
+class InputLayer(_LayerBase):
     """The value of an input given with the turn."""
 
     input: Name
     """The name of the input."""
 
 
-class SourceLayer(_Layer):
+class SourceLayer(_LayerBase):
     """Text of a source that a package registers under `turnlog.sources`.
 
     The source is called at the first call, and its text is pinned like a prompt file.
@@ -180,11 +180,11 @@ class SourceLayer(_Layer):
     """The name under which the source is registered."""
 
 
-Pinned = FileLayer | OverrideLayer | SourceLayer
+PinnedLayer = FileLayer | OverrideLayer | SourceLayer
 """Layers whose text, or the absence of it, is pinned at the first call."""
 
 
-class ToolsLayer(_Layer):
+class ToolsLayer(_LayerBase):
     """Tool descriptions as text: in full at first, by name afterwards."""
 
     tools: Literal["all"]
@@ -193,21 +193,21 @@ class ToolsLayer(_Layer):
     """When tools are described in full; otherwise only their names are listed."""
 
 
-class PromptsLayer(_Layer):
+class PromptsLayer(_LayerBase):
     """Descriptions of the prompts that tool servers offer, as text."""
 
     prompts: Literal["all"]
     """Which prompts."""
 
 
-class StepLayer(_Layer):
+class StepLayer(_LayerBase):
     """The goal of the current plan step, or the tool results of the turn so far."""
 
     step: Literal["goal", "results"]
     """`goal` or `results`."""
 
 
-class ResultsLayer(_Layer):
+class ResultsLayer(_LayerBase):
     """Summaries of the previous turn's tool results, each with a name that a plan can refer to."""
 
     results: Literal["previous_turn"]
@@ -216,7 +216,7 @@ class ResultsLayer(_Layer):
     """The line above the results."""
 
 
-class CarryLayer(_Layer):
+class CarryLayer(_LayerBase):
     """The summary of the previous phase that was carried over when the session moved on."""
 
     carry: Literal["phase"]
@@ -227,7 +227,7 @@ class CarryLayer(_Layer):
     """
 
 
-Layer = Annotated[
+LayerSpec = Annotated[
     Annotated[SegmentsLayer, Tag("(segments)")]
     | Annotated[FileLayer, Tag("(file)")]
     | Annotated[OverrideLayer, Tag("(override)")]
@@ -244,7 +244,7 @@ Layer = Annotated[
     | Annotated[ResultsLayer, Tag("(results)")]
     | Annotated[CarryLayer, Tag("(carry)")],
     Discriminator(
-        form_by(
+        build_discriminator(
             # `carry` comes first because a carry layer has a `text` field too.
             *("carry", "segments", "file", "override", "text", "attribute", "input"),
             *("fields", "each", "resolved", "source", "tools", "prompts", "step", "results"),

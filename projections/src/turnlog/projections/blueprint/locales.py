@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_NAMES: Final = {
+_LANGUAGE_NAMES: Final = {
     "ar": "Arabic",
     "bg": "Bulgarian",
     "bn": "Bengali",
@@ -58,9 +58,9 @@ _NAMES: Final = {
 }
 
 
-def language_name(locale: str) -> str:
+def get_language_name(locale: str) -> str:
     """Return the English language name of a locale (`lt` and `lt-LT` give Lithuanian).
 
     A locale that the table lacks is returned unchanged.
     """
-    return _NAMES.get(locale.replace("_", "-").partition("-")[0].lower(), locale)
+    return _LANGUAGE_NAMES.get(locale.replace("_", "-").partition("-")[0].lower(), locale)

@@ -13,63 +13,63 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
-from turnlog.projections.blueprint.document import document
-from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Remark, located
+from turnlog.projections.blueprint.document import load_yaml
+from turnlog.projections.blueprint.faults import BlueprintFault, FaultyBlueprint, BlueprintFinding, locate_finding
 from turnlog.projections.blueprint.memory import MemoryPolicy
-from turnlog.projections.blueprint.wording import remarks_on
+from turnlog.projections.blueprint.wording import explain_validation_error
 
-MOST_TOLD: Final = 5
+MAX_POLICY_WARNINGS: Final = 5
 """Maximum number of warnings for one file; the session's first event records them."""
-_DEFAULTS: Final[JsonValue] = MemoryPolicy().model_dump(mode="json")
+_DEFAULT_POLICY: Final[JsonValue] = MemoryPolicy().model_dump(mode="json")
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPolicy:
+class LoadedMemoryPolicy:
     """A memory policy, and the warnings about its file."""
 
     policy: MemoryPolicy
     warnings: tuple[str, ...] = ()
 
 
-def read_policy(text: str, file: str) -> ReadPolicy:
+def load_memory_policy(text: str, file: str) -> LoadedMemoryPolicy:
     """Load a memory policy; return the defaults with warnings if anything is wrong."""
-    if faults := faults_in(text, file):
-        return instead(*map(str, faults))
-    return ReadPolicy(_merged(document(text, file).value))
+    if faults := find_memory_policy_faults(text, file):
+        return build_default_policy(*map(str, faults))
+    return LoadedMemoryPolicy(_merge_with_defaults(load_yaml(text, file).value))
 
 
-def faults_in(text: str, file: str) -> tuple[Fault, ...]:
+def find_memory_policy_faults(text: str, file: str) -> tuple[BlueprintFault, ...]:
     """Return all faults of a memory policy file."""
     try:
-        written = document(text, file)
+        written = load_yaml(text, file)
     except FaultyBlueprint as faulty:
         return faulty.faults
-    found = (located(file, written.lines, remark) for remark in _remarks(written.value))
+    found = (locate_finding(file, written.lines, remark) for remark in _find_policy_findings(written.value))
     return (*written.faults, *found)
 
 
-def instead(*faults: str) -> ReadPolicy:
+def build_default_policy(*faults: str) -> LoadedMemoryPolicy:
     """Return the default policy with a warning for each of the first faults."""
-    told = tuple(f"{fault}; the defaults stand in" for fault in faults[:MOST_TOLD])
-    return ReadPolicy(MemoryPolicy(), told)
+    told = tuple(f"{fault}; the defaults stand in" for fault in faults[:MAX_POLICY_WARNINGS])
+    return LoadedMemoryPolicy(MemoryPolicy(), told)
 
 
-def _remarks(value: JsonValue) -> Iterator[Remark]:
+def _find_policy_findings(value: JsonValue) -> Iterator[BlueprintFinding]:
     try:
-        _merged(value)
+        _merge_with_defaults(value)
     except ValidationError as error:
-        yield from remarks_on(error, MemoryPolicy)
+        yield from explain_validation_error(error, MemoryPolicy)
 
 
-def _merged(value: JsonValue) -> MemoryPolicy:
+def _merge_with_defaults(value: JsonValue) -> MemoryPolicy:
     # Strict and from JSON, so that "8" is not a number while lists may become tuples.
-    return MemoryPolicy.model_validate_json(json.dumps(_over(_DEFAULTS, value)), strict=True)
+    return MemoryPolicy.model_validate_json(json.dumps(_merge_values(_DEFAULT_POLICY, value)), strict=True)
 
 
-def _over(defaults: JsonValue, value: JsonValue) -> JsonValue:
+def _merge_values(defaults: JsonValue, value: JsonValue) -> JsonValue:
     """Merge a value over defaults, mapping by mapping; any other value replaces the default."""
     if value is None:
         return defaults
     if not isinstance(defaults, dict) or not isinstance(value, dict):
         return value
-    return {**defaults, **{name: _over(defaults.get(name), said) for name, said in value.items()}}
+    return {**defaults, **{name: _merge_values(defaults.get(name), said) for name, said in value.items()}}

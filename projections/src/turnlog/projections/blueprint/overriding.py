@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from turnlog.events.prompt import PromptFile
-from turnlog.projections.blueprint.layer import FileLayer, Override, OverrideLayer
-from turnlog.projections.blueprint.profile import Profile
+from turnlog.projections.blueprint.layer import FileLayer, OverrideSpec, OverrideLayer
+from turnlog.projections.blueprint.profile import ProfileSpec
 from turnlog.projections.blueprint.schema import Blueprint
 
-OVERRIDES: Final = "overrides"
+OVERRIDES_FOLDER: Final = "overrides"
 """The folder beside a blueprint that contains one folder for each profile."""
 PROVIDER_FOLDER: Final = "{provider}"
-_PROGRAMS: Final = {
+_PROGRAM_BY_CATEGORY: Final = {
     "workflow_classification": "tools",
     "error_recovery": "tools",
     "conversation_execution": "chat",
@@ -28,57 +28,57 @@ _PROGRAMS: Final = {
 """Categories that only profiles of one program have."""
 
 
-def has(profile: Profile, category: str) -> bool:
+def has_category(profile: ProfileSpec, category: str) -> bool:
     """Return whether a profile has a category."""
-    return _PROGRAMS.get(category, profile.program) == profile.program
+    return _PROGRAM_BY_CATEGORY.get(category, profile.program) == profile.program
 
 
-def program_of(category: str) -> str:
+def get_category_program(category: str) -> str:
     """Return the only program whose profiles have the category.
 
     Raises `KeyError` for a category that all profiles have.
     """
-    return _PROGRAMS[category]
+    return _PROGRAM_BY_CATEGORY[category]
 
 
-def prompt_layers(blueprint: Blueprint) -> dict[str, FileLayer]:
+def list_prompt_layers(blueprint: Blueprint) -> dict[str, FileLayer]:
     """Return every prompt file that a session needs, by the name under which it is pinned."""
     found: dict[str, FileLayer] = {}
     for name, layer in blueprint.layers.items():
         if isinstance(layer, FileLayer):
             found[name] = layer
         elif isinstance(layer, OverrideLayer):
-            found |= _of_category(blueprint, name, layer)
+            found |= _expand_override_layer(blueprint, name, layer)
     return found
 
 
-def _of_category(blueprint: Blueprint, name: str, layer: OverrideLayer) -> dict[str, FileLayer]:
+def _expand_override_layer(blueprint: Blueprint, name: str, layer: OverrideLayer) -> dict[str, FileLayer]:
     said = layer.override
-    folders = _folders(blueprint.prompts.search, said)
+    folders = _expand_folders(blueprint.prompts.search, said)
     theirs = {
-        pin(name, profile): _file(said, _folders((f"{OVERRIDES}/{profile}",), said))
+        format_override_name(name, profile): _build_file_layer(said, _expand_folders((f"{OVERRIDES_FOLDER}/{profile}",), said))
         for profile, each in blueprint.profiles.items()
-        if has(each, said.category)
+        if has_category(each, said.category)
     }
-    return {name: _file(said, folders).model_copy(update={"keep": layer.keep}), **theirs}
+    return {name: _build_file_layer(said, folders).model_copy(update={"keep": layer.keep}), **theirs}
 
 
-def _file(said: Override, folders: tuple[str, ...]) -> FileLayer:
+def _build_file_layer(said: OverrideSpec, folders: tuple[str, ...]) -> FileLayer:
     return FileLayer(file=f"{said.category}.md", search=folders)
 
 
-def _folders(chain: Iterable[str], said: Override) -> tuple[str, ...]:
+def _expand_folders(chain: Iterable[str], said: OverrideSpec) -> tuple[str, ...]:
     if said.by is None:
         return tuple(chain)
     pairs = ((f"{folder}/{PROVIDER_FOLDER}", folder) for folder in chain)
     return tuple(folder for pair in pairs for folder in pair)
 
 
-def pin(layer: str, profile: str) -> str:
+def format_override_name(layer: str, profile: str) -> str:
     """Return the name under which a profile's version of a layer is pinned."""
     return f"{layer}@{profile}"
 
 
-def pinned_file(pinned: Mapping[str, PromptFile], layer: str, profile: str) -> PromptFile | None:
+def find_pinned_file(pinned: Mapping[str, PromptFile], layer: str, profile: str) -> PromptFile | None:
     """Return the pinned file of a layer under a profile, or None."""
-    return pinned.get(pin(layer, profile)) or pinned.get(layer)
+    return pinned.get(format_override_name(layer, profile)) or pinned.get(layer)

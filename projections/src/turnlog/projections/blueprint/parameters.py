@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Final
 
-PARAMETERS: Final = frozenset(
+ALLOWED_MODEL_PARAMETERS: Final = frozenset(
     {
         "frequency_penalty",
         "max_completion_tokens",

@@ -14,18 +14,18 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter, model_validator
 
-from turnlog.projections.blueprint.slots import filled_slots
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.projections.blueprint.slots import fill_slots
+from turnlog.projections.blueprint.strict import Name, StrictModel
 
 BY_PHASE: Final = "by_phase"
 """The value of a profile's `call` if it depends on the phase."""
-TRANSITION: Final = "transition_phase"
+TRANSITION_TOOL: Final = "transition_phase"
 """The tool by which a model ends a phase."""
-Kind = Literal["static", "freeform", "debrief"]
+PhaseKind = Literal["static", "freeform", "debrief"]
 """A phase of choices, a dialogue, or a phase that makes one call by itself."""
 
 
-class Choice(Strict):
+class PhaseChoiceDefinition(StrictModel):
     """One choice that leads out of a static phase."""
 
     next: Name
@@ -34,7 +34,7 @@ class Choice(Strict):
     """The text by which later prompts mention the choice."""
 
 
-class Transitions(Strict):
+class PhaseTransitions(StrictModel):
     """The next phase of a dialogue for each outcome."""
 
     on_success: Name | None = None
@@ -45,27 +45,27 @@ class Transitions(Strict):
     """The dialogue reached its maximum number of exchanges."""
 
 
-class Phase(Strict):
+class PhaseDefinition(StrictModel):
     """One state of the state machine."""
 
-    kind: Kind
+    kind: PhaseKind
     """The kind of the phase."""
-    choices: dict[Name, Choice] = {}
+    choices: dict[Name, PhaseChoiceDefinition] = {}
     """The choices of a static phase."""
     min_exchanges: Annotated[int, Field(ge=0)] = 0
     """Number of exchanges before a model may end the phase."""
     max_exchanges: Annotated[int, Field(ge=1)] | None = None
     """Number of exchanges after which the phase ends by itself."""
-    ai_transitions: Transitions = Transitions()
+    ai_transitions: PhaseTransitions = PhaseTransitions()
     """The transitions of a freeform phase."""
     next: Name | None = None
     """The phase after a debrief."""
 
 
-PHASES: TypeAdapter[dict[Name, Phase]] = TypeAdapter(dict[Name, Phase])
+PHASES_ADAPTER: TypeAdapter[dict[Name, PhaseDefinition]] = TypeAdapter(dict[Name, PhaseDefinition])
 
 
-class Carry(Strict):
+class CarrySpec(StrictModel):
     """What a caller may carry from one phase to the next."""
 
     forward: Literal["summary", "none"] = "none"
@@ -74,7 +74,7 @@ class Carry(Strict):
     """When moving to an earlier phase: never anything."""
 
 
-class PhasesSpec(Strict):
+class PhasesSpec(StrictModel):
     """How a blueprint runs phases."""
 
     from_: Annotated[Literal["cartridge.phases"] | None, Field(alias="from")] = None
@@ -85,7 +85,7 @@ class PhasesSpec(Strict):
     """Maps a phase to the phases whose turns it sees, which must include itself. If it is given, a
     drawn phase that is missing here sees nothing.
     """
-    carry: Carry = Carry()
+    carry: CarrySpec = CarrySpec()
     """What may be carried to the next phase."""
     profiles: dict[Name, Name] = {}
     """Maps a phase to the profile that the session switches to when it enters the phase."""
@@ -95,7 +95,7 @@ class PhasesSpec(Strict):
     """Maps a signal of the model to the transition it follows."""
 
     @model_validator(mode="after")
-    def _drawn_once(self) -> PhasesSpec:
+    def _check_one_source(self) -> PhasesSpec:
         if (self.from_ is None) == (not self.order):
             message = "phases are either drawn (`from`) or named (`order`)"
             raise ValueError(message)
@@ -107,12 +107,12 @@ class PhaseGraph:
     """The state machine of one session."""
 
     start: str
-    phases: Mapping[str, Phase]
+    phases: Mapping[str, PhaseDefinition]
     spec: PhasesSpec
-    words: str = "{summary}"
+    carry_template: str = "{summary}"
     """Template of the carried text, with the slots `{from}` and `{summary}`."""
 
-    def leads(self, phase: str, signal: str) -> str | None:
+    def find_next_phase(self, phase: str, signal: str) -> str | None:
         """Return the phase that a signal leads to, or None."""
         transition = self.spec.signals.get(signal)
         found = self.phases.get(phase)
@@ -121,51 +121,51 @@ class PhaseGraph:
         target: str | None = getattr(found.ai_transitions, transition)
         return target
 
-    def sees(self, phase: str | None) -> frozenset[str] | None:
+    def get_visible_phases(self, phase: str | None) -> frozenset[str] | None:
         """Return the phases whose turns a phase sees; None if all phases see everything."""
         return frozenset(self.spec.can_see.get(phase or "", ())) if self.spec.can_see else None
 
     @property
-    def keeps_apart(self) -> bool:
+    def hides_phases(self) -> bool:
         """Whether the turns of one phase are hidden from others."""
         return bool(self.spec.can_see)
 
-    def carried(self, before: str | None, summary: str) -> str:
+    def format_carried_summary(self, before: str | None, summary: str) -> str:
         """Return the text that the next phase gets about the phase `before`."""
-        return filled_slots(self.words, {"from": before, "summary": summary})
+        return fill_slots(self.carry_template, {"from": before, "summary": summary})
 
-    def goes_forward(self, before: str | None, phase: str) -> bool:
+    def is_forward_move(self, before: str | None, phase: str) -> bool:
         """Return whether `phase` comes after `before` in the blueprint's order."""
         order = self.spec.order
         there = before in order and phase in order
         return there and order.index(before or "") < order.index(phase)
 
-    def offered(self, phase: str | None, exchanges: int) -> tuple[str, ...]:
+    def list_signals(self, phase: str | None, exchanges: int) -> tuple[str, ...]:
         """Return the signals that a model may send in a phase after this many exchanges."""
         found = self.phases.get(phase or "")
         if found is None or found.kind != "freeform" or exchanges < found.min_exchanges:
             return ()
-        return tuple(signal for signal in self.spec.signals if self.leads(phase or "", signal))
+        return tuple(signal for signal in self.spec.signals if self.find_next_phase(phase or "", signal))
 
 
-def graph_of(spec: PhasesSpec, drawn: JsonValue, words: str) -> PhaseGraph:
+def build_phase_graph(spec: PhasesSpec, definitions: JsonValue, carry_template: str) -> PhaseGraph:
     """Build the state machine of a session from a cartridge that has been validated."""
     if spec.order:
-        named = {name: Phase(kind="freeform") for name in spec.order}
-        return PhaseGraph(spec.order[0], named, spec, words)
-    if not isinstance(drawn, dict):
+        named = {name: PhaseDefinition(kind="freeform") for name in spec.order}
+        return PhaseGraph(spec.order[0], named, spec, carry_template)
+    if not isinstance(definitions, dict):
         message = "phases must be a mapping"
         raise TypeError(message)
-    states = {name: state for name, state in drawn.items() if name != "start"}
-    return PhaseGraph(str(drawn.get("start")), PHASES.validate_python(states), spec, words)
+    states = {name: state for name, state in definitions.items() if name != "start"}
+    return PhaseGraph(str(definitions.get("start")), PHASES_ADAPTER.validate_python(states), spec, carry_template)
 
 
-def remarks_on(graph: PhaseGraph) -> Iterator[tuple[tuple[str, ...], str]]:
+def find_graph_faults(graph: PhaseGraph) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the path and description of every inconsistency of a state machine."""
     if graph.start not in graph.phases:
         yield ("start",), f"there is no phase `{graph.start}`"
     for name, phase in graph.phases.items():
-        for path, target in _targets(phase):
+        for path, target in _iterate_targets(phase):
             if target not in graph.phases:
                 yield (name, *path), f"there is no phase `{target}`"
         if phase.max_exchanges is not None and phase.max_exchanges < phase.min_exchanges:
@@ -174,7 +174,7 @@ def remarks_on(graph: PhaseGraph) -> Iterator[tuple[tuple[str, ...], str]]:
             yield (name, "ai_transitions"), "`max_exchanges` needs `on_max_exchanges`"
 
 
-def _targets(phase: Phase) -> Iterator[tuple[tuple[str, ...], str]]:
+def _iterate_targets(phase: PhaseDefinition) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, choice in phase.choices.items():
         yield ("choices", name, "next"), choice.next
     for name, target in phase.ai_transitions:

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from turnlog.projections.blueprint.asking import ReferencesSpec
-from turnlog.projections.blueprint.memory import MemorySpec
+from turnlog.projections.blueprint.memory import MemoryFileSpec
 from turnlog.projections.blueprint.safety import SafetySpec
-from turnlog.projections.blueprint.strict import Strict
+from turnlog.projections.blueprint.strict import StrictModel
 
 
-class Retries(Strict):
+class RetryPolicy(StrictModel):
     """How often a failed attempt is retried, and after which delay."""
 
     max: Annotated[int, Field(ge=0)] = 4
@@ -21,7 +21,7 @@ class Retries(Strict):
     """Maximum delay in seconds."""
 
 
-class Policies(Strict):
+class Policies(StrictModel):
     """How a session handles overlapping, slow and failing turns."""
 
     second_submit: Literal["reject", "queue", "interrupt"] = "queue"
@@ -34,11 +34,11 @@ class Policies(Strict):
     """How often workers may claim one turn before it fails."""
     replacement: Annotated[str, Field(min_length=1)] = "(This reply was withheld.)"
     """The default text in place of a redacted reply."""
-    retries: Retries = Retries()
+    retries: RetryPolicy = RetryPolicy()
     """Retries of failed attempts."""
     safety: SafetySpec = SafetySpec()
     """Safety rules for replies."""
-    memory: MemorySpec | None = None
+    memory: MemoryFileSpec | None = None
     """The memory policy for later turns; without it they may include everything."""
     references: ReferencesSpec | None = None
     """References that a turn may inherit from an earlier one."""

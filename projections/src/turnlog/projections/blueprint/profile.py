@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.projections.blueprint.strict import Name, StrictModel
 
 
-class Profile(Strict):
+class ProfileSpec(StrictModel):
     """A named way to run a session."""
 
     default: bool = False
@@ -28,7 +28,7 @@ class Profile(Strict):
     """How long a turn may be open, in seconds; without it the policies decide."""
 
     @model_validator(mode="after")
-    def _whole(self) -> Profile:
+    def _check_program_calls(self) -> ProfileSpec:
         named = (self.plan is not None, self.act is not None)
         if named != (self.program == "tools",) * 2:
             message = "the program `tools`, and no other, has the calls `plan` and `act`"

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from turnlog.events.forms import form_by
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.events.forms import build_discriminator
+from turnlog.projections.blueprint.strict import Name, StrictModel
 
 HoldBack = Literal["none", "sentence", "reply"]
 """What is held back until it has been checked: nothing, a sentence, or the whole reply."""
 
 
-class PatternRule(Strict):
+class SafetyPatternRule(StrictModel):
     """A rule that withholds a reply which matches a pattern."""
 
     name: Name
@@ -24,7 +24,7 @@ class PatternRule(Strict):
 
     @field_validator("pattern")
     @classmethod
-    def _compiles(cls, pattern: str) -> str:
+    def _check_pattern_compiles(cls, pattern: str) -> str:
         try:
             re.compile(pattern)
         except re.error as error:
@@ -33,7 +33,7 @@ class PatternRule(Strict):
         return pattern
 
 
-class CheckRule(Strict):
+class SafetyCheckRule(StrictModel):
     """A rule that withholds a reply which fails a check registered under `turnlog.checks`."""
 
     name: Name
@@ -44,20 +44,20 @@ class CheckRule(Strict):
     """Dotted path to the value that the check receives."""
 
 
-Rule = Annotated[
-    Annotated[PatternRule, Tag("(pattern)")] | Annotated[CheckRule, Tag("(check)")],
+SafetyRule = Annotated[
+    Annotated[SafetyPatternRule, Tag("(pattern)")] | Annotated[SafetyCheckRule, Tag("(check)")],
     Discriminator(
-        form_by("pattern", "check"),
+        build_discriminator("pattern", "check"),
         custom_error_type="rule_kind",
         custom_error_message="a rule has a `pattern` or a `check`",
     ),
 ]
 
 
-class SafetySpec(Strict):
+class SafetySpec(StrictModel):
     """The safety rules for replies."""
 
     hold_back: HoldBack = "none"
     """How much of a reply is held back until it has been checked."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[SafetyRule, ...] = ()
     """Rules in order; the first that fails withholds the reply."""

@@ -10,38 +10,38 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag, field_validator
 
-from turnlog.events.content import Digest, digest_of
-from turnlog.events.forms import form_by
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.forms import build_discriminator
 from turnlog.projections.blueprint.asking import (
     FrontDoor,
     ResolverSpec,
-    SessionSpec,
+    SessionKeySpec,
 )
-from turnlog.projections.blueprint.budget import Budget, widest
-from turnlog.projections.blueprint.form import Form
-from turnlog.projections.blueprint.layer import Layer
+from turnlog.projections.blueprint.budget import BudgetSpec, get_max_characters_per_token
+from turnlog.projections.blueprint.form import MessageFormat
+from turnlog.projections.blueprint.layer import LayerSpec
 from turnlog.projections.blueprint.output import OutputSpec
 from turnlog.projections.blueprint.phases import PhasesSpec
 from turnlog.projections.blueprint.policies import Policies as Policies  # noqa: PLC0414 re-exported
-from turnlog.projections.blueprint.policies import Retries as Retries  # noqa: PLC0414 re-exported
-from turnlog.projections.blueprint.profile import Profile
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.projections.blueprint.policies import RetryPolicy as RetryPolicy  # noqa: PLC0414 re-exported
+from turnlog.projections.blueprint.profile import ProfileSpec
+from turnlog.projections.blueprint.strict import Name, StrictModel
 from turnlog.projections.blueprint.tools import ToolsSpec
-from turnlog.projections.blueprint.views import History as History  # noqa: PLC0414 re-exported
+from turnlog.projections.blueprint.views import HistoryViewSpec as HistoryViewSpec  # noqa: PLC0414 re-exported
 
-Type = Literal["id", "text", "locale", "int", "bool", "list", "map"]
+ValueType = Literal["id", "text", "locale", "int", "bool", "list", "map"]
 
 
-class Value(Strict):
+class ValueSpec(StrictModel):
     """The type, bounds and default of one attribute or input."""
 
-    type: Type
+    type: ValueType
     """The type of the value."""
     required: bool = False
     """True if the value must be given."""
     default: JsonValue = None
     """The value if none is given."""
-    of: dict[Name, Of] | None = None
+    of: dict[Name, ItemSpec] | None = None
     """For a list: the values of each item; an item has no others."""
     min: int | None = None
     """For an integer: the minimum."""
@@ -49,17 +49,17 @@ class Value(Strict):
     """For an integer: the maximum."""
 
 
-def _spelt_out(written: object) -> object:
+def _expand_type_shorthand(written: object) -> object:
     """Expand `tier: int` to `tier: {type: int, required: true}`."""
     return {"type": written, "required": True} if isinstance(written, str) else written
 
 
-Of = Annotated[Value, BeforeValidator(_spelt_out, json_schema_input_type=Type | Value)]
+ItemSpec = Annotated[ValueSpec, BeforeValidator(_expand_type_shorthand, json_schema_input_type=ValueType | ValueSpec)]
 """A value of a list item; a bare type is short for a required value of that type."""
-Value.model_rebuild()
+ValueSpec.model_rebuild()
 
 
-class SystemMessage(Strict):
+class SystemMessageSlot(StrictModel):
     """One system message, composed of layers."""
 
     system: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -73,7 +73,7 @@ class SystemMessage(Strict):
         return self.system
 
 
-class UserMessage(Strict):
+class UserMessageSlot(StrictModel):
     """One user message, composed of layers; `input` is the text of the turn."""
 
     user: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -87,7 +87,7 @@ class UserMessage(Strict):
         return self.user
 
 
-class HistoryMessages(Strict):
+class HistoryMessageSlot(StrictModel):
     """The messages of a history view; a call lists each view at most once."""
 
     history: Name
@@ -95,18 +95,18 @@ class HistoryMessages(Strict):
 
 
 MessageSlot = Annotated[
-    Annotated[SystemMessage, Tag("(system)")]
-    | Annotated[UserMessage, Tag("(user)")]
-    | Annotated[HistoryMessages, Tag("(history)")],
+    Annotated[SystemMessageSlot, Tag("(system)")]
+    | Annotated[UserMessageSlot, Tag("(user)")]
+    | Annotated[HistoryMessageSlot, Tag("(history)")],
     Discriminator(
-        form_by("system", "user", "history"),
+        build_discriminator("system", "user", "history"),
         custom_error_type="message_kind",
         custom_error_message="a message is `system`, `user` or `history`",
     ),
 ]
 
 
-class CallSpec(Strict):
+class CallSpec(StrictModel):
     """A kind of model call: its messages in order, and their budget."""
 
     messages: Annotated[tuple[MessageSlot, ...], Field(min_length=1)]
@@ -129,11 +129,11 @@ class CallSpec(Strict):
     @property
     def layers(self) -> tuple[Name, ...]:
         """The layers of all its messages, in order."""
-        made = (slot for slot in self.messages if not isinstance(slot, HistoryMessages))
+        made = (slot for slot in self.messages if not isinstance(slot, HistoryMessageSlot))
         return tuple(name for slot in made for name in slot.layers)
 
 
-class CartridgeSpec(Strict):
+class CartridgeSpec(StrictModel):
     """The cartridge: the data of one task, in a file beside the blueprint."""
 
     file: Annotated[str, Field(min_length=1)]
@@ -144,14 +144,14 @@ class CartridgeSpec(Strict):
     """Dotted path to the context levels that the cartridge asks for."""
 
 
-class Prompts(Strict):
+class PromptSearch(StrictModel):
     """Where prompt files are searched."""
 
     search: tuple[str, ...] = (".",)
     """Folders beside the blueprint, in order; the first that contains the file is used."""
 
 
-class SegmentsSpec(Strict):
+class SegmentLocales(StrictModel):
     """The locales in which library segments are requested."""
 
     locale: Annotated[tuple[str, ...], Field(min_length=1)] = ("en",)
@@ -160,7 +160,7 @@ class SegmentsSpec(Strict):
     """
 
 
-class Blueprint(Strict):
+class Blueprint(StrictModel):
     """The definition of one kind of session."""
 
     blueprint: Name
@@ -169,31 +169,31 @@ class Blueprint(Strict):
     """The version number given by its author."""
     summary: str = ""
     """Its purpose in one sentence."""
-    session: SessionSpec | None = None
+    session: SessionKeySpec | None = None
     """The key by which a session is found; without it sessions are found by id only."""
     front_door: FrontDoor | None = None
     """A dedicated HTTP route for its sessions."""
-    attributes: dict[Name, Value] = {}
+    attributes: dict[Name, ValueSpec] = {}
     """Values that are given when a session opens."""
-    inputs: dict[Name, Value] = {}
+    inputs: dict[Name, ValueSpec] = {}
     """Values that are given with a turn, beside its text."""
     cartridge: CartridgeSpec | None = None
     """The data of one task, pinned when a session opens."""
-    prompts: Prompts = Prompts()
+    prompts: PromptSearch = PromptSearch()
     """Where prompt files are searched."""
     resolver: ResolverSpec | None = None
     """The resolver that determines what a turn is about before any model call."""
-    layers: dict[Name, Layer]
+    layers: dict[Name, LayerSpec]
     """The named parts of its prompts."""
     calls: dict[Name, CallSpec]
     """The kinds of model calls."""
-    history: dict[Name, History] = {}
+    history: dict[Name, HistoryViewSpec] = {}
     """Named views of the turns."""
-    forms: dict[Name, Form] = {}
+    forms: dict[Name, MessageFormat] = {}
     """Named message formats."""
-    budget: dict[Name, Budget] = {}
+    budget: dict[Name, BudgetSpec] = {}
     """Named token budgets."""
-    segments: SegmentsSpec = SegmentsSpec()
+    segments: SegmentLocales = SegmentLocales()
     """The locales of library segments."""
     tools: ToolsSpec | None = None
     """Its tools, and how they are run."""
@@ -201,19 +201,19 @@ class Blueprint(Strict):
     """How it runs phases."""
     policies: Policies = Policies()
     """Queueing, deadlines, retries and safety."""
-    profiles: Annotated[dict[Name, Profile], Field(min_length=1)]
+    profiles: Annotated[dict[Name, ProfileSpec], Field(min_length=1)]
     """Named ways to run a session; exactly one is the default."""
 
     @field_validator("profiles")
     @classmethod
-    def _one_default(cls, profiles: dict[Name, Profile]) -> dict[Name, Profile]:
+    def _check_one_default(cls, profiles: dict[Name, ProfileSpec]) -> dict[Name, ProfileSpec]:
         defaults = sum(profile.default for profile in profiles.values())
         if defaults != 1:
             message = f"exactly one profile must say `default: true`, {defaults} do"
             raise ValueError(message)
         return profiles
 
-    def conduct(self, profile: Name) -> Policies:
+    def resolve_policies(self, profile: Name) -> Policies:
         """Return the policies under a profile, with the profile's own deadline if it has one."""
         seconds = self.profiles[profile].deadline_seconds
         if seconds is None:
@@ -225,7 +225,7 @@ class Blueprint(Strict):
         """The profile a session starts with."""
         return next(name for name, profile in self.profiles.items() if profile.default)
 
-    def view(self, name: Name) -> History:
+    def resolve_view(self, name: Name) -> HistoryViewSpec:
         """Return a history view, with the settings it takes from its `like` view."""
         view = self.history[name]
         like = self.history.get(view.like or "")
@@ -235,46 +235,46 @@ class Blueprint(Strict):
         return like.model_copy(update=own)
 
     @property
-    def summing(self) -> frozenset[Name]:
+    def summary_calls(self) -> frozenset[Name]:
         """The calls that write summaries and answer no turn."""
         views = (view.summary for view in self.history.values())
         return frozenset(summary.call for summary in views if summary)
 
-    def summarised_by(self, name: Name) -> Name:
+    def find_summary_view(self, name: Name) -> Name:
         """Return the view that defines the summary of a view: itself, or its `like` view."""
         view = self.history[name]
         return name if view.like is None or "summary" in view.model_fields_set else view.like
 
 
-def stored_form(blueprint: Blueprint) -> bytes:
+def encode_blueprint(blueprint: Blueprint) -> bytes:
     """Encode the JSON that a session pins, without fields that the author did not set."""
     return blueprint.model_dump_json(exclude_unset=True, by_alias=True).encode()
 
 
-def blueprint_digest(blueprint: Blueprint) -> Digest:
+def compute_blueprint_digest(blueprint: Blueprint) -> Digest:
     """Return the digest of the encoded blueprint."""
-    return digest_of(stored_form(blueprint))
+    return compute_digest(encode_blueprint(blueprint))
 
 
-def reach(blueprint: Blueprint) -> int:
+def compute_history_reach(blueprint: Blueprint) -> int:
     """Return the most characters of history that any call can include; 0 if that is unbounded.
 
     Views of the whole history do not count, because they are folded from the first event anyway;
     nor do views of turns that are to be summarised.
     """
-    looking = [call for call in blueprint.calls.values() if _looks_back(blueprint, call)]
+    looking = [call for call in blueprint.calls.values() if _has_bounded_history(blueprint, call)]
     budgets = [blueprint.budget.get(call.budget or "") for call in looking]
-    widths = [_width(found) if found else 0 for found in budgets]
+    widths = [_compute_budget_characters(found) if found else 0 for found in budgets]
     return max(widths, default=0) if all(widths) else 0
 
 
-def _width(budget: Budget) -> int:
+def _compute_budget_characters(budget: BudgetSpec) -> int:
     """Return the characters a budget has room for; 0 if an input may raise it."""
     tokens = budget.tokens
-    return tokens * widest(budget.counter) if isinstance(tokens, int) else 0
+    return tokens * get_max_characters_per_token(budget.counter) if isinstance(tokens, int) else 0
 
 
-def _looks_back(blueprint: Blueprint, call: CallSpec) -> bool:
-    slots = (slot.history for slot in call.messages if isinstance(slot, HistoryMessages))
-    views = map(blueprint.view, slots)
+def _has_bounded_history(blueprint: Blueprint, call: CallSpec) -> bool:
+    slots = (slot.history for slot in call.messages if isinstance(slot, HistoryMessageSlot))
+    views = map(blueprint.resolve_view, slots)
     return any(not view.all and view.of != "selected" for view in views)

@@ -16,56 +16,56 @@ from typing import Final
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from turnlog.projections.blueprint.document import Document, document
-from turnlog.projections.blueprint.faults import Fault, Remark, located
+from turnlog.projections.blueprint.document import YamlDocument, load_yaml
+from turnlog.projections.blueprint.faults import BlueprintFault, BlueprintFinding, locate_finding
 from turnlog.projections.blueprint.tools import ServerSpec
-from turnlog.projections.blueprint.wording import remarks_on
+from turnlog.projections.blueprint.wording import explain_validation_error
 
-Beside = Callable[[str], Iterable[tuple[str, str]]]
+FolderReader = Callable[[str], Iterable[tuple[str, str]]]
 """Returns the path and the text of every file in a folder beside a blueprint."""
-PLACE: Final = ("tools", "servers", "folder")
-_SERVER: Final[TypeAdapter[ServerSpec]] = TypeAdapter(ServerSpec)
+SERVERS_FOLDER_PATH: Final = ("tools", "servers", "folder")
+_SERVER_ADAPTER: Final[TypeAdapter[ServerSpec]] = TypeAdapter(ServerSpec)
 
 
-def with_servers(written: Document, file: str, beside: Beside) -> Document:
+def insert_server_files(written: YamlDocument, file: str, read_folder: FolderReader) -> YamlDocument:
     """Insert the server files of a folder; raise `FaultyBlueprint` if one is not YAML."""
     value = written.value if isinstance(written.value, dict) else {}
     tools = value.get("tools")
     spec = tools.get("servers") if isinstance(tools, dict) else None
     if spec == {}:
-        bare = located(file, written.lines, Remark(PLACE[:2], "there is no server", "add one"))
+        bare = locate_finding(file, written.lines, BlueprintFinding(SERVERS_FOLDER_PATH[:2], "there is no server", "add one"))
         return replace(written, faults=(*written.faults, bare))
     folder = spec.get("folder") if isinstance(spec, dict) and len(spec) == 1 else None
     if not isinstance(tools, dict) or not isinstance(folder, str):
         return written
-    servers, faults = _read(folder, str(PurePosixPath(file).parent), beside)
+    servers, faults = _read_server_files(folder, str(PurePosixPath(file).parent), read_folder)
     if not servers:
         what, fix = f"there is no server in `{folder}`", "put a file there for each: `time.yaml`"
-        faults = [*faults, located(file, written.lines, Remark(PLACE, what, fix))]
+        faults = [*faults, locate_finding(file, written.lines, BlueprintFinding(SERVERS_FOLDER_PATH, what, fix))]
     changed: JsonValue = {**value, "tools": {**tools, "servers": servers}}
     return replace(written, value=changed, faults=(*written.faults, *faults))
 
 
-def _read(folder: str, name: str, beside: Beside) -> tuple[dict[str, JsonValue], list[Fault]]:
+def _read_server_files(folder: str, name: str, read_folder: FolderReader) -> tuple[dict[str, JsonValue], list[BlueprintFault]]:
     servers: dict[str, JsonValue] = {}
-    faults: list[Fault] = []
-    for path, text in beside(folder):
-        found = document(text, f"{name}/{path}")
-        faults += (*found.faults, *_faults(found, f"{name}/{path}"))
+    faults: list[BlueprintFault] = []
+    for path, text in read_folder(folder):
+        found = load_yaml(text, f"{name}/{path}")
+        faults += (*found.faults, *_check_server(found, f"{name}/{path}"))
         if PurePosixPath(path).suffix != ".yaml":
             fix = f"call it `{PurePosixPath(path).with_suffix('.yaml')}`"
-            faults.append(Fault(f"{name}/{path}", 1, "", "only `.yaml` is read as a server", fix))
+            faults.append(BlueprintFault(f"{name}/{path}", 1, "", "only `.yaml` is read as a server", fix))
         if (server := PurePosixPath(path).stem) in servers:
             what = f"there is a server `{server}` already"
-            faults.append(Fault(f"{name}/{path}", 1, "", what, "call one of the files otherwise"))
+            faults.append(BlueprintFault(f"{name}/{path}", 1, "", what, "call one of the files otherwise"))
         servers[server] = found.value
     return servers, faults
 
 
-def _faults(found: Document, file: str) -> list[Fault]:
+def _check_server(found: YamlDocument, file: str) -> list[BlueprintFault]:
     try:
         # Strict and from JSON, so that "8" is not a number while lists may become tuples.
-        _SERVER.validate_json(json.dumps(found.value), strict=True)
+        _SERVER_ADAPTER.validate_json(json.dumps(found.value), strict=True)
     except ValidationError as error:
-        return [located(file, found.lines, each) for each in remarks_on(error, ServerSpec)]
+        return [locate_finding(file, found.lines, each) for each in explain_validation_error(error, ServerSpec)]
     return []

@@ -7,26 +7,26 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.locales import language_name
+from turnlog.projections.blueprint.locales import get_language_name
 
-_SLOT: Final = re.compile(r"\{([a-z][a-z0-9_-]*)(\.name)?\}")
+_SLOT_PATTERN: Final = re.compile(r"\{([a-z][a-z0-9_-]*)(\.name)?\}")
 
 
-def filled_slots(text: str, values: Mapping[str, JsonValue]) -> str:
+def fill_slots(text: str, values: Mapping[str, JsonValue]) -> str:
     """Replace every slot by its value; a slot without a value becomes empty."""
-    return _SLOT.sub(lambda slot: _filled(values.get(slot[1]), named=bool(slot[2])), text)
+    return _SLOT_PATTERN.sub(lambda slot: _format_slot_value(values.get(slot[1]), named=bool(slot[2])), text)
 
 
-def _filled(value: JsonValue, *, named: bool) -> str:
-    return language_name(value) if named and isinstance(value, str) else spelt(value)
+def _format_slot_value(value: JsonValue, *, named: bool) -> str:
+    return get_language_name(value) if named and isinstance(value, str) else format_prompt_value(value)
 
 
-def slots_in(text: str) -> tuple[str, ...]:
+def find_slots(text: str) -> tuple[str, ...]:
     """Return the slot names of a text, in order."""
-    return tuple(name for name, _ in _SLOT.findall(text))
+    return tuple(name for name, _ in _SLOT_PATTERN.findall(text))
 
 
-def spelt(value: JsonValue) -> str:
+def format_prompt_value(value: JsonValue) -> str:
     """Format a value for a prompt: text unchanged, null as empty text, everything else as JSON."""
     if value is None:
         return ""

@@ -10,50 +10,50 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from turnlog.events.forms import form_by
-from turnlog.projections.blueprint.strict import Address, Header, Name, Strict, Variable
+from turnlog.events.forms import build_discriminator
+from turnlog.projections.blueprint.strict import HttpAddress, HeaderName, Name, StrictModel, EnvironmentVariable
 
-Tools = tuple[Annotated[str, Field(min_length=1)], ...]
+ToolNames = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
-class _Server(Strict):
-    only: Tools | None = None
+class _ServerBase(StrictModel):
+    only: ToolNames | None = None
     """The tools that are offered; all if it is not given."""
-    except_: Annotated[Tools, Field(alias="except")] = ()
+    except_: Annotated[ToolNames, Field(alias="except")] = ()
     """Tools and prompts that are not offered."""
-    idempotent: Tools = ()
+    idempotent: ToolNames = ()
     """Tools that may be run again if it is unknown whether they ran."""
 
 
-class LocalServer(_Server):
+class LocalServerSpec(_ServerBase):
     """A program that the worker starts and talks to over standard input and output."""
 
-    command: Annotated[Tools, Field(min_length=1)]
+    command: Annotated[ToolNames, Field(min_length=1)]
     """The program and its arguments."""
-    env_from: tuple[Variable, ...] = ()
+    env_from: tuple[EnvironmentVariable, ...] = ()
     """Environment variables of the worker that the program gets."""
 
 
-class RemoteServer(_Server):
+class RemoteServerSpec(_ServerBase):
     """A server that is reached over streamable HTTP."""
 
-    url: Address
+    url: HttpAddress
     """Its address, without a user, a query or a fragment."""
-    headers_from: dict[Header, Variable] = {}
+    headers_from: dict[HeaderName, EnvironmentVariable] = {}
     """Maps a header to the environment variable of the worker that contains its value."""
 
 
 ServerSpec = Annotated[
-    Annotated[LocalServer, Tag("(command)")] | Annotated[RemoteServer, Tag("(url)")],
+    Annotated[LocalServerSpec, Tag("(command)")] | Annotated[RemoteServerSpec, Tag("(url)")],
     Discriminator(
-        form_by("command", "url"),
+        build_discriminator("command", "url"),
         custom_error_type="server_kind",
         custom_error_message="a server needs one of: `command`, `url`",
     ),
 ]
 
 
-def _or_folder(schema: dict[str, Any]) -> None:
+def _add_folder_form(schema: dict[str, Any]) -> None:
     """Let an author name a folder of server files instead of listing servers."""
     folder = {"type": "object", "properties": {"folder": {"type": "string"}}}
     written = dict(schema)
@@ -61,7 +61,7 @@ def _or_folder(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{**folder, "required": ["folder"], "additionalProperties": False}, written]
 
 
-class Distil(Strict):
+class CondensationSpec(StrictModel):
     """How much of a long tool result prompts include."""
 
     rows: Annotated[int, Field(ge=1)] = 500
@@ -72,10 +72,10 @@ class Distil(Strict):
     """Number of rows in a sample."""
 
 
-class ToolsSpec(Strict):
+class ToolsSpec(StrictModel):
     """The tools of a blueprint."""
 
-    servers: Annotated[dict[Name, ServerSpec], Field(json_schema_extra=_or_folder)]
+    servers: Annotated[dict[Name, ServerSpec], Field(json_schema_extra=_add_folder_form)]
     """The tool servers, or `folder`, which contains one file for each server."""
     seconds: Annotated[float, Field(gt=0, le=3_600)] = 30.0
     """Timeout of one tool call in seconds."""
@@ -85,5 +85,5 @@ class ToolsSpec(Strict):
     """Maximum number of tool calls in one answer."""
     most_steps: Annotated[int, Field(ge=1, le=16)] = 8
     """Maximum number of steps in a plan."""
-    distil: Distil = Distil()
+    distil: CondensationSpec = CondensationSpec()
     """How long results are condensed."""

@@ -14,14 +14,14 @@ from typing import Final, assert_never
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.faults import instead_of
-from turnlog.projections.blueprint.schema import Value
-from turnlog.projections.blueprint.storable import MAX_INT, checked_json
+from turnlog.projections.blueprint.faults import suggest_word
+from turnlog.projections.blueprint.schema import ValueSpec
+from turnlog.projections.blueprint.storable import MAX_INT, check_json
 
-ID: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
-LOCALE: Final = r"^[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,4}$"
+ID_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
+LOCALE_PATTERN: Final = r"^[A-Za-z]{2,8}([_-][A-Za-z0-9]{1,8}){0,4}$"
 
-_EXPECTED: Final = {
+_TYPE_DESCRIPTIONS: Final = {
     "id": "an id: a letter or digit, then letters, digits and _ . : -, at most 128 in all",
     "text": "text",
     "locale": "a language tag such as `en` or `pt-BR`",
@@ -31,86 +31,86 @@ _EXPECTED: Final = {
     "map": "an object",
 }
 
-Values = dict[str, JsonValue]
+CheckedValues = dict[str, JsonValue]
 
 
-def checked_values(
-    specs: Mapping[str, Value], given: Mapping[str, JsonValue], field: str
-) -> Values:
+def check_values(
+    specs: Mapping[str, ValueSpec], given: Mapping[str, JsonValue], field: str
+) -> CheckedValues:
     """Check the given values and add defaults; raise `Refused` naming `field.<name>`."""
-    checked_json(given, field)
+    check_json(given, field)
     for name, value in given.items():
         at = f"{field}.{name[:80]}"
         if name not in specs:
-            fix = instead_of(name[:80], specs)
+            fix = suggest_word(name[:80], specs)
             raise Refused("unknown-value", f"there is no {name[:80]!r}", field=at, fix=fix)
-        if not fits(specs[name], value):
-            expected = expected_of(specs[name])
+        if not is_value_of_type(specs[name], value):
+            expected = describe_value_type(specs[name])
             detail = f"{json.dumps(value)[:80]} is not {expected}"
             raise Refused("wrong-type", detail, field=at, fix=f"send {expected}")
     for name, spec in specs.items():
         if spec.required and name not in given:
-            fix = f"add {name}: {expected_of(spec)}"
+            fix = f"add {name}: {describe_value_type(spec)}"
             raise Refused(
                 "missing-value", f"{name} must be given", field=f"{field}.{name}", fix=fix
             )
     defaults = {name: spec.default for name, spec in specs.items() if spec.default is not None}
     full = {**defaults, **given}
-    return {name: _items(specs[name], value, f"{field}.{name}") for name, value in full.items()}
+    return {name: _check_list_items(specs[name], value, f"{field}.{name}") for name, value in full.items()}
 
 
-def carried_over(
-    before: Mapping[str, Value],
-    after: Mapping[str, Value],
+def check_recorded_values(
+    before: Mapping[str, ValueSpec],
+    after: Mapping[str, ValueSpec],
     recorded: Mapping[str, JsonValue],
     field: str,
-) -> Values:
+) -> CheckedValues:
     """Check values recorded under another version of the blueprint.
 
     A recorded value that equals the old default is replaced by the new default.
     """
     defaults = {name: spec.default for name, spec in before.items() if spec.default is not None}
     given = {name: value for name, value in recorded.items() if defaults.get(name) != value}
-    return checked_values(after, given, field)
+    return check_values(after, given, field)
 
 
-def _items(spec: Value, value: JsonValue, field: str) -> JsonValue:
+def _check_list_items(spec: ValueSpec, value: JsonValue, field: str) -> JsonValue:
     """Check the items of a list against the spec of its items."""
     if spec.of is None or not isinstance(value, list):
         return value
     items = ((f"{field}.{place}", item) for place, item in enumerate(value))
-    return [checked_values(spec.of, _mapping(item, at), at) for at, item in items]
+    return [check_values(spec.of, _require_object(item, at), at) for at, item in items]
 
 
-def _mapping(item: JsonValue, field: str) -> Values:
+def _require_object(item: JsonValue, field: str) -> CheckedValues:
     if isinstance(item, dict):
         return item
     detail = f"{json.dumps(item)[:80]} is not an object"
     raise Refused("wrong-type", detail, field=field, fix="send an object")
 
 
-def expected_of(spec: Value) -> str:
+def describe_value_type(spec: ValueSpec) -> str:
     """Describe in words which values are accepted."""
     most = spec.max if spec.max is not None else MAX_INT
     if spec.type == "int" and spec.min is not None:
         return f"a whole number from {spec.min} to {most}"
-    return f"a whole number up to {most}" if spec.max is not None else _EXPECTED[spec.type]
+    return f"a whole number up to {most}" if spec.max is not None else _TYPE_DESCRIPTIONS[spec.type]
 
 
-def fits(spec: Value, value: JsonValue) -> bool:
+def is_value_of_type(spec: ValueSpec, value: JsonValue) -> bool:
     """Return whether a value has the type of its spec.
 
     Null never has, because it means the same as leaving the value out.
     """
     match spec.type:
         case "id":
-            return isinstance(value, str) and re.fullmatch(ID, value) is not None
+            return isinstance(value, str) and re.fullmatch(ID_PATTERN, value) is not None
         case "text":
             return isinstance(value, str)
         case "locale":
-            return isinstance(value, str) and re.fullmatch(LOCALE, value) is not None
+            return isinstance(value, str) and re.fullmatch(LOCALE_PATTERN, value) is not None
         case "int":
-            return isinstance(value, int) and not isinstance(value, bool) and _within(spec, value)
+            return isinstance(value, int) and not isinstance(value, bool) and _is_within_bounds(spec, value)
         case "bool":
             return isinstance(value, bool)
         case "list":
@@ -121,36 +121,36 @@ def fits(spec: Value, value: JsonValue) -> bool:
             assert_never(never)
 
 
-def _within(spec: Value, value: int) -> bool:
+def _is_within_bounds(spec: ValueSpec, value: int) -> bool:
     least = value if spec.min is None else spec.min
     most = value if spec.max is None else spec.max
     return least <= value <= most
 
 
-def schema_of(specs: Mapping[str, Value]) -> Values:
+def build_values_schema(specs: Mapping[str, ValueSpec]) -> CheckedValues:
     """Return the JSON Schema of the values that `check_values` accepts."""
     required: list[JsonValue] = [name for name, spec in specs.items() if spec.required]
     return {
         "type": "object",
-        "properties": {name: _property(spec) for name, spec in specs.items()},
+        "properties": {name: _build_property_schema(spec) for name, spec in specs.items()},
         "required": required,
         "additionalProperties": False,
     }
 
 
-def _property(spec: Value) -> Values:
-    default: Values = {} if spec.default is None else {"default": spec.default}
-    return {**_typed(spec), **default}
+def _build_property_schema(spec: ValueSpec) -> CheckedValues:
+    default: CheckedValues = {} if spec.default is None else {"default": spec.default}
+    return {**_build_type_schema(spec), **default}
 
 
-def _typed(spec: Value) -> Values:
+def _build_type_schema(spec: ValueSpec) -> CheckedValues:
     match spec.type:
         case "id":
-            return {"type": "string", "pattern": ID}
+            return {"type": "string", "pattern": ID_PATTERN}
         case "text":
             return {"type": "string"}
         case "locale":
-            return {"type": "string", "pattern": LOCALE}
+            return {"type": "string", "pattern": LOCALE_PATTERN}
         case "int":
             least = -MAX_INT if spec.min is None else spec.min
             most = MAX_INT if spec.max is None else spec.max
@@ -158,7 +158,7 @@ def _typed(spec: Value) -> Values:
         case "bool":
             return {"type": "boolean"}
         case "list":
-            return {"type": "array", **({"items": schema_of(spec.of)} if spec.of else {})}
+            return {"type": "array", **({"items": build_values_schema(spec.of)} if spec.of else {})}
         case "map":
             return {"type": "object"}
         case _ as never:

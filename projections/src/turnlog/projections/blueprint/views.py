@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from turnlog.projections.blueprint.memory import ReaderName
-from turnlog.projections.blueprint.strict import Name, Strict
+from turnlog.projections.blueprint.memory import MemoryReaderName
+from turnlog.projections.blueprint.strict import Name, StrictModel
 
 
-class SummarySpec(Strict):
+class SummarySpec(StrictModel):
     """When older turns are summarised, and by which call."""
 
     above_tokens: Annotated[int, Field(ge=1)] = 4_000
@@ -19,11 +19,11 @@ class SummarySpec(Strict):
     """The call that writes the summary; it includes the turns by a view with `of: selected`."""
 
 
-Condense = Literal["duplicates", "repeats"]
+CondenseMode = Literal["duplicates", "repeats"]
 """Which parts of a history are shortened."""
 
 
-class History(Strict):
+class HistoryViewSpec(StrictModel):
     """A view of the session's turns."""
 
     all: bool = False
@@ -31,7 +31,7 @@ class History(Strict):
     """
     max_turns: Annotated[int, Field(ge=0, le=512)] | None = None
     """Maximum number of latest turns."""
-    memory: ReaderName | None = None
+    memory: MemoryReaderName | None = None
     """The memory reader whose limits apply; without one the memory policy is ignored."""
     like: Name | None = None
     """The view whose settings apply where this one sets none."""
@@ -47,7 +47,7 @@ class History(Strict):
     """
     summary: SummarySpec | None = None
     """When a model summarises the older turns; without it no summary is made."""
-    condense: Condense | None = None
+    condense: CondenseMode | None = None
     """What is shortened: paragraphs that are repeated later (`duplicates`), or one question that
     was asked repeatedly with different values (`repeats`).
     """

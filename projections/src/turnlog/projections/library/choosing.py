@@ -4,55 +4,55 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from turnlog.projections.library.authored import place_flaws, text_flaws
-from turnlog.projections.library.picked import Omitted, Wanted
-from turnlog.projections.library.shelf import Segment, Shelf, Version
+from turnlog.projections.library.authored import find_placement_faults, find_text_faults
+from turnlog.projections.library.picked import OmittedSegment, SegmentRequest
+from turnlog.projections.library.shelf import LibrarySegment, SegmentLibrary, SegmentVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SegmentChoice:
     """A segment, and the version that a session gets."""
 
-    segment: Segment
-    version: Version
+    segment: LibrarySegment
+    version: SegmentVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SegmentSelection:
     """The selected segments of one request, and those that cannot be used."""
 
-    choices: tuple[Choice, ...]
-    omitted: tuple[Omitted, ...]
+    choices: tuple[SegmentChoice, ...]
+    omitted: tuple[OmittedSegment, ...]
 
 
-def choose(shelf: Shelf, wanted: Wanted, locales: Sequence[str], session: str) -> Chosen:
+def select_segments(library: SegmentLibrary, request: SegmentRequest, locales: Sequence[str], session: str) -> SegmentSelection:
     """Select the segments of one request for a session.
 
     All segments come from the first locale of `locales` that has any, so that a layer never mixes
     two languages; segments without a locale are used if no locale has any.
     """
-    numbers = shelf.places.get((wanted.scope, wanted.ref), ())
-    segments = (shelf.segments[number] for number in numbers)
-    choices = [each for segment in segments if (each := _chosen(segment, session))]
-    omitted = {each.segment.id: fault for each in choices if (fault := _fault(each))}
+    numbers = library.numbers_by_placement.get((request.scope, request.ref), ())
+    segments = (library.segments[number] for number in numbers)
+    choices = [each for segment in segments if (each := _choose_version(segment, session))]
+    omitted = {each.segment.id: fault for each in choices if (fault := _find_unusable(each))}
     usable = [each for each in choices if each.segment.id not in omitted]
-    return Chosen(_in_one_locale(usable, locales), tuple(omitted.values()))
+    return SegmentSelection(_filter_by_locale(usable, locales), tuple(omitted.values()))
 
 
-def given(segment: Segment, session: str) -> Version | None:
+def select_variant(segment: LibrarySegment, session: str) -> SegmentVersion | None:
     """Return the version of a segment that a session gets; None if all variants are switched off.
     """
-    on = segment.on
+    on = segment.active_versions
     names = tuple(on)
-    return on[names[_pick(session, names)]] if names else None
+    return on[names[_pick_variant_index(session, names)]] if names else None
 
 
-def _chosen(segment: Segment, session: str) -> Choice | None:
-    version = given(segment, session)
-    return Choice(segment, version) if version else None
+def _choose_version(segment: LibrarySegment, session: str) -> SegmentChoice | None:
+    version = select_variant(segment, session)
+    return SegmentChoice(segment, version) if version else None
 
 
-def _pick(session: str, variants: Sequence[str]) -> int:
+def _pick_variant_index(session: str, variants: Sequence[str]) -> int:
     """Pick by session alone: segments with the same variants all get the same one."""
     if len(variants) == 1:
         return 0
@@ -60,36 +60,36 @@ def _pick(session: str, variants: Sequence[str]) -> int:
     return int.from_bytes(digest[:8]) % len(variants)
 
 
-def _fault(choice: Choice) -> Omitted | None:
+def _find_unusable(choice: SegmentChoice) -> OmittedSegment | None:
     segment, version = choice.segment, choice.version
     text = version.text
     found = (
-        *place_flaws(segment.scope, segment.ref, segment.locale, version.variant),
-        *text_flaws(text.tier, text.type, text.priority),
+        *find_placement_faults(segment.scope, segment.ref, segment.locale, version.variant),
+        *find_text_faults(text.tier, text.type, text.priority),
     )
     if not found:
         return None
     reason = f"version {version.version}: {found[0].field}: {found[0].what}"
-    return Omitted(segment.scope, segment.ref, segment.id, reason)
+    return OmittedSegment(segment.scope, segment.ref, segment.id, reason)
 
 
-def _in_one_locale(choices: Iterable[Choice], locales: Sequence[str]) -> tuple[Choice, ...]:
-    written = [(_tag(each.segment.locale), each) for each in choices]
-    for locale in _tried(locales):
+def _filter_by_locale(choices: Iterable[SegmentChoice], locales: Sequence[str]) -> tuple[SegmentChoice, ...]:
+    written = [(_format_locale_tag(each.segment.locale), each) for each in choices]
+    for locale in _iterate_locale_fallbacks(locales):
         if found := tuple(each for tag, each in written if tag == locale):
             return found
     return ()
 
 
-def _tried(locales: Sequence[str]) -> Iterator[str]:
+def _iterate_locale_fallbacks(locales: Sequence[str]) -> Iterator[str]:
     """Yield each locale and its parents, such as `pt-BR`, `pt`; the empty locale comes last."""
     for locale in locales:
-        tag = _tag(locale)
+        tag = _format_locale_tag(locale)
         while tag:
             yield tag
             tag = tag.rpartition("-")[0]
     yield ""
 
 
-def _tag(locale: str | None) -> str:
+def _format_locale_tag(locale: str | None) -> str:
     return (locale or "").replace("_", "-").lower()

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.projections.library.authored import Authored
+from turnlog.projections.library.authored import SegmentInput
 
 
 @dataclass(frozen=True, slots=True)
 class AddSegment:
     """Add a segment."""
 
-    segment: Authored
+    segment: SegmentInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class EditSegment:
 class ImportSegments:
     """Add or change segments so that they are as given; what is already so does not change."""
 
-    segments: tuple[Authored, ...]
+    segments: tuple[SegmentInput, ...]
 
 
 LibraryCommand = AddSegment | EditSegment | ImportSegments

@@ -17,95 +17,95 @@ from turnlog.events.errors import Refused
 from turnlog.events.library import (
     LibraryEvent,
     NewSegment,
-    NewVersion,
+    NewSegmentVersion,
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,
     SegmentsEdited,
     SegmentText,
 )
-from turnlog.projections.library.authored import FIRST, Authored, flaws
-from turnlog.projections.library.shelf import Segment, Shelf, begun, saying
+from turnlog.projections.library.authored import DEFAULT_VARIANT, SegmentInput, find_segment_faults
+from turnlog.projections.library.shelf import LibrarySegment, SegmentLibrary, create_segment, append_version
 
-TOGETHER: Final = 50
+MAX_SEGMENTS_PER_EVENT: Final = 50
 """Maximum number of segments in one event; a reader that looks for news loads the last event whole.
 """
 Item = TypeVar("Item")
-Same = tuple[str, str | None, str | None, SegmentText]
+SegmentIdentity = tuple[str, str | None, str | None, SegmentText]
 """What identifies a segment in a row without a number."""
 
 
-def imported(shelf: Shelf, rows: Sequence[Authored]) -> tuple[LibraryEvent, ...]:
+def decide_import(library: SegmentLibrary, rows: Sequence[SegmentInput]) -> tuple[LibraryEvent, ...]:
     """Decide an import; raise `Refused` naming `segments.<row>.<field>`."""
-    deciding = _Deciding(shelf, max((*shelf.segments, *(row.id or 0 for row in rows)), default=0))
+    deciding = _ImportDecision(library, max((*library.segments, *(row.id or 0 for row in rows)), default=0))
     for number, row in enumerate(rows):
-        _check(number, row)
+        _check_row(number, row)
     # Rows with a number come first; the others may then use the remaining segments.
     for number, row in sorted(enumerate(rows), key=lambda numbered: numbered[1].id is None):
-        deciding.take(number, row)
-    return tuple(deciding.events())
+        deciding.apply_row(number, row)
+    return tuple(deciding.build_events())
 
 
-def _check(number: int, row: Authored) -> None:
-    for flaw in flaws(row):
-        raise _refused(number, flaw.field, flaw.what, flaw.fix)
-    if row.id is None and row.variant != FIRST:
+def _check_row(number: int, row: SegmentInput) -> None:
+    for flaw in find_segment_faults(row):
+        raise _build_refusal(number, flaw.field, flaw.what, flaw.fix)
+    if row.id is None and row.variant != DEFAULT_VARIANT:
         what = "a variant needs the number of the segment it is of"
-        raise _refused(number, "id", what, "give the number, the same for all its variants")
+        raise _build_refusal(number, "id", what, "give the number, the same for all its variants")
 
 
-def _refused(number: int, name: str, what: str, fix: str, code: str = "invalid") -> Refused:
+def _build_refusal(number: int, name: str, what: str, fix: str, code: str = "invalid") -> Refused:
     return Refused(code, what, field=f"segments.{number}.{name}", fix=fix)
 
 
 @dataclass(slots=True)
-class _Deciding:
-    shelf: Shelf
-    last: int
+class _ImportDecision:
+    library: SegmentLibrary
+    last_number: int
     """The highest number in use."""
-    touched: dict[int, Segment] = field(default_factory=dict[int, Segment])
+    changed_segments: dict[int, LibrarySegment] = field(default_factory=dict[int, LibrarySegment])
     """Changed segments, as they will be."""
-    wanted: dict[tuple[int, str], bool] = field(default_factory=dict[tuple[int, str], bool])
+    active_by_variant: dict[tuple[int, str], bool] = field(default_factory=dict[tuple[int, str], bool])
     """Whether a variant is to be switched on, by segment and variant."""
-    added: list[NewSegment] = field(default_factory=list[NewSegment])
-    edited: list[NewVersion] = field(default_factory=list[NewVersion])
-    same: dict[Same, list[int]] = field(default_factory=dict[Same, list[int]])
+    new_segments: list[NewSegment] = field(default_factory=list[NewSegment])
+    new_versions: list[NewSegmentVersion] = field(default_factory=list[NewSegmentVersion])
+    numbers_by_identity: dict[SegmentIdentity, list[int]] = field(default_factory=dict[SegmentIdentity, list[int]])
     """Segments that a row without a number may be about."""
 
     def __post_init__(self) -> None:
-        for segment in self.shelf.segments.values():
-            if FIRST in segment.latest:
-                text = segment.latest[FIRST].text
+        for segment in self.library.segments.values():
+            if DEFAULT_VARIANT in segment.latest_versions:
+                text = segment.latest_versions[DEFAULT_VARIANT].text
                 place = (segment.scope, segment.ref, segment.locale, text)
-                self.same.setdefault(place, []).append(segment.id)
+                self.numbers_by_identity.setdefault(place, []).append(segment.id)
 
-    def take(self, number: int, row: Authored) -> None:
+    def apply_row(self, number: int, row: SegmentInput) -> None:
         """Apply one more row."""
-        segment = self._segment(row)
+        segment = self._find_segment(row)
         if segment is None:
-            self._add(row)
+            self._add_segment(row)
             return
         if (segment.scope, segment.ref, segment.locale) != (row.scope, row.ref, row.locale):
-            what = f"segment {segment.id} is of {'/'.join(filter(None, _place(segment)))}"
+            what = f"segment {segment.id} is of {'/'.join(filter(None, _get_placement(segment)))}"
             fix = "give another number, or none"
-            raise _refused(number, "id", what, fix, "segment-taken")
-        if (segment.id, row.variant) in self.wanted:
+            raise _build_refusal(number, "id", what, fix, "segment-taken")
+        if (segment.id, row.variant) in self.active_by_variant:
             what = f"variant {row.variant} of segment {segment.id} stands in an earlier row"
-            raise _refused(number, "id", what, "take one of them out")
-        self._edit(segment, row)
+            raise _build_refusal(number, "id", what, "take one of them out")
+        self._edit_segment(segment, row)
 
-    def _segment(self, row: Authored) -> Segment | None:
+    def _find_segment(self, row: SegmentInput) -> LibrarySegment | None:
         if row.id is not None:
-            return self.touched.get(row.id) or self.shelf.segments.get(row.id)
-        found = self.same.get((row.scope, row.ref, row.locale, row.text), [])
-        free = [each for each in found if (each, FIRST) not in self.wanted]
-        return self.shelf.segments[free[0]] if free else None
+            return self.changed_segments.get(row.id) or self.library.segments.get(row.id)
+        found = self.numbers_by_identity.get((row.scope, row.ref, row.locale, row.text), [])
+        free = [each for each in found if (each, DEFAULT_VARIANT) not in self.active_by_variant]
+        return self.library.segments[free[0]] if free else None
 
-    def _add(self, row: Authored) -> None:
+    def _add_segment(self, row: SegmentInput) -> None:
         if row.id is None:
-            self.last += 1
+            self.last_number += 1
         new = NewSegment(
-            id=self.last if row.id is None else row.id,
+            id=self.last_number if row.id is None else row.id,
             scope=row.scope,
             ref=row.ref,
             locale=row.locale,
@@ -113,40 +113,40 @@ class _Deciding:
             active=row.active,
             text=row.text,
         )
-        self.added.append(new)
-        self.touched[new.id] = begun(new)
-        self.wanted[new.id, row.variant] = row.active
+        self.new_segments.append(new)
+        self.changed_segments[new.id] = create_segment(new)
+        self.active_by_variant[new.id, row.variant] = row.active
 
-    def _edit(self, segment: Segment, row: Authored) -> None:
-        before = segment.latest.get(row.variant)
-        self.wanted[segment.id, row.variant] = row.active
+    def _edit_segment(self, segment: LibrarySegment, row: SegmentInput) -> None:
+        before = segment.latest_versions.get(row.variant)
+        self.active_by_variant[segment.id, row.variant] = row.active
         if before is None or before.text != row.text:
             version = segment.versions[-1].version + 1
-            new = NewVersion(id=segment.id, version=version, variant=row.variant, text=row.text)
-            self.edited.append(new)
-            segment = saying(segment, new)
-        self.touched[segment.id] = segment
+            new = NewSegmentVersion(id=segment.id, version=version, variant=row.variant, text=row.text)
+            self.new_versions.append(new)
+            segment = append_version(segment, new)
+        self.changed_segments[segment.id] = segment
 
-    def events(self) -> Iterator[LibraryEvent]:
+    def build_events(self) -> Iterator[LibraryEvent]:
         """Yield the events of the applied rows."""
-        for added in _together(self.added):
+        for added in _split_batches(self.new_segments):
             yield SegmentsAdded(segments=added)
-        for edited in _together(self.edited):
+        for edited in _split_batches(self.new_versions):
             yield SegmentsEdited(versions=edited)
         switched: defaultdict[tuple[bool, str], list[int]] = defaultdict(list)
-        for (number, variant), on in self.wanted.items():
-            if (variant not in self.touched[number].off) != on:
+        for (number, variant), on in self.active_by_variant.items():
+            if (variant not in self.changed_segments[number].inactive_variants) != on:
                 switched[on, variant].append(number)
         for (on, variant), numbers in switched.items():
             kind = SegmentsActivated if on else SegmentsDeactivated
-            for some in _together(numbers):
+            for some in _split_batches(numbers):
                 yield kind(segments=some, variant=variant)
 
 
-def _together(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
-    for start in range(0, len(items), TOGETHER):
-        yield tuple(items[start : start + TOGETHER])
+def _split_batches(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
+    for start in range(0, len(items), MAX_SEGMENTS_PER_EVENT):
+        yield tuple(items[start : start + MAX_SEGMENTS_PER_EVENT])
 
 
-def _place(segment: Segment) -> tuple[str, str | None, str | None]:
+def _get_placement(segment: LibrarySegment) -> tuple[str, str | None, str | None]:
     return segment.scope, segment.ref, segment.locale

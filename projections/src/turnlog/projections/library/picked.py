@@ -15,7 +15,7 @@ from turnlog.events.content import Digest
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SegmentRequest:
     """A request for the segments of one scope and reference, such as `npc` and `npc.innkeeper`."""
 
     scope: str
@@ -28,7 +28,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class SelectedSegment:
     """One segment as a call gets it."""
 
     id: int
@@ -53,7 +53,7 @@ class Picked:
 
 
 @dataclass(frozen=True, slots=True)
-class Omitted:
+class OmittedSegment:
     """A requested segment that is unavailable or unusable."""
 
     scope: str
@@ -65,12 +65,12 @@ class Omitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class CallSegments:
     """Everything that one call gets from the library."""
 
-    segments: Mapping[Wanted, tuple[Picked, ...]]
+    segments: Mapping[SegmentRequest, tuple[SelectedSegment, ...]]
     """The segments of each request, ordered by id; empty if there are none."""
-    omitted: tuple[Omitted, ...] = ()
+    omitted: tuple[OmittedSegment, ...] = ()
     """Segments that are faulty or unavailable."""
     stale: bool = False
     """True if the library was unavailable and the last known state is used."""

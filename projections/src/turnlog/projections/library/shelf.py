@@ -11,26 +11,26 @@ from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Head, Recorded
-from turnlog.events.kinds import Unknown
+from turnlog.events.envelope import ChainHead, RecordedEvent
+from turnlog.events.kinds import UnknownEvent
 from turnlog.events.library import (
     LibraryEvent,
     NewSegment,
-    NewVersion,
+    NewSegmentVersion,
     SegmentsActivated,
     SegmentsAdded,
     SegmentsDeactivated,
     SegmentsEdited,
     SegmentText,
-    understood,
+    decode_library_event,
 )
 
-Place = tuple[str, str | None]
+SegmentPlacement = tuple[str, str | None]
 """Scope and reference."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class EventStamp:
     """The event that something was recorded by; empty if it is not recorded yet."""
 
     sequence: int = 0
@@ -40,54 +40,54 @@ class Stamp:
     """On whose behalf."""
 
 
-UNRECORDED: Final = Stamp()
+UNRECORDED_STAMP: Final = EventStamp()
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class SegmentVersion:
     """One version of one variant of a segment."""
 
     version: int
     variant: str
     text: SegmentText
-    stamp: Stamp
+    stamp: EventStamp
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class LibrarySegment:
     """A segment with all its versions."""
 
     id: int
     scope: str
     ref: str | None
     locale: str | None
-    versions: tuple[Version, ...]
-    off: frozenset[str] = frozenset()
+    versions: tuple[SegmentVersion, ...]
+    inactive_variants: frozenset[str] = frozenset()
     """Variants that are switched off, so that no call gets them."""
 
     @property
-    def latest(self) -> Mapping[str, Version]:
+    def latest_versions(self) -> Mapping[str, SegmentVersion]:
         """The latest version of each variant, ordered by the variant's name."""
         said = {version.variant: version for version in self.versions}
         return {name: said[name] for name in sorted(said)}
 
     @property
-    def on(self) -> Mapping[str, Version]:
+    def active_versions(self) -> Mapping[str, SegmentVersion]:
         """The latest versions of the variants that are switched on."""
-        return {name: said for name, said in self.latest.items() if name not in self.off}
+        return {name: said for name, said in self.latest_versions.items() if name not in self.inactive_variants}
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         """Whether any variant is switched on."""
-        return bool(self.on)
+        return bool(self.active_versions)
 
-    def version_at(self, sequence: int) -> int:
+    def get_version_at(self, sequence: int) -> int:
         """Return the latest version number at a sequence of the library; 0 if there was none."""
         return max((v.version for v in self.versions if v.stamp.sequence <= sequence), default=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class LibraryCommandResult:
     """The result of a library command."""
 
     sequence: int = 0
@@ -97,21 +97,21 @@ class Carried:
     """Numbers of the segments it changed; `added` has those it added."""
 
 
-Asked = tuple[Digest, Carried]
+LibraryCommandRecord = tuple[Digest, LibraryCommandResult]
 """The digest of a command's body, and its result."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class SegmentLibrary:
     """The state of a tenant's segment library."""
 
     tenant: str
-    head: Head | None = None
+    head: ChainHead | None = None
     """The last event; None before the first."""
-    segments: Mapping[int, Segment] = field(default_factory=dict[int, Segment])
-    places: Mapping[Place, tuple[int, ...]] = field(default_factory=dict[Place, tuple[int, ...]])
+    segments: Mapping[int, LibrarySegment] = field(default_factory=dict[int, LibrarySegment])
+    numbers_by_placement: Mapping[SegmentPlacement, tuple[int, ...]] = field(default_factory=dict[SegmentPlacement, tuple[int, ...]])
     """The segment numbers of each scope and reference."""
-    commands: Mapping[str, Asked] = field(default_factory=dict[str, Asked])
+    commands_by_key: Mapping[str, LibraryCommandRecord] = field(default_factory=dict[str, LibraryCommandRecord])
     """Command results by idempotency key, kept for the life of the library."""
 
     @property
@@ -120,100 +120,100 @@ class Shelf:
         return self.head.sequence if self.head else 0
 
 
-def fold(events: Iterable[Recorded], shelf: Shelf) -> Shelf:
+def fold(events: Iterable[RecordedEvent], library: SegmentLibrary) -> SegmentLibrary:
     """Apply events to a library, in order."""
-    segments, places = dict(shelf.segments), dict(shelf.places)
-    commands, head = dict(shelf.commands), shelf.head
+    segments, places = dict(library.segments), dict(library.numbers_by_placement)
+    commands, head = dict(library.commands_by_key), library.head
     for recorded in events:
-        event, head = understood(recorded), recorded.head
-        for changed in _changed(segments, event, recorded):
+        event, head = decode_library_event(recorded), recorded.head
+        for changed in _apply_event(segments, event, recorded):
             if changed.id not in segments:
                 place = (changed.scope, changed.ref)
                 places[place] = tuple(sorted((*places.get(place, ()), changed.id)))
             segments[changed.id] = changed
-        _remember(commands, event, recorded)
-    return Shelf(shelf.tenant, head, segments, places, commands)
+        _record_command(commands, event, recorded)
+    return SegmentLibrary(library.tenant, head, segments, places, commands)
 
 
-def _changed(
-    segments: Mapping[int, Segment], event: LibraryEvent | Unknown, recorded: Recorded
-) -> Iterable[Segment]:
-    stamp = Stamp(recorded.sequence, recorded.envelope.time, recorded.envelope.actor)
+def _apply_event(
+    segments: Mapping[int, LibrarySegment], event: LibraryEvent | UnknownEvent, recorded: RecordedEvent
+) -> Iterable[LibrarySegment]:
+    stamp = EventStamp(recorded.sequence, recorded.envelope.time, recorded.envelope.actor)
     match event:
         case SegmentsAdded(segments=added):
-            return [begun(new, stamp) for new in added]
+            return [create_segment(new, stamp) for new in added]
         case SegmentsEdited(versions=versions):
-            return _edited(segments, versions, stamp)
+            return _apply_edits(segments, versions, stamp)
         case SegmentsDeactivated(segments=ids, variant=variant):
-            return [switched(segments[each], variant, on=False) for each in ids if each in segments]
+            return [set_variants_active(segments[each], variant, active=False) for each in ids if each in segments]
         case SegmentsActivated(segments=ids, variant=variant):
-            return [switched(segments[each], variant, on=True) for each in ids if each in segments]
-        case Unknown():
+            return [set_variants_active(segments[each], variant, active=True) for each in ids if each in segments]
+        case UnknownEvent():
             return ()
         case _ as never:
             assert_never(never)
 
 
-def _edited(
-    segments: Mapping[int, Segment], versions: Iterable[NewVersion], stamp: Stamp
-) -> Iterable[Segment]:
-    made: dict[int, Segment] = {}
+def _apply_edits(
+    segments: Mapping[int, LibrarySegment], versions: Iterable[NewSegmentVersion], stamp: EventStamp
+) -> Iterable[LibrarySegment]:
+    made: dict[int, LibrarySegment] = {}
     for new in versions:
         before = made.get(new.id) or segments.get(new.id)
         if before is not None:
-            made[new.id] = saying(before, new, stamp)
+            made[new.id] = append_version(before, new, stamp)
     return made.values()
 
 
-def begun(new: NewSegment, stamp: Stamp = UNRECORDED) -> Segment:
+def create_segment(new: NewSegment, stamp: EventStamp = UNRECORDED_STAMP) -> LibrarySegment:
     """Return a new segment with its first version."""
-    first = Version(1, new.variant, new.text, stamp)
+    first = SegmentVersion(1, new.variant, new.text, stamp)
     off = frozenset[str]() if new.active else frozenset({new.variant})
-    return Segment(new.id, new.scope, new.ref, new.locale, (first,), off)
+    return LibrarySegment(new.id, new.scope, new.ref, new.locale, (first,), off)
 
 
-def saying(segment: Segment, new: NewVersion, stamp: Stamp = UNRECORDED) -> Segment:
+def append_version(segment: LibrarySegment, new: NewSegmentVersion, stamp: EventStamp = UNRECORDED_STAMP) -> LibrarySegment:
     """Return the segment with another version.
 
     A new variant of a segment that is switched off is switched off too.
     """
-    version = Version(new.version, new.variant, new.text, stamp)
-    fresh = new.variant not in segment.latest
-    off = segment.off | {new.variant} if fresh and not segment.active else segment.off
+    version = SegmentVersion(new.version, new.variant, new.text, stamp)
+    fresh = new.variant not in segment.latest_versions
+    off = segment.inactive_variants | {new.variant} if fresh and not segment.is_active else segment.inactive_variants
     return replace(segment, versions=(*segment.versions, version), off=off)
 
 
-def switched(segment: Segment, variant: str | None, *, on: bool) -> Segment:
+def set_variants_active(segment: LibrarySegment, variant: str | None, *, active: bool) -> LibrarySegment:
     """Return the segment with one variant, or all if it is None, switched on or off."""
-    these = frozenset(segment.latest if variant is None else (variant,))
-    return replace(segment, off=segment.off - these if on else segment.off | these)
+    these = frozenset(segment.latest_versions if variant is None else (variant,))
+    return replace(segment, off=segment.inactive_variants - these if active else segment.inactive_variants | these)
 
 
-def _remember(
-    commands: dict[str, Asked], event: LibraryEvent | Unknown, recorded: Recorded
+def _record_command(
+    commands: dict[str, LibraryCommandRecord], event: LibraryEvent | UnknownEvent, recorded: RecordedEvent
 ) -> None:
     key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
     if key is not None and digest is not None:
-        _, before = commands.get(key, (digest, Carried()))
-        commands[key] = digest, _further(before, event, recorded)
+        _, before = commands.get(key, (digest, LibraryCommandResult()))
+        commands[key] = digest, _add_to_result(before, event, recorded)
 
 
-def carried(events: Iterable[Recorded]) -> Carried:
+def build_command_result(events: Iterable[RecordedEvent]) -> LibraryCommandResult:
     """Return the result of a command from the events it led to."""
-    came = Carried()
+    came = LibraryCommandResult()
     for recorded in events:
-        came = _further(came, understood(recorded), recorded)
+        came = _add_to_result(came, decode_library_event(recorded), recorded)
     return came
 
 
-def _further(before: Carried, event: LibraryEvent | Unknown, recorded: Recorded) -> Carried:
-    added, edited = _touched(event)
+def _add_to_result(before: LibraryCommandResult, event: LibraryEvent | UnknownEvent, recorded: RecordedEvent) -> LibraryCommandResult:
+    added, edited = _list_changed_segments(event)
     added = (*before.added, *added)
     others = (each for each in edited if each not in before.edited and each not in added)
-    return Carried(recorded.sequence, added, (*before.edited, *others))
+    return LibraryCommandResult(recorded.sequence, added, (*before.edited, *others))
 
 
-def _touched(event: LibraryEvent | Unknown) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _list_changed_segments(event: LibraryEvent | UnknownEvent) -> tuple[tuple[int, ...], tuple[int, ...]]:
     match event:
         case SegmentsAdded(segments=added):
             return tuple(new.id for new in added), ()
@@ -221,7 +221,7 @@ def _touched(event: LibraryEvent | Unknown) -> tuple[tuple[int, ...], tuple[int,
             return (), tuple(dict.fromkeys(new.id for new in versions))
         case SegmentsDeactivated(segments=ids) | SegmentsActivated(segments=ids):
             return (), ids
-        case Unknown():
+        case UnknownEvent():
             return (), ()
         case _ as never:
             assert_never(never)

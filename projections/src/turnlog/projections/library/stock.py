@@ -10,85 +10,85 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from turnlog.events.codec import read
-from turnlog.events.envelope import Head, Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.library import SEGMENTS, understood
-from turnlog.events.log.ports import Raw
-from turnlog.projections.library.shelf import Segment, Shelf, carried, fold
+from turnlog.events.library import SEGMENT_FAMILY, decode_library_event
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.library.shelf import LibrarySegment, SegmentLibrary, build_command_result, fold
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class LibraryChange:
     """A tenant's library after a batch of events."""
 
-    shelf: Shelf
-    segments: tuple[Segment, ...]
+    library: SegmentLibrary
+    segments: tuple[LibrarySegment, ...]
     """The segments that the batch changed."""
-    stopped: str | None = None
+    stop_reason: str | None = None
     """Why the history could not be folded further, or None."""
 
 
 @dataclass(slots=True)
-class Stock:
+class TenantLibraries:
     """The libraries of all tenants."""
 
-    shelves: dict[str, Shelf] = field(default_factory=dict[str, Shelf])
-    stopped: dict[str, str] = field(default_factory=dict[str, str])
+    libraries: dict[str, SegmentLibrary] = field(default_factory=dict[str, SegmentLibrary])
+    stop_reasons: dict[str, str] = field(default_factory=dict[str, str])
 
-    def take(self, raws: Iterable[Raw]) -> tuple[Changed, ...]:
+    def apply_events(self, raws: Iterable[RawEvent]) -> tuple[LibraryChange, ...]:
         """Apply stored events in order; return a change for each tenant concerned."""
-        runs: dict[str, list[Recorded]] = {}
+        runs: dict[str, list[RecordedEvent]] = {}
         for raw in raws:
-            tenant = _segments_of(raw)
-            if tenant is None or tenant in self.stopped:
+            tenant = _parse_tenant(raw)
+            if tenant is None or tenant in self.stop_reasons:
                 continue
             run = runs.setdefault(tenant, [])
-            head = run[-1].head if run else self._shelf(tenant).head
+            head = run[-1].head if run else self._get_library(tenant).head
             try:
-                run.append(_checked(raw, tenant, head))
+                run.append(_decode_event(raw, tenant, head))
             except Corrupt as error:
-                self.stopped[tenant] = str(error)
-        return tuple(self._taken(tenant, run) for tenant, run in runs.items())
+                self.stop_reasons[tenant] = str(error)
+        return tuple(self._apply_run(tenant, run) for tenant, run in runs.items())
 
-    def everything(self) -> tuple[Changed, ...]:
+    def list_all(self) -> tuple[LibraryChange, ...]:
         """Return all segments of all tenants as changes."""
-        tenants = {**self.shelves, **self.stopped}
-        return tuple(self._changed(each, self._shelf(each).segments) for each in tenants)
+        tenants = {**self.libraries, **self.stop_reasons}
+        return tuple(self._build_change(each, self._get_library(each).segments) for each in tenants)
 
-    def _shelf(self, tenant: str) -> Shelf:
-        return self.shelves.get(tenant) or Shelf(tenant)
+    def _get_library(self, tenant: str) -> SegmentLibrary:
+        return self.libraries.get(tenant) or SegmentLibrary(tenant)
 
-    def _taken(self, tenant: str, run: Sequence[Recorded]) -> Changed:
-        self.shelves[tenant] = fold(run, self._shelf(tenant))
-        came = carried(run)
-        return self._changed(tenant, {*came.added, *came.edited})
+    def _apply_run(self, tenant: str, run: Sequence[RecordedEvent]) -> LibraryChange:
+        self.libraries[tenant] = fold(run, self._get_library(tenant))
+        came = build_command_result(run)
+        return self._build_change(tenant, {*came.added, *came.edited})
 
-    def _changed(self, tenant: str, touched: Collection[int]) -> Changed:
-        shelf = self._shelf(tenant)
+    def _build_change(self, tenant: str, touched: Collection[int]) -> LibraryChange:
+        shelf = self._get_library(tenant)
         segments = tuple(one for number, one in shelf.segments.items() if number in touched)
-        return Changed(shelf, segments, self.stopped.get(tenant))
+        return LibraryChange(shelf, segments, self.stop_reasons.get(tenant))
 
 
-def _segments_of(raw: Raw) -> str | None:
+def _parse_tenant(raw: RawEvent) -> str | None:
     """Return the tenant whose segments the subject is about; None for other subjects."""
     match raw.subject.split("."):
-        case ["library", tenant, family, _] if family == SEGMENTS:
+        case ["library", tenant, family, _] if family == SEGMENT_FAMILY:
             return tenant
         case _:
             return None
 
 
-def _checked(raw: Raw, tenant: str, head: Head | None) -> Recorded:
+def _decode_event(raw: RawEvent, tenant: str, head: ChainHead | None) -> RecordedEvent:
     """Decode an event; raise `Corrupt` if it does not follow `head` in this tenant's history."""
-    recorded = read(raw.stored, raw.stream_sequence)
+    recorded = decode_event(raw.stored, raw.stream_sequence)
     where = f"LIBRARY, stream sequence {raw.stream_sequence}"
-    if (recorded.tenant, recorded.session) != (tenant, SEGMENTS):
+    if (recorded.tenant, recorded.session) != (tenant, SEGMENT_FAMILY):
         raise Corrupt(where, f"says it is of {recorded.tenant}/{recorded.session}")
     due = head.sequence + 1 if head else 1
     if recorded.sequence != due:
         raise Corrupt(where, f"sequence {recorded.sequence} where {due} is due")
     if recorded.envelope.prevhash != (head.hash if head else None):
         raise Corrupt(where, "is not chained to the event before it")
-    understood(recorded)
+    decode_library_event(recorded)
     return recorded

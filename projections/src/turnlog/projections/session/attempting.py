@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.call import Cost, Timings, Usage
+from turnlog.events.call import AttemptCost, AttemptTimings, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptRef:
     """The claim a worker acts under.
 
     The claim is a lease, and `attempt` is its fencing token. A superseded attempt may still report
@@ -25,9 +25,9 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class AttemptUsage:
     """Usage, cost and timings of one attempt, whether its answer is used or not."""
 
-    usage: Usage
-    cost: Cost
-    timings: Timings | None = None
+    usage: TokenUsage
+    cost: AttemptCost
+    timings: AttemptTimings | None = None

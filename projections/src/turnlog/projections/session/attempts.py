@@ -9,68 +9,68 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, Cost, Usage
-from turnlog.events.content import Plain
+from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, AttemptCost, TokenUsage
+from turnlog.events.content import PlainText
 from turnlog.events.kinds import KnownEvent
-from turnlog.events.turn import Finish, TurnReleased
+from turnlog.events.turn import FinishReason, TurnReleased
 from turnlog.projections.blueprint.schema import Policies
-from turnlog.projections.session.commands import Attempt, EndAttempt, Spent
+from turnlog.projections.session.commands import AttemptRef, EndAttempt, AttemptUsage
 from turnlog.projections.session.state import OpenTurn, SessionState
 
-Events = tuple[KnownEvent, ...]
+NewEvents = tuple[KnownEvent, ...]
 
-UNKNOWN: Final = Spent(usage=Usage(known="unknown"), cost=Cost(price="unknown", table="none"))
+UNKNOWN_USAGE: Final = AttemptUsage(usage=TokenUsage(known="unknown"), cost=AttemptCost(price="unknown", table="none"))
 """Usage and cost of an attempt that can no longer report them; never zero."""
 
 
-def overdue(opened: OpenTurn, policies: Policies, at: datetime) -> bool:
+def is_overdue(opened: OpenTurn, policies: Policies, at: datetime) -> bool:
     """Return whether a turn is past its deadline, which counts from its release."""
     released = datetime.fromisoformat(opened.released_at)
     return at >= released + timedelta(seconds=policies.deadline_seconds)
 
 
-def current(state: SessionState, attempt: Attempt) -> OpenTurn | None:
+def find_claimed_turn(state: SessionState, attempt: AttemptRef) -> OpenTurn | None:
     """Return the open turn if this attempt still holds its claim, else None."""
     opened = state.open
     mine = opened and opened.turn == attempt.turn and opened.attempt == attempt.attempt
     return opened if mine else None
 
 
-def ended_from_outside(opened: OpenTurn, partial: str = "") -> Events:
+def end_lost_attempt(opened: OpenTurn, partial: str = "") -> NewEvents:
     """End a running attempt whose worker is lost, with unknown cost."""
     if not opened.running:
         return ()
-    attempt = Attempt(opened.turn, call_of(opened), opened.attempt)
-    lost = EndAttempt(attempt, "lost", UNKNOWN, "release", partial=partial)
-    return (attempt_ended(attempt, lost),)
+    attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
+    lost = EndAttempt(attempt, "lost", UNKNOWN_USAGE, "release", partial=partial)
+    return (build_attempt_ended(attempt, lost),)
 
 
-def call_of(opened: OpenTurn) -> str:
+def get_call_id(opened: OpenTurn) -> str:
     """Return the id of the turn's current call: the latest with a recorded prompt, or the next."""
     return f"{opened.turn}.{max(opened.calls, opened.answered + 1)}"
 
 
-def released_next(state: SessionState) -> Events:
+def release_next_turn(state: SessionState) -> NewEvents:
     """Release the oldest waiting turn, unless the session is closed."""
     if state.closed or not state.waiting:
         return ()
     return (TurnReleased(turn=state.waiting[0].turn),)
 
 
-def superseded(attempt: Attempt, spent: Spent, partial: str) -> Events:
+def record_superseded_attempt(attempt: AttemptRef, spent: AttemptUsage, partial: str) -> NewEvents:
     """Record the cost of a superseded attempt, and nothing else."""
     return (
-        attempt_ended(attempt, EndAttempt(attempt, "cancelled", spent, "release", partial=partial)),
+        build_attempt_ended(attempt, EndAttempt(attempt, "cancelled", spent, "release", partial=partial)),
     )
 
 
-def answered(
-    attempt: Attempt,
-    spent: Spent,
-    text: Plain,
-    finish: Finish,
+def record_answer(
+    attempt: AttemptRef,
+    spent: AttemptUsage,
+    text: PlainText,
+    finish: FinishReason,
     *,
-    kept: bool,
+    store_text: bool,
     repairs: tuple[str, ...] = (),
 ) -> tuple[AttemptEnded, CallCompleted]:
     """End an attempt with an answer.
@@ -94,13 +94,13 @@ def answered(
         finish=finish,
         digest=text.digest,
         characters=text.characters,
-        text=text if kept else None,
+        text=text if store_text else None,
         repairs=repairs,
     )
     return ended, completed
 
 
-def next_call(opened: OpenTurn) -> AttemptStarted:
+def start_next_call(opened: OpenTurn) -> AttemptStarted:
     """Start the next call of an open turn under the claim of the same worker."""
     return AttemptStarted(
         turn=opened.turn,
@@ -110,7 +110,7 @@ def next_call(opened: OpenTurn) -> AttemptStarted:
     )
 
 
-def attempt_ended(attempt: Attempt, command: EndAttempt) -> AttemptEnded:
+def build_attempt_ended(attempt: AttemptRef, command: EndAttempt) -> AttemptEnded:
     return AttemptEnded(
         turn=attempt.turn,
         call=attempt.call,
@@ -120,5 +120,5 @@ def attempt_ended(attempt: Attempt, command: EndAttempt) -> AttemptEnded:
         cost=command.spent.cost,
         timings=command.spent.timings,
         fault=command.fault,
-        partial=Plain(text=command.partial) if command.partial else None,
+        partial=PlainText(text=command.partial) if command.partial else None,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.session import SessionClosed, SessionOpened
@@ -19,7 +19,7 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.session.attempts import Events, ended_from_outside, released_next
+from turnlog.projections.session.attempts import NewEvents, end_lost_attempt, release_next_turn
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -29,14 +29,14 @@ from turnlog.projections.session.commands import (
     RestoreTurn,
     SubmitTurn,
 )
-from turnlog.projections.session.memory import fallen
-from turnlog.projections.session.phasing import begun, still_open, takes_turns
-from turnlog.projections.session.state import OpenTurn, Run, SessionState, TurnRef
-from turnlog.projections.session.tooling import left_behind
-from turnlog.projections.session.turns import status_of
+from turnlog.projections.session.memory import undo_summaries_of_turn
+from turnlog.projections.session.phasing import enter_start_phase, require_open_session, require_turn_allowed
+from turnlog.projections.session.state import OpenTurn, SettledTurnRun, SessionState, SettledTurnRef
+from turnlog.projections.session.tooling import settle_pending_tools
+from turnlog.projections.session.turns import find_settled_turn
 
 
-def open_session(state: SessionState | None, command: OpenSession) -> Events:
+def open_session(state: SessionState | None, command: OpenSession) -> NewEvents:
     if state is not None:
         raise Refused(
             "session-exists",
@@ -56,16 +56,16 @@ def open_session(state: SessionState | None, command: OpenSession) -> Events:
         memory=command.memory,
         warnings=command.warnings,
     )
-    return (opened, *begun(graph))
+    return (opened, *enter_start_phase(graph))
 
 
-def submit(state: SessionState, command: SubmitTurn) -> Events:
-    still_open(state)
-    takes_turns(state, command)
+def submit_turn(state: SessionState, command: SubmitTurn) -> NewEvents:
+    require_open_session(state)
+    require_turn_allowed(state, command)
     turn = state.submitted + 1
     said = {
         "turn": turn,
-        "text": None if command.text is None else Plain(text=command.text),
+        "text": None if command.text is None else PlainText(text=command.text),
         "inputs": command.inputs,
         "references": command.references,
         "meta": command.meta,
@@ -91,66 +91,66 @@ def submit(state: SessionState, command: SubmitTurn) -> Events:
         case "interrupt":
             given_up = TurnCancelled(turn=state.open.turn, reason="interrupted")
             submitted = TurnSubmitted.model_validate(said)
-            return (*_given_up(state.open), given_up, submitted)
+            return (*_end_open_work(state.open), given_up, submitted)
         case _ as never:
             assert_never(never)
 
 
-def cancel(state: SessionState, command: CancelTurn) -> Events:
+def cancel_turn(state: SessionState, command: CancelTurn) -> NewEvents:
     waiting = any(waiting.turn == command.turn for waiting in state.waiting)
     if waiting and command.turn is not None:
         return (TurnCancelled(turn=command.turn, reason="cancelled"),)
     if state.open and command.turn in {None, state.open.turn}:
         given_up = TurnCancelled(turn=state.open.turn, reason="cancelled")
-        return (*_given_up(state.open), given_up, *released_next(state))
-    if command.turn is None or status_of(state, command.turn):
+        return (*_end_open_work(state.open), given_up, *release_next_turn(state))
+    if command.turn is None or find_settled_turn(state, command.turn):
         raise Refused(
             "nothing-to-cancel", "no such turn is open", field="turn", fix="nothing is left to do"
         )
-    raise _unknown_turn(command.turn)
+    raise _build_unknown_turn(command.turn)
 
 
-def _given_up(opened: OpenTurn) -> Events:
+def _end_open_work(opened: OpenTurn) -> NewEvents:
     """End the attempt and the pending tools of a turn that is settled from outside."""
-    return (*ended_from_outside(opened), *left_behind(opened))
+    return (*end_lost_attempt(opened), *settle_pending_tools(opened))
 
 
-def close_session(state: SessionState, command: CloseSession) -> Events:
+def close_session(state: SessionState, command: CloseSession) -> NewEvents:
     if state.closed:
         return ()
-    ended = _given_up(state.open) if state.open else ()
+    ended = _end_open_work(state.open) if state.open else ()
     left = [*([state.open.turn] if state.open else []), *(w.turn for w in state.waiting)]
     cancelled = tuple(TurnCancelled(turn=turn, reason="closed") for turn in left)
     return (*ended, *cancelled, SessionClosed(reason=command.reason))
 
 
-def _unknown_turn(turn: int) -> Refused:
+def _build_unknown_turn(turn: int) -> Refused:
     return Refused("unknown-turn", f"there is no turn {turn}", field="turn")
 
 
-def _completed_turn(state: SessionState, turn: int) -> TurnRef | Run:
-    found = status_of(state, turn)
+def _require_completed_turn(state: SessionState, turn: int) -> SettledTurnRef | SettledTurnRun:
+    found = find_settled_turn(state, turn)
     if found is None and 1 <= turn <= state.submitted:
         raise Refused("turn-open", f"turn {turn} is not settled", field="turn", fix="cancel it")
     if found is None:
-        raise _unknown_turn(turn)
+        raise _build_unknown_turn(turn)
     if found.status != "completed":
         raise Refused("no-reply", f"turn {turn} was {found.status}", field="turn")
     return found
 
 
-def mark(state: SessionState, command: ExcludeTurn | RestoreTurn) -> Events:
-    found = _completed_turn(state, command.turn)
+def set_turn_exclusion(state: SessionState, command: ExcludeTurn | RestoreTurn) -> NewEvents:
+    found = _require_completed_turn(state, command.turn)
     wanted = isinstance(command, ExcludeTurn)
     if found.excluded == wanted:
         return ()
     if not wanted:
         return (TurnRestored(turn=command.turn),)
-    return (TurnExcluded(turn=command.turn), *fallen(state, command.turn, "excluded"))
+    return (TurnExcluded(turn=command.turn), *undo_summaries_of_turn(state, command.turn, "excluded"))
 
 
-def redact(state: SessionState, command: RedactReply) -> Events:
-    found = _completed_turn(state, command.turn)
+def redact_reply(state: SessionState, command: RedactReply) -> NewEvents:
+    found = _require_completed_turn(state, command.turn)
     if found.redacted:
         raise Refused("already-redacted", f"the reply of turn {command.turn} is withheld already")
     return (
@@ -158,7 +158,7 @@ def redact(state: SessionState, command: RedactReply) -> Events:
             turn=command.turn,
             reason=command.reason,
             rule=command.rule,
-            replacement=Plain(text=command.replacement),
+            replacement=PlainText(text=command.replacement),
         ),
-        *fallen(state, command.turn, "redacted"),
+        *undo_summaries_of_turn(state, command.turn, "redacted"),
     )

@@ -6,18 +6,18 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.call import Fault
+from turnlog.events.call import AttemptFault
 from turnlog.events.content import Digest
 from turnlog.events.manifest import Manifest
 from turnlog.events.prompt import PromptFile
-from turnlog.events.session import BlueprintRef, Origin, SessionOpened
+from turnlog.events.session import BlueprintRef, SessionOrigin, SessionOpened
 from turnlog.events.tokens import ToolRequest
-from turnlog.events.turn import Finish
+from turnlog.events.turn import FinishReason
 from turnlog.projections.blueprint.asking import ReferencesSpec
 from turnlog.projections.blueprint.phases import PhaseGraph
 from turnlog.projections.blueprint.schema import Policies
-from turnlog.projections.session.attempting import Attempt as Attempt  # noqa: PLC0414 re-exported
-from turnlog.projections.session.attempting import Spent as Spent  # noqa: PLC0414 re-exported
+from turnlog.projections.session.attempting import AttemptRef as AttemptRef  # noqa: PLC0414 re-exported
+from turnlog.projections.session.attempting import AttemptUsage as AttemptUsage  # noqa: PLC0414 re-exported
 from turnlog.projections.session.memory_commands import MemoryCommand
 from turnlog.projections.session.phase_commands import (
     EnterPhase as EnterPhase,  # noqa: PLC0414 re-exported
@@ -31,7 +31,7 @@ from turnlog.projections.session.phase_commands import (
 from turnlog.projections.session.phase_commands import (
     SwitchProfile as SwitchProfile,  # noqa: PLC0414 re-exported
 )
-from turnlog.projections.session.references import Meant
+from turnlog.projections.session.references import ResolvedReferences
 from turnlog.projections.session.turn_commands import (
     AnswerCall,
     DisplayTurn,
@@ -41,7 +41,7 @@ from turnlog.projections.session.turn_commands import (
     StartTool,
 )
 
-Values = dict[str, JsonValue]
+JsonObject = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class OpenSession:
     blueprint: BlueprintRef
     profile: str
     reach: int
-    attributes: Values = field(default_factory=dict[str, JsonValue])
+    attributes: JsonObject = field(default_factory=dict[str, JsonValue])
     cartridge: Digest | None = None
     phases: PhaseGraph | None = None
-    origin: Origin | None = None
+    origin: SessionOrigin | None = None
     key: dict[str, str] = field(default_factory=dict[str, str])
     memory: Digest | None = None
     warnings: tuple[str, ...] = ()
@@ -75,9 +75,9 @@ class SubmitTurn:
     text: str | None
     policies: Policies
     phases: PhaseGraph | None = None
-    inputs: Values = field(default_factory=dict[str, JsonValue])
-    references: Values = field(default_factory=dict[str, JsonValue])
-    meta: Values = field(default_factory=dict[str, JsonValue])
+    inputs: JsonObject = field(default_factory=dict[str, JsonValue])
+    references: JsonObject = field(default_factory=dict[str, JsonValue])
+    meta: JsonObject = field(default_factory=dict[str, JsonValue])
     remembered: bool = True
     """Whether later prompts may include this turn."""
 
@@ -95,11 +95,11 @@ class MoveBlueprint:
 
     blueprint: BlueprintRef
     reach: int
-    attributes: Values
+    attributes: JsonObject
     """Attributes of the opening, as the new version validates them."""
     profiles: Container[str]
     """Profiles of the new version."""
-    leaving: PhaseGraph | None = None
+    current_phases: PhaseGraph | None = None
     """Phase graph of the current version."""
     phases: PhaseGraph | None = None
     """Phase graph of the new version."""
@@ -156,29 +156,29 @@ class ClaimTurn:
 class ResolveTurn:
     """Record the resolver's answer for the turn."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     resolver: str
-    meant: Meant
+    references: ResolvedReferences
     results: str
     """The results, as JSON."""
     answer: str
     """The answer that is used where no model answers."""
     intent: str | None = None
     entity: str | None = None
-    meta: Values = field(default_factory=dict[str, JsonValue])
+    meta: JsonObject = field(default_factory=dict[str, JsonValue])
 
 
 @dataclass(frozen=True, slots=True)
 class FallBack:
     """Answer the turn without a model."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     text: str
-    spent: Spent
+    spent: AttemptUsage
     code: str
     """Short code of why no model answers."""
     detail: str
-    fault: Fault | None = None
+    fault: AttemptFault | None = None
     """The model's fault; None where no model was called."""
     partial: str = ""
     references: ReferencesSpec | None = None
@@ -188,7 +188,7 @@ class FallBack:
 class SnapshotPrompts:
     """Pin the prompt files of the session."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     provider: str
     layers: dict[str, PromptFile]
 
@@ -197,15 +197,15 @@ class SnapshotPrompts:
 class FixContext:
     """Record the prompt of a call."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     model: str
-    parameters: Values
+    parameters: JsonObject
     manifest: Manifest
     supersedes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class WithheldAnswer:
     """A refused answer: the rule that refused it, its replacement, and the blob that holds it."""
 
     reason: str
@@ -218,14 +218,14 @@ class Withheld:
 class CompleteTurn:
     """Record the final answer, and complete the turn with it."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     text: str
     """The answer, even where it is withheld."""
-    finish: Finish
-    spent: Spent
+    finish: FinishReason
+    spent: AttemptUsage
     phases: PhaseGraph | None = None
     tools: tuple[ToolRequest, ...] = ()
-    withheld: Withheld | None = None
+    withheld: WithheldAnswer | None = None
     references: ReferencesSpec | None = None
     raw: str | None = None
     """The model's original text, where `text` is a repaired form of it."""
@@ -242,11 +242,11 @@ class EndAttempt:
     the turn to the next claim.
     """
 
-    attempt: Attempt
+    attempt: AttemptRef
     outcome: Literal["failed", "cancelled", "lost", "unasked"]
-    spent: Spent
+    spent: AttemptUsage
     then: Literal["retry", "fail", "release"]
-    fault: Fault | None = None
+    fault: AttemptFault | None = None
     partial: str = ""
 
 

@@ -25,7 +25,7 @@ from turnlog.projections.session import (
     tooling,
     working,
 )
-from turnlog.projections.session.attempts import Events
+from turnlog.projections.session.attempts import NewEvents
 from turnlog.projections.session.commands import (
     CancelTurn,
     ClaimTurn,
@@ -67,7 +67,7 @@ from turnlog.projections.session.turn_commands import (
 )
 
 
-def decide(state: SessionState | None, command: Command, at: datetime) -> Events:
+def decide(state: SessionState | None, command: Command, at: datetime) -> NewEvents:
     """Return the events that a command leads to; raise `Refused` where a rule forbids it."""
     if isinstance(command, OpenSession):
         return calling.open_session(state, command)
@@ -75,55 +75,55 @@ def decide(state: SessionState | None, command: Command, at: datetime) -> Events
         return forking.fork_session(state, command)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
-    forking.whole(state)
+    forking.require_complete_fork(state)
     match command:
         case SubmitTurn():
-            return calling.submit(state, command)
+            return calling.submit_turn(state, command)
         case RecordChoice():
-            return phasing.choose(state, command)
+            return phasing.record_choice(state, command)
         case SendSignal():
-            return phasing.signal(state, command)
+            return phasing.send_signal(state, command)
         case EnterPhase():
-            return apart.enter(state, command)
+            return apart.enter_named_phase(state, command)
         case SwitchProfile():
-            return switching.switch(state, command)
+            return switching.switch_profile(state, command)
         case CancelTurn():
-            return calling.cancel(state, command)
+            return calling.cancel_turn(state, command)
         case CloseSession():
             return calling.close_session(state, command)
         case MoveBlueprint():
-            return moving.move(state, command)
+            return moving.move_blueprint(state, command)
         case ExcludeTurn() | RestoreTurn():
-            return calling.mark(state, command)
+            return calling.set_turn_exclusion(state, command)
         case DisplayTurn():
-            return displaying.display(state, command)
+            return displaying.set_turn_display(state, command)
         case RedactReply():
-            return calling.redact(state, command)
+            return calling.redact_reply(state, command)
         case ClaimTurn():
-            return working.claim(state, command, at)
+            return working.claim_turn(state, command, at)
         case ResolveTurn():
-            return resolving.resolve(state, command)
+            return resolving.resolve_turn(state, command)
         case FallBack():
-            return resolving.fall_back(state, command)
+            return resolving.complete_with_fallback(state, command)
         case SnapshotPrompts():
-            return working.snapshot(state, command)
+            return working.snapshot_prompts(state, command)
         case SnapshotTools():
             return tooling.snapshot_tools(state, command)
         case RequestSchemas():
             return tooling.request_schemas(state)
         case StartTool():
-            return tooling.start(state, command)
+            return tooling.start_tool(state, command)
         case ReturnTool():
-            return tooling.come_back(state, command)
+            return tooling.return_tool(state, command)
         case BeginSummary() | RecordSummary() | GiveUpSummary() | UndoSummary() | PurgeMemory():
-            return memory.remember(state, command)
+            return memory.decide_memory(state, command)
         case AnswerCall():
-            return answering.answer(state, command)
+            return answering.answer_call(state, command)
         case FixContext():
-            return working.fix(state, command)
+            return working.record_context(state, command)
         case CompleteTurn():
-            return working.complete(state, command)
+            return working.complete_turn(state, command)
         case EndAttempt():
-            return working.end(state, command)
+            return working.end_attempt(state, command)
         case _ as never:
             assert_never(never)

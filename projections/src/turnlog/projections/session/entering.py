@@ -6,26 +6,26 @@ was refused before it was recorded.
 
 from __future__ import annotations
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.phase import PhaseEntered
 from turnlog.projections.session.replacing import replace
-from turnlog.projections.session.standing import said
-from turnlog.projections.session.state import Reference, SessionState
-from turnlog.projections.session.turns import status_of
+from turnlog.projections.session.standing import build_optional_text_ref
+from turnlog.projections.session.state import LastReference, SessionState
+from turnlog.projections.session.turns import find_settled_turn
 
 
-def arrived(state: SessionState, recorded: Recorded, event: PhaseEntered) -> SessionState:
+def apply_phase_entered(state: SessionState, recorded: RecordedEvent, event: PhaseEntered) -> SessionState:
     """Return the state after entering a phase, without what the new phase may not see."""
     been = tuple(dict.fromkeys((*state.visited, event.phase)))
-    told = said(recorded, "carried", event.carried)
-    reference = _known(state, event)
+    told = build_optional_text_ref(recorded, "carried", event.carried)
+    reference = _filter_reference(state, event)
     return replace(
         state, phase=event.phase, exchanges=0, visited=been, carried=told, reference=reference
     )
 
 
-def _known(state: SessionState, event: PhaseEntered) -> Reference | None:
+def _filter_reference(state: SessionState, event: PhaseEntered) -> LastReference | None:
     """Keep the last reference unless its turn belongs to a hidden phase."""
     reference = state.reference
-    answered = status_of(state, reference.turn) if reference and event.hidden else None
+    answered = find_settled_turn(state, reference.turn) if reference and event.hidden else None
     return None if answered and answered.phase in event.hidden else reference

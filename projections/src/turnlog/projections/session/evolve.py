@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import Unknown
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import UnknownEvent
 from turnlog.events.memory import (
     HistorySummarised,
     MemoryPurged,
@@ -43,58 +43,58 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.projections.session.entering import arrived
-from turnlog.projections.session.remembrance import remembered
+from turnlog.projections.session.entering import apply_phase_entered
+from turnlog.projections.session.remembrance import apply_memory_event
 from turnlog.projections.session.replacing import replace
-from turnlog.projections.session.standing import said
+from turnlog.projections.session.standing import build_optional_text_ref
 from turnlog.projections.session.state import (
-    REMEMBERED_COMMANDS,
-    UNBOUNDED,
-    ChoiceMade,
-    Memo,
-    Reference,
+    MAX_IDEMPOTENCY_RECORDS,
+    UNBOUNDED_REACH,
+    RecordedChoice,
+    IdempotencyRecord,
+    LastReference,
     SessionState,
     WaitingTurn,
 )
-from turnlog.projections.session.telling import told_anew
-from turnlog.projections.session.turns import with_turn
+from turnlog.projections.session.telling import renew_disclosure
+from turnlog.projections.session.turns import mark_turn
 from turnlog.projections.session.under_way import (
-    assembled,
-    attempt_ended,
-    brought_by,
-    claimed,
-    redacted,
-    released,
-    resolved,
-    settled,
-    submitted,
-    went_on,
+    apply_context_assembled,
+    apply_attempt_ended,
+    build_inputs_ref,
+    apply_attempt_started,
+    apply_reply_redacted,
+    apply_turn_released,
+    apply_turn_resolved,
+    settle_turn,
+    apply_turn_submitted,
+    apply_turn_progress,
 )
 
 
-def fold(events: Iterable[Recorded], state: SessionState | None = None) -> SessionState | None:
+def fold(events: Iterable[RecordedEvent], state: SessionState | None = None) -> SessionState | None:
     """Fold events onto a state; None is a session that is not opened."""
     for event in events:
         state = evolve(state, event)
     return state
 
 
-def fold_whole(events: Sequence[Recorded]) -> SessionState | None:
+def fold_unbounded(events: Sequence[RecordedEvent]) -> SessionState | None:
     """Fold a session from its first event and keep every turn one by one."""
     opened = fold(events[:1])
-    return fold(events[1:], opened and replace(opened, reach=UNBOUNDED))
+    return fold(events[1:], opened and replace(opened, reach=UNBOUNDED_REACH))
 
 
-def evolve(state: SessionState | None, recorded: Recorded) -> SessionState | None:
+def evolve(state: SessionState | None, recorded: RecordedEvent) -> SessionState | None:
     """Return the state after one more event of the same session."""
     if state is None:
         event = recorded.event
-        return _opened(recorded, event) if isinstance(event, SessionOpened) else None
-    changed = _changed(state, recorded)
-    return replace(_remembered(changed, recorded), head=recorded.head)
+        return _build_opened_state(recorded, event) if isinstance(event, SessionOpened) else None
+    changed = _apply_event(state, recorded)
+    return replace(_record_command(changed, recorded), head=recorded.head)
 
 
-def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
+def _build_opened_state(recorded: RecordedEvent, event: SessionOpened) -> SessionState:
     state = SessionState(
         tenant=recorded.tenant,
         session=recorded.session,
@@ -110,16 +110,16 @@ def _opened(recorded: Recorded, event: SessionOpened) -> SessionState:
         origin=event.origin,
         drawn=event.drawn,
     )
-    return _remembered(state, recorded)
+    return _record_command(state, recorded)
 
 
-def _moved(state: SessionState, recorded: Recorded, event: BlueprintMoved) -> SessionState:
+def _apply_blueprint_moved(state: SessionState, recorded: RecordedEvent, event: BlueprintMoved) -> SessionState:
     return replace(
         state,
         blueprint=event.blueprint,
         attributes=event.attributes,
         attributes_in=recorded.sequence,
-        reach=UNBOUNDED if state.reach == UNBOUNDED else event.reach,
+        reach=UNBOUNDED_REACH if state.reach == UNBOUNDED_REACH else event.reach,
         cartridge=event.cartridge,
         memory=event.memory,
         warnings=event.warnings,
@@ -129,88 +129,88 @@ def _moved(state: SessionState, recorded: Recorded, event: BlueprintMoved) -> Se
     )
 
 
-def _changed(state: SessionState, recorded: Recorded) -> SessionState:
+def _apply_event(state: SessionState, recorded: RecordedEvent) -> SessionState:
     match recorded.event:
         # The events of every turn come first, because each case costs one check for all events
         # below it.
         case TurnSubmitted() as event:
-            return submitted(state, recorded, event)
+            return apply_turn_submitted(state, recorded, event)
         case AttemptStarted() as event:
-            return claimed(state, event)
+            return apply_attempt_started(state, event)
         case ContextAssembled() as event:
-            return assembled(state, recorded, event)
+            return apply_context_assembled(state, recorded, event)
         case AttemptEnded() as event:
-            return attempt_ended(state, event)
+            return apply_attempt_ended(state, event)
         case CallCompleted() as event:
-            return went_on(state, recorded, event)
+            return apply_turn_progress(state, recorded, event)
         case TurnCompleted() as event:
-            reply, work = said(recorded, "text", event.text), said(recorded, "work", event.work)
-            return settled(state, event.turn, "completed", reply, work)
-        case SessionOpened() | TurnDisplayed() | Unknown():
+            reply, work = build_optional_text_ref(recorded, "text", event.text), build_optional_text_ref(recorded, "work", event.work)
+            return settle_turn(state, event.turn, "completed", reply, work)
+        case SessionOpened() | TurnDisplayed() | UnknownEvent():
             return state
         case SessionClosed():
             return replace(state, closed=True)
         case PlanMade() | StepPlanned() | ToolCalled() | ToolStarted() | ToolReturned() as event:
-            return went_on(state, recorded, event)
+            return apply_turn_progress(state, recorded, event)
         case ToolsSnapshotted() as event:
             pinned = replace(state, tools={**state.tools, event.profile: event})
-            return told_anew(pinned, "first_turn", [event.profile])
+            return renew_disclosure(pinned, "first_turn", [event.profile])
         case SchemasRequested(profile=profile):
-            return told_anew(state, "asked", [profile])
+            return renew_disclosure(state, "asked", [profile])
         case BlueprintMoved() as event:
-            return _moved(state, recorded, event)
+            return _apply_blueprint_moved(state, recorded, event)
         case ProfileSwitched(profile=profile, model=model):
             return replace(state, profile=profile, model=model)
         case PromptsSnapshotted(provider=provider, layers=layers):
             return replace(state, prompts={**state.prompts, provider: layers})
         case TurnQueued() as event:
-            text = said(recorded, "text", event.text)
-            brought = brought_by(recorded, event)
+            text = build_optional_text_ref(recorded, "text", event.text)
+            brought = build_inputs_ref(recorded, event)
             waiting = WaitingTurn(event.turn, text, recorded.envelope.id, brought)
             return replace(state, waiting=(*state.waiting, waiting), submitted=event.turn)
         case TurnReleased(turn=turn):
-            return released(state, recorded, turn)
+            return apply_turn_released(state, recorded, turn)
         case ChoiceRecorded(phase=phase, choice=choice, label=label):
-            return replace(state, choices=(*state.choices, ChoiceMade(phase, choice, label)))
+            return replace(state, choices=(*state.choices, RecordedChoice(phase, choice, label)))
         case PhaseEntered() as event:
-            return arrived(state, recorded, event)
+            return apply_phase_entered(state, recorded, event)
         case TurnResolved() as event:
-            return resolved(state, recorded, event)
+            return apply_turn_resolved(state, recorded, event)
         case ReferenceUpdated() as event:
-            return replace(state, reference=_reference(recorded, event))
+            return replace(state, reference=_build_last_reference(recorded, event))
         case TurnFailed(turn=turn):
-            return settled(state, turn, "failed")
+            return settle_turn(state, turn, "failed")
         case TurnCancelled(turn=turn):
-            return settled(state, turn, "cancelled")
+            return settle_turn(state, turn, "cancelled")
         case TurnExcluded(turn=turn):
-            return with_turn(state, turn, excluded=True)
+            return mark_turn(state, turn, excluded=True)
         case TurnRestored(turn=turn):
-            return with_turn(state, turn, excluded=False)
+            return mark_turn(state, turn, excluded=False)
         case SummaryBegun() | HistorySummarised() | SummaryFailed() as event:
-            return remembered(state, recorded, event)
+            return apply_memory_event(state, recorded, event)
         case SummaryUndone() | MemoryPurged() as event:
-            return remembered(state, recorded, event)
+            return apply_memory_event(state, recorded, event)
         case ReplyRedacted() as event:
-            return redacted(state, recorded, event)
+            return apply_reply_redacted(state, recorded, event)
         case _ as never:
             assert_never(never)
 
 
-def _reference(recorded: Recorded, event: ReferenceUpdated) -> Reference:
+def _build_last_reference(recorded: RecordedEvent, event: ReferenceUpdated) -> LastReference:
     at = recorded.envelope.time
-    return Reference(event.turn, event.identifiers, event.intent, event.entity, at)
+    return LastReference(event.turn, event.identifiers, event.intent, event.entity, at)
 
 
-def _remembered(state: SessionState, recorded: Recorded) -> SessionState:
+def _record_command(state: SessionState, recorded: RecordedEvent) -> SessionState:
     key, digest = recorded.envelope.commandkey, recorded.envelope.commandhash
     if key is None or digest is None:
         return state
     event = recorded.event
     turn = event.turn if isinstance(event, TurnSubmitted | TurnQueued) else None
     # Record the last event of a command, so that a reader who reads up to it sees all its events.
-    memo = Memo(key, digest, recorded.sequence, turn)
+    memo = IdempotencyRecord(key, digest, recorded.sequence, turn)
     commands = (*(known for known in state.commands if known.key != key), memo)
-    over = max(0, len(commands) - REMEMBERED_COMMANDS)
+    over = max(0, len(commands) - MAX_IDEMPOTENCY_RECORDS)
     return replace(
         state, commands=commands[over:], forgotten_commands=state.forgotten_commands + over
     )

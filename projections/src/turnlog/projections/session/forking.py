@@ -8,30 +8,30 @@ only the fork records where it came from.
 
 from __future__ import annotations
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.session import Origin, SessionOpened
-from turnlog.projections.session.attempts import Events
+from turnlog.events.session import SessionOrigin, SessionOpened
+from turnlog.projections.session.attempts import NewEvents
 from turnlog.projections.session.commands import ForkSession
 from turnlog.projections.session.state import SessionState
 
 
-def opening(origin: SessionState, first: Recorded) -> SessionOpened:
+def build_fork_opening(origin: SessionState, first: RecordedEvent) -> SessionOpened:
     """Return the opening event of a fork; refuse where the origin cannot be forked here."""
     if not isinstance(first.event, SessionOpened):
         raise Corrupt("event 1", "it does not open a session")
-    _settled(origin)
+    _require_forkable(origin)
     return first.event.model_copy(
         update={
-            "origin": Origin(kind="fork", session=origin.session, sequence=origin.head.sequence),
+            "origin": SessionOrigin(kind="fork", session=origin.session, sequence=origin.head.sequence),
             "key": {},
             "drawn": origin.drawn or origin.session,
         }
     )
 
 
-def _settled(origin: SessionState) -> None:
-    whole(origin)
+def _require_forkable(origin: SessionState) -> None:
+    require_complete_fork(origin)
     at = origin.head.sequence
     if origin.closed:
         detail = f"the session is closed at sequence {at}, and a fork of it would be too"
@@ -45,11 +45,11 @@ def _settled(origin: SessionState) -> None:
         raise Refused("turn-open", detail, field="at", fix=fix)
 
 
-def fork_session(state: SessionState | None, command: ForkSession) -> Events:
+def fork_session(state: SessionState | None, command: ForkSession) -> NewEvents:
     """Open a fork, or resume an unfinished one."""
     if state is None:
         return (command.opened,)
-    if state.origin == command.opened.origin and missing(state):
+    if state.origin == command.opened.origin and count_missing_events(state):
         return ()
     raise Refused(
         "session-exists",
@@ -59,7 +59,7 @@ def fork_session(state: SessionState | None, command: ForkSession) -> Events:
     )
 
 
-def missing(state: SessionState) -> int:
+def count_missing_events(state: SessionState) -> int:
     """Return how many events of its origin a fork still lacks."""
     origin = state.origin
     if origin is None or origin.kind != "fork":
@@ -67,9 +67,9 @@ def missing(state: SessionState) -> int:
     return max(0, origin.sequence - state.head.sequence)
 
 
-def whole(state: SessionState) -> None:
+def require_complete_fork(state: SessionState) -> None:
     """Refuse every other command to a fork that still lacks events of its origin."""
-    if lacks := missing(state):
+    if lacks := count_missing_events(state):
         raise Refused(
             "fork-unfinished",
             f"{lacks} events of its origin are not copied yet",

@@ -18,7 +18,7 @@ from typing import Literal, assert_never
 from turnlog.events.errors import Refused
 from turnlog.events.memory import MemoryPurged, SummaryUndone
 from turnlog.projections.session import summing
-from turnlog.projections.session.attempts import Events
+from turnlog.projections.session.attempts import NewEvents
 from turnlog.projections.session.memory_commands import (
     BeginSummary,
     GiveUpSummary,
@@ -27,36 +27,36 @@ from turnlog.projections.session.memory_commands import (
     RecordSummary,
     UndoSummary,
 )
-from turnlog.projections.session.phasing import still_open
+from turnlog.projections.session.phasing import require_open_session
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.summaries import holds
+from turnlog.projections.session.summaries import contains_turn
 
 
-def remember(state: SessionState, command: MemoryCommand) -> Events:
+def decide_memory(state: SessionState, command: MemoryCommand) -> NewEvents:
     """Return the events of a memory command."""
     match command:
         case BeginSummary():
-            return summing.begin(state, command)
+            return summing.begin_summary(state, command)
         case RecordSummary():
-            return summing.record(state, command)
+            return summing.record_summary(state, command)
         case GiveUpSummary():
-            return summing.give_up(state, command)
+            return summing.fail_summary(state, command)
         case UndoSummary(sequence=sequence):
-            return undo(state, sequence)
+            return undo_summary(state, sequence)
         case PurgeMemory():
-            return purge(state)
+            return purge_memory(state)
         case _ as never:
             assert_never(never)
 
 
-def undo(state: SessionState, sequence: int) -> Events:
+def undo_summary(state: SessionState, sequence: int) -> NewEvents:
     """Undo a summary; refuse one that is not in force or that a later one absorbed."""
-    still_open(state)
+    require_open_session(state)
     found = next((each for each in state.summaries if each.sequence == sequence), None)
     if found is None:
         detail = f"event {sequence} holds no summary that stands"
         raise Refused("unknown-summary", detail, field="sequence", fix="name one that stands")
-    _at_rest(state)
+    _require_no_open_turn(state)
     by = next((each for each in state.summaries if each.former == found.sequence), None)
     if by is not None:
         detail = f"the summary of event {by.sequence} took it in"
@@ -67,25 +67,25 @@ def undo(state: SessionState, sequence: int) -> Events:
     return (SummaryUndone(sequence=found.sequence, view=found.view),)
 
 
-def purge(state: SessionState) -> Events:
+def purge_memory(state: SessionState) -> NewEvents:
     """Hide all turns so far from windows; nothing where no new turn came since the last purge."""
-    still_open(state)
-    _at_rest(state)
+    require_open_session(state)
+    _require_no_open_turn(state)
     if state.purged == state.submitted:
         return ()
     return (MemoryPurged(upto=state.submitted),)
 
 
-def _at_rest(state: SessionState) -> None:
+def _require_no_open_turn(state: SessionState) -> None:
     if state.open is not None:
         detail = f"turn {state.open.turn} is not answered yet"
         raise Refused("turn-open", detail, fix="wait for it, or cancel it")
 
 
-def fallen(
+def undo_summaries_of_turn(
     state: SessionState, turn: int, cause: Literal["excluded", "redacted"]
 ) -> Iterator[SummaryUndone]:
     """Undo every summary that covers a turn, the latest first."""
     for each in reversed(state.summaries):
-        if holds(each.turns, turn):
+        if contains_turn(each.turns, turn):
             yield SummaryUndone(sequence=each.sequence, view=each.view, cause=cause, turn=turn)

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from turnlog.events.call import Fault
+from turnlog.events.call import AttemptFault
 from turnlog.events.memory import SummaryBegun
-from turnlog.events.turn import Finish
-from turnlog.projections.session.attempting import Attempt, Spent
+from turnlog.events.turn import FinishReason
+from turnlog.projections.session.attempting import AttemptRef, AttemptUsage
 
 
 @dataclass(frozen=True, slots=True)
 class BeginSummary:
     """Have older turns summarised before the turn continues."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     begun: SummaryBegun
 
 
@@ -20,10 +20,10 @@ class BeginSummary:
 class RecordSummary:
     """Record the answer of the summary call; the turn continues."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     text: str
-    finish: Finish
-    spent: Spent
+    finish: FinishReason
+    spent: AttemptUsage
     model: str
     """Model name as it was passed to litellm."""
 
@@ -32,9 +32,9 @@ class RecordSummary:
 class GiveUpSummary:
     """Record that the summary call failed; the turn continues without a summary."""
 
-    attempt: Attempt
-    spent: Spent
-    fault: Fault
+    attempt: AttemptRef
+    spent: AttemptUsage
+    fault: AttemptFault
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from turnlog.events.errors import Refused
 from turnlog.events.session import BlueprintMoved
-from turnlog.projections.session.attempts import Events
+from turnlog.projections.session.attempts import NewEvents
 from turnlog.projections.session.commands import MoveBlueprint
-from turnlog.projections.session.phasing import still_open
+from turnlog.projections.session.phasing import require_open_session
 from turnlog.projections.session.state import SessionState
 
-MISFIT = "blueprint-does-not-fit"
+MISFIT_CODE = "blueprint-does-not-fit"
 """Code of the refusal of a version that does not fit the session."""
 
 
-def move(state: SessionState, command: MoveBlueprint) -> Events:
+def move_blueprint(state: SessionState, command: MoveBlueprint) -> NewEvents:
     """Move the session to the new version; nothing where it is built from that version already."""
-    still_open(state)
-    if not command.stale and _made_from(state, command):
+    require_open_session(state)
+    if not command.stale and _is_unchanged(state, command):
         return ()
-    _at_a_boundary(state)
-    _has_its_profile(state, command)
-    _has_its_phase(state, command)
+    _require_phase_boundary(state)
+    _require_profile(state, command)
+    _require_phase(state, command)
     return (
         BlueprintMoved(
             before=state.blueprint,
@@ -39,12 +39,12 @@ def move(state: SessionState, command: MoveBlueprint) -> Events:
     )
 
 
-def misfit(detail: str, field: str, fix: str) -> Refused:
+def build_misfit(detail: str, field: str, fix: str) -> Refused:
     """Build the refusal of a version that does not fit the session."""
-    return Refused(MISFIT, detail, field=field, fix=fix)
+    return Refused(MISFIT_CODE, detail, field=field, fix=fix)
 
 
-def _at_a_boundary(state: SessionState) -> None:
+def _require_phase_boundary(state: SessionState) -> None:
     if state.open is not None:
         detail = f"turn {state.open.turn} is not answered yet"
         raise Refused("turn-open", detail, fix="wait for it, or cancel it")
@@ -57,13 +57,13 @@ def _at_a_boundary(state: SessionState) -> None:
         )
 
 
-def _has_its_profile(state: SessionState, command: MoveBlueprint) -> None:
+def _require_profile(state: SessionState, command: MoveBlueprint) -> None:
     if state.profile not in command.profiles:
         detail = f"the session runs by profile {state.profile!r}, which it has not"
-        raise misfit(detail, "profile", "give the new version that profile")
+        raise build_misfit(detail, "profile", "give the new version that profile")
 
 
-def _has_its_phase(state: SessionState, command: MoveBlueprint) -> None:
+def _require_phase(state: SessionState, command: MoveBlueprint) -> None:
     """Require the current phase in the new version, of the same kind as before.
 
     What happened on entering the phase depended on its kind.
@@ -71,22 +71,22 @@ def _has_its_phase(state: SessionState, command: MoveBlueprint) -> None:
     graph = command.phases
     if graph is None and state.phase is not None:
         detail = f"the session is in phase {state.phase!r}, and it has no phases"
-        raise misfit(detail, "phase", "give the new version phases")
+        raise build_misfit(detail, "phase", "give the new version phases")
     if graph is not None and state.phase is None:
-        raise misfit("it has phases, and the session was opened without", "phase", "open another")
+        raise build_misfit("it has phases, and the session was opened without", "phase", "open another")
     if graph is None or state.phase is None:
         return
     there = graph.phases.get(state.phase)
     if there is None:
         detail = f"the session is in phase {state.phase!r}, which it has not"
-        raise misfit(detail, "phase", f"keep {state.phase!r}, or move it in another phase")
-    before = command.leaving.phases.get(state.phase) if command.leaving else None
+        raise build_misfit(detail, "phase", f"keep {state.phase!r}, or move it in another phase")
+    before = command.current_phases.phases.get(state.phase) if command.current_phases else None
     if before is not None and before.kind != there.kind:
         detail = f"phase {state.phase!r} is {before.kind}, and {there.kind} in it"
-        raise misfit(detail, "phase", "move the session in another phase")
+        raise build_misfit(detail, "phase", "move the session in another phase")
 
 
-def _made_from(state: SessionState, command: MoveBlueprint) -> bool:
+def _is_unchanged(state: SessionState, command: MoveBlueprint) -> bool:
     return (state.blueprint, state.attributes, state.cartridge, state.memory) == (
         command.blueprint,
         command.attributes,

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from turnlog.projections.session.places import Brought, Said
-from turnlog.projections.session.summaries import Summing
+from turnlog.projections.session.places import InputsRef, TextRef
+from turnlog.projections.session.summaries import PendingSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class TurnResolution:
     """The answer of the resolver for the open turn."""
 
     intent: str | None
@@ -27,9 +27,9 @@ class Resolved:
     """Kind of thing the turn is about, or None when the question is out of scope."""
     identifiers: dict[str, JsonValue]
     """Identifiers of that thing, by name."""
-    results: Said
+    results: TextRef
     """Reference to the results, as JSON."""
-    answer: Said
+    answer: TextRef
     """Reference to the answer that is used when no model answers."""
 
 
@@ -37,7 +37,7 @@ class Resolved:
 class PlannedStep:
     """One step of the plan of a turn."""
 
-    goal: Said
+    goal: TextRef
     tools: tuple[str, ...]
     """Tools the step may use; empty allows every offered tool."""
     given: int | None = None
@@ -45,18 +45,18 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ToolResultRef:
     """The answered result of one tool, as prompts include it."""
 
-    said: Said
+    said: TextRef
     """Reference to the text for prompts of the same turn."""
-    summary: Said
+    summary: TextRef
     """Reference to the text for prompts of later turns."""
     distilled: bool = False
     """Whether both texts are condensed."""
 
     @property
-    def in_short(self) -> tuple[Said, ...]:
+    def condensed_texts(self) -> tuple[TextRef, ...]:
         """References to those of the two texts that are shorter than the result."""
         if self.distilled:
             return self.said, self.summary
@@ -64,12 +64,12 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Returns:
+class PriorToolResults:
     """Tool results of the latest completed turn."""
 
     turn: int
     phase: str | None
-    results: tuple[Given, ...]
+    results: tuple[ToolResultRef, ...]
     """Oldest first."""
 
 
@@ -88,11 +88,11 @@ class ToolUse:
     returned: bool = False
     failed: bool = False
     """Whether it is known not to have done its work."""
-    said: Said | None = None
+    said: TextRef | None = None
     """Reference to the text for prompts of this turn."""
     distilled: bool = False
     """Whether that text is condensed."""
-    given: Given | None = None
+    given: ToolResultRef | None = None
     """The result for later turns; None unless the tool answered."""
 
 
@@ -105,7 +105,7 @@ class OpenTurn:
     """
 
     turn: int
-    text: Said | None
+    text: TextRef | None
     event: str
     """Id of the event that submitted or queued it."""
     released_at: str
@@ -118,11 +118,11 @@ class OpenTurn:
     """The worker that holds the latest claim."""
     calls: int = 0
     """Model calls of this turn whose prompt is recorded."""
-    inputs: Brought | None = None
+    inputs: InputsRef | None = None
     """Reference to its inputs, or None where it has none."""
-    context: Said | None = None
+    context: TextRef | None = None
     """Reference to the manifest of the latest call; its digest is that of the request."""
-    resolved: Resolved | None = None
+    resolved: TurnResolution | None = None
     """The resolver's answer, once it is recorded."""
     answered: int = 0
     """Number of the latest call that was answered or given up, and after which the turn continued.
@@ -137,7 +137,7 @@ class OpenTurn:
     """The latest step that was retried, counted from 1."""
     tools: tuple[ToolUse, ...] = ()
     """Tool calls requested so far."""
-    summing: Summing | None = None
+    summing: PendingSummary | None = None
     """The summary it waits for before it continues."""
     summed: tuple[str, ...] = ()
     """Views for which this turn already requested a summary, successful or not."""

@@ -15,15 +15,15 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.phase import PhaseEntered
 from turnlog.events.tokens import ToolRequest
 from turnlog.events.tool import ToolCalled, ToolReturned
-from turnlog.events.turn import ChoiceRecorded, Exchange, TurnCancelled, TurnSubmitted
-from turnlog.projections.blueprint.phases import TRANSITION, PhaseGraph
-from turnlog.projections.session.attempts import Events
+from turnlog.events.turn import ChoiceRecorded, PhaseExchange, TurnCancelled, TurnSubmitted
+from turnlog.projections.blueprint.phases import TRANSITION_TOOL, PhaseGraph
+from turnlog.projections.session.attempts import NewEvents
 from turnlog.projections.session.commands import (
     CompleteTurn,
     RecordChoice,
@@ -31,16 +31,16 @@ from turnlog.projections.session.commands import (
     SubmitTurn,
 )
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.switching import led
+from turnlog.projections.session.switching import switch_profile_for_phase
 
 PHASE_LEFT: Final = "phase-left"
 """Reason for cancelling a turn that was waiting when the session left an isolated phase."""
-FORCED = "max_reached"
+FORCED_SIGNAL = "max_reached"
 """Signal of the move out of a phase that reached its maximum number of exchanges."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PhaseTransition:
     """A move of a session from its phase to another."""
 
     phase: str
@@ -48,15 +48,15 @@ class Step:
     forced: bool = False
 
 
-def still_open(state: SessionState) -> None:
+def require_open_session(state: SessionState) -> None:
     """Refuse a command to a closed session."""
     if state.closed:
         raise Refused("session-closed", "the session is closed", fix="open another session")
 
 
-def takes_turns(state: SessionState, command: SubmitTurn) -> None:
+def require_turn_allowed(state: SessionState, command: SubmitTurn) -> None:
     """Refuse a turn that the phase does not accept, and one without a text where it needs one."""
-    phase = command.phases.phases.get(_in(state)) if command.phases else None
+    phase = command.phases.phases.get(_get_phase(state)) if command.phases else None
     if phase is None or phase.kind == "freeform":
         if command.text is None:
             raise Refused("text-missing", "the turn says nothing", field="text", fix="give a text")
@@ -75,36 +75,36 @@ def takes_turns(state: SessionState, command: SubmitTurn) -> None:
     )
 
 
-def begun(graph: PhaseGraph | None) -> Events:
+def enter_start_phase(graph: PhaseGraph | None) -> NewEvents:
     """Enter the start phase of a session."""
     if graph is None:
         return ()
-    shared = tuple(sorted(graph.sees(graph.start) or ()))
+    shared = tuple(sorted(graph.get_visible_phases(graph.start) or ()))
     return (PhaseEntered(phase=graph.start, shared=shared),)
 
 
-def entered(
+def enter_phase(
     state: SessionState,
     graph: PhaseGraph,
-    step: Step,
+    step: PhaseTransition,
     turn: int | None = None,
     carried: str | None = None,
-) -> Events:
+) -> NewEvents:
     """Enter a phase and switch to the profile it names; a debrief phase gets its turn at once.
 
     Where phases are isolated, the waiting turns belong to the phase that is left and are cancelled.
     """
-    shared = graph.sees(step.phase)
-    waiting = state.waiting if graph.keeps_apart else ()
+    shared = graph.get_visible_phases(step.phase)
+    waiting = state.waiting if graph.hides_phases else ()
     left = tuple(TurnCancelled(turn=each.turn, reason=PHASE_LEFT) for each in waiting)
-    before = (*left, *led(state, graph.spec.profiles.get(step.phase)))
+    before = (*left, *switch_profile_for_phase(state, graph.spec.profiles.get(step.phase)))
     arrived = PhaseEntered(
         phase=step.phase,
         before=state.phase,
         signal=step.signal,
         forced=step.forced,
         turn=turn,
-        carried=Plain(text=carried) if carried else None,
+        carried=PlainText(text=carried) if carried else None,
         shared=tuple(sorted(shared or ())),
         hidden=() if shared is None else tuple(p for p in state.visited if p not in shared),
     )
@@ -113,9 +113,9 @@ def entered(
     return (*before, arrived, TurnSubmitted(turn=state.submitted + 1))
 
 
-def choose(state: SessionState, command: RecordChoice) -> Events:
+def record_choice(state: SessionState, command: RecordChoice) -> NewEvents:
     """Record a choice in a static phase, and enter the phase it leads to."""
-    still_open(state)
+    require_open_session(state)
     phase = command.phases.phases.get(state.phase or "")
     if phase is None or command.choice not in phase.choices:
         offered = ", ".join(phase.choices) if phase else ""
@@ -129,16 +129,16 @@ def choose(state: SessionState, command: RecordChoice) -> Events:
     recorded = ChoiceRecorded(
         phase=state.phase or "", choice=command.choice, label=chosen.context_label
     )
-    step = Step(chosen.next, "choice")
-    return (recorded, *entered(state, command.phases, step))
+    step = PhaseTransition(chosen.next, "choice")
+    return (recorded, *enter_phase(state, command.phases, step))
 
 
-def signal(state: SessionState, command: SendSignal) -> Events:
+def send_signal(state: SessionState, command: SendSignal) -> NewEvents:
     """End a phase by a signal from a caller, under the same rules as a signal from the model."""
-    still_open(state)
+    require_open_session(state)
     if state.open is not None:
         raise Refused("turn-open", f"turn {state.open.turn} is not answered yet", fix="wait for it")
-    offered = command.phases.offered(state.phase, state.exchanges)
+    offered = command.phases.list_signals(state.phase, state.exchanges)
     if command.signal not in offered:
         raise Refused(
             "signal-not-offered",
@@ -146,40 +146,40 @@ def signal(state: SessionState, command: SendSignal) -> Events:
             field="signal",
             fix=f"send one of: {', '.join(offered)}" if offered else "go on with the dialogue",
         )
-    target = command.phases.leads(state.phase or "", command.signal) or ""
-    return entered(state, command.phases, Step(target, command.signal))
+    target = command.phases.find_next_phase(state.phase or "", command.signal) or ""
+    return enter_phase(state, command.phases, PhaseTransition(target, command.signal))
 
 
-def stepped(state: SessionState, command: CompleteTurn) -> Step | None:
+def find_transition(state: SessionState, command: CompleteTurn) -> PhaseTransition | None:
     """Return where a completed turn leads: by the model's signal, by force, or None."""
     graph = command.phases
     phase = graph.phases.get(state.phase or "") if graph else None
     if graph is None or phase is None:
         return None
     if phase.kind == "debrief":
-        return Step(phase.next, "next") if phase.next else None
+        return PhaseTransition(phase.next, "next") if phase.next else None
     if command.withheld is None:
         for wanted in command.tools:
-            name = signal_in(wanted)
-            if refusal(state, graph, wanted) is None and (target := graph.leads(_in(state), name)):
-                return Step(target, name)
+            name = parse_signal(wanted)
+            if find_refusal(state, graph, wanted) is None and (target := graph.find_next_phase(_get_phase(state), name)):
+                return PhaseTransition(target, name)
     target = phase.ai_transitions.on_max_exchanges
     if phase.max_exchanges and state.exchanges + 1 >= phase.max_exchanges and target:
-        return Step(target, FORCED, forced=True)
+        return PhaseTransition(target, FORCED_SIGNAL, forced=True)
     return None
 
 
-def _in(state: SessionState) -> str:
+def _get_phase(state: SessionState) -> str:
     return state.phase or ""
 
 
-def exchange(state: SessionState, graph: PhaseGraph | None, step: Step | None) -> Exchange | None:
+def build_exchange(state: SessionState, graph: PhaseGraph | None, step: PhaseTransition | None) -> PhaseExchange | None:
     """Describe a completed turn as an exchange of its phase; None where the phase has none."""
-    phase = graph.phases.get(_in(state)) if graph else None
+    phase = graph.phases.get(_get_phase(state)) if graph else None
     if phase is None or phase.kind == "static":
         return None
-    return Exchange(
-        phase=_in(state),
+    return PhaseExchange(
+        phase=_get_phase(state),
         kind=phase.kind,
         count=state.exchanges + 1,
         signal=step.signal if step else None,
@@ -187,18 +187,18 @@ def exchange(state: SessionState, graph: PhaseGraph | None, step: Step | None) -
     )
 
 
-def refusal(state: SessionState, graph: PhaseGraph | None, wanted: ToolRequest) -> str | None:
+def find_refusal(state: SessionState, graph: PhaseGraph | None, wanted: ToolRequest) -> str | None:
     """Return why a tool call is refused, or None when it is accepted."""
-    if wanted.tool != TRANSITION or graph is None:
+    if wanted.tool != TRANSITION_TOOL or graph is None:
         return f"no tool {wanted.tool[:80]!r} was offered"
-    offered = graph.offered(state.phase, state.exchanges)
+    offered = graph.list_signals(state.phase, state.exchanges)
     if not offered:
         return f"phase {state.phase} cannot be left after {state.exchanges} exchanges"
-    name = signal_in(wanted)
+    name = parse_signal(wanted)
     return None if name in offered else f"{name[:80]!r} is none of: {', '.join(offered)}"
 
 
-def signal_in(wanted: ToolRequest) -> str:
+def parse_signal(wanted: ToolRequest) -> str:
     """Return the signal in a tool call's arguments, or an empty string."""
     try:
         arguments: JsonValue = json.loads(wanted.arguments or "{}")
@@ -208,12 +208,12 @@ def signal_in(wanted: ToolRequest) -> str:
     return found if isinstance(found, str) else ""
 
 
-def tooled(state: SessionState, command: CompleteTurn) -> Events:
+def record_signal_tools(state: SessionState, command: CompleteTurn) -> NewEvents:
     """Record the tool calls of an answer and their outcomes; only the first valid signal counts."""
     events: list[KnownEvent] = []
     done = command.withheld is not None
     for wanted in command.tools:
-        why = refusal(state, command.phases, wanted)
+        why = find_refusal(state, command.phases, wanted)
         if why is None and done:
             why = "the reply was withheld" if command.withheld else "the phase was ended already"
         done = done or why is None

@@ -12,7 +12,7 @@ from turnlog.events.content import Digest
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class TextRef:
     """A reference to one text in the log."""
 
     sequence: int
@@ -35,7 +35,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class InputsRef:
     """A reference to the inputs of a turn in the log."""
 
     sequence: int

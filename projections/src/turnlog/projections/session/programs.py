@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from turnlog.projections.blueprint.profile import Profile
+from turnlog.projections.blueprint.profile import ProfileSpec
 from turnlog.projections.session.state import OpenTurn, PlannedStep
 
-Stage = Literal["summarise", "plan", "act", "reply"]
+CallStage = Literal["summarise", "plan", "act", "reply"]
 """What the next call of a turn is for; only the text of `reply` is shown to callers."""
 
 
-def stage(profile: Profile, opened: OpenTurn | None) -> Stage:
+def get_call_stage(profile: ProfileSpec, opened: OpenTurn | None) -> CallStage:
     """Return what the next call is for; without an open turn, what the first call is for."""
     if opened is not None and opened.summing is not None:
         return "summarise"
@@ -25,28 +25,28 @@ def stage(profile: Profile, opened: OpenTurn | None) -> Stage:
         return "reply"
     if opened is None or opened.plan is None:
         return "plan"
-    return "act" if number_of_step(opened) <= len(opened.plan) else "reply"
+    return "act" if get_step_number(opened) <= len(opened.plan) else "reply"
 
 
-def step_of(opened: OpenTurn | None) -> PlannedStep | None:
+def find_current_step(opened: OpenTurn | None) -> PlannedStep | None:
     """Return the plan step of the next call, or None."""
-    if opened is None or opened.plan is None or number_of_step(opened) > len(opened.plan):
+    if opened is None or opened.plan is None or get_step_number(opened) > len(opened.plan):
         return None
-    return opened.plan[number_of_step(opened) - 1]
+    return opened.plan[get_step_number(opened) - 1]
 
 
-def number_of_step(opened: OpenTurn) -> int:
+def get_step_number(opened: OpenTurn) -> int:
     """Return the number of the next step, from 1; beyond the plan when no step is left.
 
     Steps that a result of the previous turn already satisfies are skipped.
     """
-    number, steps = opened.acted + (not step_failed(opened)), opened.plan or ()
+    number, steps = opened.acted + (not has_step_failed(opened)), opened.plan or ()
     while number <= len(steps) and steps[number - 1].given is not None:
         number += 1
     return number
 
 
-def step_failed(opened: OpenTurn | None) -> bool:
+def has_step_failed(opened: OpenTurn | None) -> bool:
     """Return whether all tools of the latest step failed, so that the step is to be retried.
 
     A tool whose outcome is unknown has not failed.

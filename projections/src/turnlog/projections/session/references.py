@@ -14,10 +14,10 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.reference import ReferenceUpdated
-from turnlog.projections.blueprint.asking import Inherited, ReferencesSpec
-from turnlog.projections.session.state import OpenTurn, Reference, SessionState
+from turnlog.projections.blueprint.asking import InheritanceSpec, ReferencesSpec
+from turnlog.projections.session.state import OpenTurn, LastReference, SessionState
 
-Reason = Literal[
+InheritanceReason = Literal[
     "in-text",
     "inherited",
     "not-remembered",
@@ -31,7 +31,7 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StatedReferences:
     """The references that a turn states itself."""
 
     turn: int
@@ -41,41 +41,41 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class ResolvedReferences:
     """The identifiers of a turn, stated and inherited."""
 
     identifiers: dict[str, JsonValue]
-    used: bool
+    is_inherited: bool
     """Whether any identifier was inherited."""
-    reason: Reason
+    reason: InheritanceReason
 
 
-def meant(spec: ReferencesSpec | None, last: Reference | None, asked: Asked) -> Meant:
+def resolve_references(spec: ReferencesSpec | None, last: LastReference | None, asked: StatedReferences) -> ResolvedReferences:
     """Resolve the references of a turn; without a policy nothing is inherited."""
-    own = {name: value for name, value in asked.identifiers.items() if not _empty(value)}
+    own = {name: value for name, value in asked.identifiers.items() if not _is_empty(value)}
     if spec is None:
-        return Meant(own, used=False, reason="not-remembered")
-    found, reasons = dict(own), list[Reason]()
+        return ResolvedReferences(own, is_inherited=False, reason="not-remembered")
+    found, reasons = dict(own), list[InheritanceReason]()
     for name, rule in spec.inherit.items():
         if name in own:
             continue
-        reasons.append(_reason(spec, name, rule, last, asked))
+        reasons.append(_find_reason(spec, name, rule, last, asked))
         if reasons[-1] == "inherited" and last is not None:
             found[name] = last.identifiers[name]
     used = "inherited" in reasons
     if not reasons:
-        return Meant(found, used, "in-text")
-    return Meant(found, used, "inherited" if used else reasons[0])
+        return ResolvedReferences(found, used, "in-text")
+    return ResolvedReferences(found, used, "inherited" if used else reasons[0])
 
 
-def _reason(
-    spec: ReferencesSpec, name: str, rule: Inherited, last: Reference | None, asked: Asked
-) -> Reason:
+def _find_reason(
+    spec: ReferencesSpec, name: str, rule: InheritanceSpec, last: LastReference | None, asked: StatedReferences
+) -> InheritanceReason:
     if not rule.enabled:
         return "not-enabled"
     if asked.intent not in rule.intents:
         return "intent-not-listed"
-    if not spec.allows(asked.entity):
+    if not spec.is_entity_allowed(asked.entity):
         return "entity-not-allowed"
     if last is None or name not in last.identifiers:
         return "no-reference"
@@ -84,11 +84,11 @@ def _reason(
     return "inherited"
 
 
-def _empty(value: JsonValue) -> bool:
+def _is_empty(value: JsonValue) -> bool:
     return value in (None, "", [], {})
 
 
-def updated(state: SessionState, spec: ReferencesSpec | None) -> tuple[ReferenceUpdated, ...]:
+def record_reference(state: SessionState, spec: ReferencesSpec | None) -> tuple[ReferenceUpdated, ...]:
     """Return the event that records what the answered turn was about.
 
     The tuple is empty where nothing can be inherited from the turn.
@@ -100,9 +100,9 @@ def updated(state: SessionState, spec: ReferencesSpec | None) -> tuple[Reference
     kept = {
         name: said.identifiers[name]
         for name, rule in spec.inherit.items()
-        if rule.enabled and not _empty(said.identifiers.get(name))
+        if rule.enabled and not _is_empty(said.identifiers.get(name))
     }
-    if not kept or not spec.allows(said.entity):
+    if not kept or not spec.is_entity_allowed(said.entity):
         return ()
     event = ReferenceUpdated(
         turn=opened.turn, identifiers=kept, intent=said.intent, entity=said.entity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.memory import (
     HistorySummarised,
     MemoryPurged,
@@ -13,42 +13,42 @@ from turnlog.events.memory import (
     SummaryUndone,
 )
 from turnlog.projections.session.replacing import replace
-from turnlog.projections.session.standing import stands
+from turnlog.projections.session.standing import build_text_ref
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.summaries import Summary, Summing, kept
-from turnlog.projections.session.telling import told_anew
+from turnlog.projections.session.summaries import HistorySummary, PendingSummary, add_summary
+from turnlog.projections.session.telling import renew_disclosure
 
-Memorable = SummaryBegun | HistorySummarised | SummaryFailed | SummaryUndone | MemoryPurged
+SessionMemoryEvent = SummaryBegun | HistorySummarised | SummaryFailed | SummaryUndone | MemoryPurged
 """Events of summaries and memory."""
 
 
-def remembered(state: SessionState, recorded: Recorded, event: Memorable) -> SessionState:
+def apply_memory_event(state: SessionState, recorded: RecordedEvent, event: SessionMemoryEvent) -> SessionState:
     match event:
         case SummaryBegun():
-            summing = Summing(event.view, event.turns, event.former, event.characters)
-            return _summing(state, event.turn, summing, event.view)
+            summing = PendingSummary(event.view, event.turns, event.former, event.characters)
+            return _set_pending_summary(state, event.turn, summing, event.view)
         case HistorySummarised():
-            made = Summary(
+            made = HistorySummary(
                 event.view,
-                stands(recorded, "summary", event.summary),
+                build_text_ref(recorded, "summary", event.summary),
                 event.turns,
                 event.phases,
                 event.former,
             )
-            added = replace(state, summaries=kept(state.summaries, made))
-            return _summing(added, event.turn, None)
+            added = replace(state, summaries=add_summary(state.summaries, made))
+            return _set_pending_summary(added, event.turn, None)
         case SummaryFailed(turn=turn):
-            return _given_up(state, turn)
+            return _close_summary_call(state, turn)
         case SummaryUndone():
-            return _undone(state, event)
+            return _remove_summary(state, event)
         case MemoryPurged(upto=upto):
-            return _purged(state, upto)
+            return _purge_memory(state, upto)
         case _ as never:
             assert_never(never)
 
 
-def _summing(
-    state: SessionState, turn: int, summing: Summing | None, view: str = ""
+def _set_pending_summary(
+    state: SessionState, turn: int, summing: PendingSummary | None, view: str = ""
 ) -> SessionState:
     opened = state.open
     if opened is None or opened.turn != turn:
@@ -57,7 +57,7 @@ def _summing(
     return replace(state, open=replace(opened, summing=summing, summed=summed))
 
 
-def _given_up(state: SessionState, turn: int) -> SessionState:
+def _close_summary_call(state: SessionState, turn: int) -> SessionState:
     """Close the summary call, whether it was made or not; the next call follows."""
     opened = state.open
     if opened is None or opened.turn != turn:
@@ -67,7 +67,7 @@ def _given_up(state: SessionState, turn: int) -> SessionState:
     return replace(state, open=over)
 
 
-def _undone(state: SessionState, event: SummaryUndone) -> SessionState:
+def _remove_summary(state: SessionState, event: SummaryUndone) -> SessionState:
     left = tuple(each for each in state.summaries if each.sequence != event.sequence)
     whole = state.whole
     if event.cause == "asked":
@@ -75,7 +75,7 @@ def _undone(state: SessionState, event: SummaryUndone) -> SessionState:
     return replace(state, summaries=left, whole=whole)
 
 
-def _purged(state: SessionState, upto: int) -> SessionState:
+def _purge_memory(state: SessionState, upto: int) -> SessionState:
     """Drop everything in the state that refers to the purged turns."""
     forgotten = replace(
         state,
@@ -87,4 +87,4 @@ def _purged(state: SessionState, upto: int) -> SessionState:
         note=None,
         returns=None,
     )
-    return told_anew(forgotten, "purged")
+    return renew_disclosure(forgotten, "purged")

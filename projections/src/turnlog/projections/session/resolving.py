@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.reference import TurnResolved
-from turnlog.events.turn import Fallback, TurnCompleted
-from turnlog.projections.session.attempts import Events, attempt_ended, current, released_next
+from turnlog.events.turn import ReplyFallback, TurnCompleted
+from turnlog.projections.session.attempts import NewEvents, build_attempt_ended, find_claimed_turn, release_next_turn
 from turnlog.projections.session.commands import EndAttempt, FallBack, ResolveTurn
-from turnlog.projections.session.references import updated
+from turnlog.projections.session.references import record_reference
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.session.tooling import left_behind
+from turnlog.projections.session.tooling import settle_pending_tools
 
 
-def resolve(state: SessionState, command: ResolveTurn) -> Events:
+def resolve_turn(state: SessionState, command: ResolveTurn) -> NewEvents:
     """Record the resolver's answer, once for each turn and before any model call."""
-    opened = current(state, command.attempt)
+    opened = find_claimed_turn(state, command.attempt)
     if opened is None or opened.resolved is not None:
         return ()
     return (
@@ -21,17 +21,17 @@ def resolve(state: SessionState, command: ResolveTurn) -> Events:
             resolver=command.resolver,
             intent=command.intent,
             entity=command.entity,
-            identifiers=command.meant.identifiers,
-            used=command.meant.used,
-            reason=command.meant.reason,
-            results=Plain(text=command.results),
+            identifiers=command.references.identifiers,
+            used=command.references.is_inherited,
+            reason=command.references.reason,
+            results=PlainText(text=command.results),
             meta=command.meta,
-            answer=Plain(text=command.answer),
+            answer=PlainText(text=command.answer),
         ),
     )
 
 
-def fall_back(state: SessionState, command: FallBack) -> Events:
+def complete_with_fallback(state: SessionState, command: FallBack) -> NewEvents:
     """Complete a turn with the resolver's answer instead of a model's, and mark it as a fallback.
 
     For a superseded worker only the end of its attempt is recorded.
@@ -44,15 +44,15 @@ def fall_back(state: SessionState, command: FallBack) -> Events:
         command.fault,
         command.partial,
     )
-    event = attempt_ended(command.attempt, ended)
-    if current(state, command.attempt) is None:
+    event = build_attempt_ended(command.attempt, ended)
+    if find_claimed_turn(state, command.attempt) is None:
         return (event,)
     replied = TurnCompleted(
         turn=command.attempt.turn,
-        text=Plain(text=command.text),
-        fallback=Fallback(code=command.code, detail=command.detail),
+        text=PlainText(text=command.text),
+        fallback=ReplyFallback(code=command.code, detail=command.detail),
     )
     # An out-of-scope question has no answer text and leaves the last reference unchanged.
-    about = updated(state, command.references) if command.text else ()
-    left = left_behind(state.open) if state.open else ()
-    return (event, *left, replied, *about, *released_next(state))
+    about = record_reference(state, command.references) if command.text else ()
+    left = settle_pending_tools(state.open) if state.open else ()
+    return (event, *left, replied, *about, *release_next_turn(state))

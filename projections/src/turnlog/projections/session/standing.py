@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 from turnlog.events.content import Content
-from turnlog.events.envelope import Recorded
-from turnlog.projections.session.state import Said
+from turnlog.events.envelope import RecordedEvent
+from turnlog.projections.session.state import TextRef
 
 
-def said(recorded: Recorded, field: str, content: Content | None) -> Said | None:
+def build_optional_text_ref(recorded: RecordedEvent, field: str, content: Content | None) -> TextRef | None:
     """Return the reference to a field's content, or None where the field is empty."""
-    return None if content is None else stands(recorded, field, content)
+    return None if content is None else build_text_ref(recorded, field, content)
 
 
-def stands(recorded: Recorded, field: str, content: Content) -> Said:
+def build_text_ref(recorded: RecordedEvent, field: str, content: Content) -> TextRef:
     """Return the reference to content that is present."""
-    return Said(
+    return TextRef(
         recorded.sequence,
         recorded.stream_sequence,
         field,

@@ -6,49 +6,49 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Head
+from turnlog.events.envelope import ChainHead
 from turnlog.events.prompt import PromptFile
-from turnlog.events.session import BlueprintRef, Origin
+from turnlog.events.session import BlueprintRef, SessionOrigin
 from turnlog.events.tool import ToolsSnapshotted
-from turnlog.projections.session.opened import Given as Given  # noqa: PLC0414 re-exported
+from turnlog.projections.session.opened import ToolResultRef as ToolResultRef  # noqa: PLC0414 re-exported
 from turnlog.projections.session.opened import OpenTurn as OpenTurn  # noqa: PLC0414 re-exported
 from turnlog.projections.session.opened import PlannedStep as PlannedStep  # noqa: PLC0414 re-exported
-from turnlog.projections.session.opened import Resolved as Resolved  # noqa: PLC0414 re-exported
-from turnlog.projections.session.opened import Returns as Returns  # noqa: PLC0414 re-exported
+from turnlog.projections.session.opened import TurnResolution as TurnResolution  # noqa: PLC0414 re-exported
+from turnlog.projections.session.opened import PriorToolResults as PriorToolResults  # noqa: PLC0414 re-exported
 from turnlog.projections.session.opened import ToolUse as ToolUse  # noqa: PLC0414 re-exported
-from turnlog.projections.session.places import Brought as Brought  # noqa: PLC0414 re-exported
-from turnlog.projections.session.places import Said as Said  # noqa: PLC0414 re-exported
-from turnlog.projections.session.summaries import Summary
-from turnlog.projections.session.telling import Telling
+from turnlog.projections.session.places import InputsRef as InputsRef  # noqa: PLC0414 re-exported
+from turnlog.projections.session.places import TextRef as TextRef  # noqa: PLC0414 re-exported
+from turnlog.projections.session.summaries import HistorySummary
+from turnlog.projections.session.telling import ToolDisclosure
 
 FOLD_VERSION: Final = 7
 """Raise it whenever the fold yields another state for the same events; this voids old snapshots."""
-MOST_RECENT: Final = 512
+MAX_RECENT_TURNS: Final = 512
 """Most turns kept one by one. Only a view of the whole history reaches further back."""
-UNBOUNDED: Final = -1
+UNBOUNDED_REACH: Final = -1
 """Value of `reach` for a state that keeps every turn one by one."""
-MOST_RETURNS: Final = 16
+MAX_PRIOR_RESULTS: Final = 16
 """Most tool results of a turn that the next turn may include."""
-REMEMBERED_COMMANDS: Final = 64
+MAX_IDEMPOTENCY_RECORDS: Final = 64
 """Idempotency records kept in the state; older ones are looked up in the read model."""
 
-Settled = Literal["completed", "failed", "cancelled"]
+SettledStatus = Literal["completed", "failed", "cancelled"]
 
 
 @dataclass(frozen=True)
-class TurnRef:
+class SettledTurnRef:
     """A settled turn."""
 
     turn: int
-    status: Settled
-    text: Said | None
-    reply: Said | None
+    status: SettledStatus
+    text: TextRef | None
+    reply: TextRef | None
     """The reply that windows show, or the replacement of a redacted one."""
     excluded: bool = False
     redacted: bool = False
     phase: str | None = None
     """The phase of the session at the time."""
-    work: Said | None = None
+    work: TextRef | None = None
     """The work summary of a turn of several calls; None where the reply is redacted."""
 
     @property
@@ -61,12 +61,12 @@ class TurnRef:
 
 
 @dataclass(frozen=True)
-class Run:
+class SettledTurnRun:
     """Consecutive older settled turns that share status, marks and phase."""
 
     first: int
     last: int
-    status: Settled
+    status: SettledStatus
     excluded: bool
     redacted: bool
     phase: str | None = None
@@ -77,15 +77,15 @@ class WaitingTurn:
     """A turn that is queued behind the open one."""
 
     turn: int
-    text: Said | None
+    text: TextRef | None
     event: str
     """Id of the event that queued it."""
-    inputs: Brought | None = None
+    inputs: InputsRef | None = None
     """Reference to its inputs, or None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class LastReference:
     """What the latest answered turn was about; later turns may inherit from it."""
 
     turn: int
@@ -101,7 +101,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
+class IdempotencyRecord:
     """A command that was carried out; the same key with the same body gets the same answer."""
 
     key: str
@@ -111,7 +111,7 @@ class Memo:
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceMade:
+class RecordedChoice:
     """A choice made in a static phase."""
 
     phase: str
@@ -121,7 +121,7 @@ class ChoiceMade:
 
 
 @dataclass(frozen=True)
-class Note:
+class RedactionNote:
     """A redacted reply that the next turn's prompts must mention."""
 
     turn: int
@@ -136,8 +136,8 @@ class SessionState:
 
     tenant: str
     session: str
-    head: Head
-    opened: Head
+    head: ChainHead
+    opened: ChainHead
     """Head after the opening event."""
     blueprint: BlueprintRef
     profile: str
@@ -155,11 +155,11 @@ class SessionState:
     """Turns completed in the current phase."""
     visited: tuple[str, ...] = ()
     """Phases entered so far, each once, in the order of first entry."""
-    carried: Said | None = None
+    carried: TextRef | None = None
     """Text that the caller carried over from the previous phase."""
-    choices: tuple[ChoiceMade, ...] = ()
+    choices: tuple[RecordedChoice, ...] = ()
     """Choices made so far."""
-    note: Note | None = None
+    note: RedactionNote | None = None
     """The latest redaction that a prompt may still have to mention."""
     closed: bool = False
     prompts: dict[str, dict[str, PromptFile]] = field(
@@ -168,11 +168,11 @@ class SessionState:
     """Provider to layer to pinned prompt file."""
     tools: dict[str, ToolsSnapshotted] = field(default_factory=dict[str, ToolsSnapshotted])
     """Profile to pinned tools."""
-    telling: dict[str, Telling] = field(default_factory=dict[str, Telling])
+    telling: dict[str, ToolDisclosure] = field(default_factory=dict[str, ToolDisclosure])
     """Profile to how long its tools are disclosed in full."""
-    turns: tuple[TurnRef, ...] = ()
+    turns: tuple[SettledTurnRef, ...] = ()
     """Recent settled turns, oldest first."""
-    earlier: tuple[Run, ...] = ()
+    earlier: tuple[SettledTurnRun, ...] = ()
     """Older settled turns, as runs."""
     open: OpenTurn | None = None
     waiting: tuple[WaitingTurn, ...] = ()
@@ -182,27 +182,27 @@ class SessionState:
     """Kind of call to the stream position of the latest prompt of that kind."""
     completed: int = 0
     """Number of turns that got a reply."""
-    returns: Returns | None = None
+    returns: PriorToolResults | None = None
     """Tool results of the latest completed turn, or None where it had none."""
-    commands: tuple[Memo, ...] = ()
+    commands: tuple[IdempotencyRecord, ...] = ()
     """The latest commands with an idempotency key, oldest first."""
     forgotten_commands: int = 0
     """Number of commands dropped from `commands`."""
     memory: Digest | None = None
     """Digest of the pinned memory policy."""
-    summaries: tuple[Summary, ...] = ()
+    summaries: tuple[HistorySummary, ...] = ()
     """Summaries in force, oldest first."""
     whole: dict[str, int] = field(default_factory=dict[str, int])
     """View to the number of turns there were when a caller last undid a summary of it."""
     purged: int = 0
     """Last turn hidden by a purge of memory; 0 before the first purge."""
-    reference: Reference | None = None
+    reference: LastReference | None = None
     """What the latest answered turn was about."""
     warnings: tuple[str, ...] = ()
     """Warnings about the files of the blueprint."""
     attributes_in: int = 1
     """Sequence of the event that set the attributes: the opening or the latest move."""
-    origin: Origin | None = None
+    origin: SessionOrigin | None = None
     """The parent or the fork origin of the session, if it has one."""
     drawn: str | None = None
     """Session id that prompt variants are drawn by, where it is not the session's own."""

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.memory import TurnRange
-from turnlog.projections.session.places import Said
+from turnlog.projections.session.places import TextRef
 
-MOST_KEPT: Final = 8
+MAX_SUMMARIES_PER_VIEW: Final = 8
 """Summaries kept for one view. A summary whose predecessor was dropped cannot be undone."""
 
-Turns = tuple[TurnRange, ...]
+TurnRanges = tuple[TurnRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class HistorySummary:
     """A summary in force."""
 
     view: str
-    said: Said
+    said: TextRef
     """Reference to its text."""
-    turns: Turns
+    turns: TurnRanges
     """The turns it covers, in order."""
     phases: tuple[str, ...]
     """Phases that its turns belong to."""
@@ -42,11 +42,11 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Summing:
+class PendingSummary:
     """A summary that the open turn is waiting for."""
 
     view: str
-    turns: Turns
+    turns: TurnRanges
     """The turns it is to cover, including those of the absorbed summary."""
     former: int | None
     """Sequence of the summary that it absorbs."""
@@ -57,11 +57,11 @@ class Summing:
     """
 
 
-def holds(turns: Turns, turn: int) -> bool:
+def contains_turn(turns: TurnRanges, turn: int) -> bool:
     return any(each.first <= turn <= each.last for each in turns)
 
 
-def ranges(turns: Iterable[int]) -> Turns:
+def build_ranges(turns: Iterable[int]) -> TurnRanges:
     """Merge turn numbers into ranges."""
     joined: list[TurnRange] = []
     for turn in sorted(set(turns)):
@@ -72,12 +72,12 @@ def ranges(turns: Iterable[int]) -> Turns:
     return tuple(joined)
 
 
-def numbers(turns: Turns) -> Iterable[int]:
+def iterate_turns(turns: TurnRanges) -> Iterable[int]:
     return (turn for each in turns for turn in range(each.first, each.last + 1))
 
 
-def kept(summaries: Sequence[Summary], made: Summary) -> tuple[Summary, ...]:
+def add_summary(summaries: Sequence[HistorySummary], made: HistorySummary) -> tuple[HistorySummary, ...]:
     """Add a summary, and drop the oldest one of its view when there are too many."""
     own = [each for each in summaries if each.view == made.view]
-    gone = own[0] if len(own) == MOST_KEPT else None
+    gone = own[0] if len(own) == MAX_SUMMARIES_PER_VIEW else None
     return (*(each for each in summaries if each is not gone), made)

@@ -19,33 +19,33 @@ if TYPE_CHECKING:
     from turnlog.events.tool import ToolsSnapshotted
     from turnlog.projections.session.state import SessionState
 
-Why = Literal["first_turn", "asked", "purged"]
+DisclosureReason = Literal["first_turn", "asked", "purged"]
 """Why tools are described in full."""
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class ToolDisclosure:
     """How long the tools of a profile are described in full."""
 
     until: int
     """Full description applies while no more turns than this are completed."""
-    why: Why
+    why: DisclosureReason
 
 
-def told_anew(state: SessionState, why: Why, profiles: Iterable[str] | None = None) -> SessionState:
+def renew_disclosure(state: SessionState, why: DisclosureReason, profiles: Iterable[str] | None = None) -> SessionState:
     """Describe the tools of these profiles in full again; by default of all pinned profiles."""
     until = state.completed + (state.open is not None and why != "first_turn")
-    anew = {name: Telling(until, why) for name in profiles or state.tools}
+    anew = {name: ToolDisclosure(until, why) for name in profiles or state.tools}
     return replace(state, telling={**state.telling, **anew})
 
 
-def in_full(state: SessionState) -> Why | None:
+def find_disclosure_reason(state: SessionState) -> DisclosureReason | None:
     """Return why the tools of the current profile are described in full, or None."""
     telling = state.telling.get(state.profile)
     return telling.why if telling and state.completed <= telling.until else None
 
 
-def texts_of(pinned: ToolsSnapshotted) -> tuple[Digest, ...]:
+def list_tool_texts(pinned: ToolsSnapshotted) -> tuple[Digest, ...]:
     """Return the digests of all texts that prompts can show of a profile's tools."""
     texts = (pinned.full, pinned.names, pinned.prompts_text)
     return (*(pin.digest for pin in pinned.tools.values()), *filter(None, texts))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.kinds import KnownEvent
 from turnlog.events.tool import (
@@ -18,36 +18,36 @@ from turnlog.events.tool import (
     ToolReturned,
     ToolStarted,
 )
-from turnlog.projections.session.attempts import Events, current
-from turnlog.projections.session.phasing import still_open
-from turnlog.projections.session.progress import pending
+from turnlog.projections.session.attempts import NewEvents, find_claimed_turn
+from turnlog.projections.session.phasing import require_open_session
+from turnlog.projections.session.progress import list_pending_tools
 from turnlog.projections.session.state import OpenTurn, SessionState, ToolUse
-from turnlog.projections.session.telling import in_full
+from turnlog.projections.session.telling import find_disclosure_reason
 from turnlog.projections.session.turn_commands import ReturnTool, SnapshotTools, StartTool
-from turnlog.projections.tools.distilling import told
+from turnlog.projections.tools.distilling import format_tool_result
 
 
-def snapshot_tools(state: SessionState, command: SnapshotTools) -> Events:
+def snapshot_tools(state: SessionState, command: SnapshotTools) -> NewEvents:
     """Pin the tools of a profile, once."""
     taken = command.pinned
-    if current(state, command.attempt) is None or taken.profile in state.tools:
+    if find_claimed_turn(state, command.attempt) is None or taken.profile in state.tools:
         return ()
     return (taken,)
 
 
-def request_schemas(state: SessionState) -> Events:
+def request_schemas(state: SessionState) -> NewEvents:
     """Disclose the tools in full again, unless the next call does so anyway."""
-    still_open(state)
+    require_open_session(state)
     if state.profile not in state.tools:
         what = f"profile {state.profile} has been told of no tools yet"
         raise Refused("no-tools", what, fix="its first turn is told of them in full")
-    return () if in_full(state) else (SchemasRequested(profile=state.profile),)
+    return () if find_disclosure_reason(state) else (SchemasRequested(profile=state.profile),)
 
 
-def start(state: SessionState, command: StartTool) -> Events:
+def start_tool(state: SessionState, command: StartTool) -> NewEvents:
     """Record the start of a pending tool; nothing where the claim is lost or the tool returned."""
-    opened = current(state, command.attempt)
-    if opened is None or _waiting(opened, command.use) is None:
+    opened = find_claimed_turn(state, command.attempt)
+    if opened is None or _find_pending_tool(opened, command.use) is None:
         return ()
     return (
         ToolStarted(
@@ -60,22 +60,22 @@ def start(state: SessionState, command: StartTool) -> Events:
     )
 
 
-def come_back(state: SessionState, command: ReturnTool) -> Events:
+def return_tool(state: SessionState, command: ReturnTool) -> NewEvents:
     """Record the outcome of a tool; the first reported outcome counts."""
     opened, returned = state.open, command.returned
     if opened is None or opened.turn != command.attempt.turn:
         return ()
-    if _waiting(opened, command.use) is None:
+    if _find_pending_tool(opened, command.use) is None:
         return ()
     return (returned,)
 
 
-def _waiting(opened: OpenTurn, use: ToolUse) -> ToolUse | None:
+def _find_pending_tool(opened: OpenTurn, use: ToolUse) -> ToolUse | None:
     named = (use.call, use.id)
-    return next((each for each in pending(opened) if (each.call, each.id) == named), None)
+    return next((each for each in list_pending_tools(opened) if (each.call, each.id) == named), None)
 
 
-def refused(called: ToolCalled, why: str) -> ToolReturned:
+def refuse_tool_call(called: ToolCalled, why: str) -> ToolReturned:
     """Return the refusal of a tool call that never ran."""
     return ToolReturned(
         turn=called.turn,
@@ -84,13 +84,13 @@ def refused(called: ToolCalled, why: str) -> ToolReturned:
         tool=called.tool,
         outcome="refused",
         detail=why,
-        text=Plain(text=told(called.tool, called.arguments, f"refused: {why}")),
+        text=PlainText(text=format_tool_result(called.tool, called.arguments, f"refused: {why}")),
     )
 
 
-def left_behind(opened: OpenTurn) -> Iterator[KnownEvent]:
+def settle_pending_tools(opened: OpenTurn) -> Iterator[KnownEvent]:
     """Return an outcome for every pending tool of a turn that is being settled."""
-    for use in pending(opened):
+    for use in list_pending_tools(opened):
         begun = use.started > 0
         yield ToolReturned(
             turn=opened.turn,

@@ -5,27 +5,27 @@ from dataclasses import dataclass
 
 from turnlog.events.tokens import ToolRequest
 from turnlog.events.tool import ToolReturned, ToolsSnapshotted
-from turnlog.events.turn import Finish
-from turnlog.projections.session.attempting import Attempt, Spent
+from turnlog.events.turn import FinishReason
+from turnlog.projections.session.attempting import AttemptRef, AttemptUsage
 from turnlog.projections.session.state import ToolUse
-from turnlog.projections.tools.planning import Planned
+from turnlog.projections.tools.planning import ParsedPlan
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCall:
     """Record a call's answer after which the turn continues with another call."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     text: str
-    finish: Finish
-    spent: Spent
+    finish: FinishReason
+    spent: AttemptUsage
     tools: tuple[ToolRequest, ...] = ()
     """Tool calls that the answer requested."""
-    offered: Container[str] = ()
+    offered_tools: Container[str] = ()
     """Names of the tools that were offered."""
-    most: int = 0
+    max_tools: int = 0
     """How many tool calls one answer may request."""
-    planned: Planned | None = None
+    plan: ParsedPlan | None = None
     """The plan in the answer; None where the call was not a plan call."""
     repairs: tuple[str, ...] = ()
     """Repairs that were needed to parse the answer."""
@@ -35,7 +35,7 @@ class AnswerCall:
 class SnapshotTools:
     """Pin the tools of a profile."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     pinned: ToolsSnapshotted
 
 
@@ -59,7 +59,7 @@ class DisplayTurn:
 class StartTool:
     """Record that a tool is about to run."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     use: ToolUse
 
 
@@ -67,6 +67,6 @@ class StartTool:
 class ReturnTool:
     """Record the outcome of a tool call."""
 
-    attempt: Attempt
+    attempt: AttemptRef
     use: ToolUse
     returned: ToolReturned

@@ -16,91 +16,91 @@ from dataclasses import dataclass
 from sqlalchemy import select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.projections.store import checkpoints, quarantine
-from turnlog.projections.store.checkpoints import Checkpoint
-from turnlog.projections.store.engine import refuses
-from turnlog.projections.store.fold import Arrived, Owner, Poison, Tail, fold
+from turnlog.projections.store.checkpoints import ProjectionPosition
+from turnlog.projections.store.engine import is_refused_value
+from turnlog.projections.store.fold import DecodedEvent, SessionOwner, PoisonEvent, SessionTail, fold_events
 from turnlog.projections.store.tables import SESSIONS
-from turnlog.projections.store.writing import write
+from turnlog.projections.store.writing import write_changes
 
 
 @dataclass(frozen=True, slots=True)
-class Advanced:
+class ApplyResult:
     """The new position of a build, and the sessions that were stopped."""
 
-    checkpoint: Checkpoint
-    poisons: Sequence[Poison]
+    checkpoint: ProjectionPosition
+    poisons: Sequence[PoisonEvent]
 
 
-async def advance(
-    connection: AsyncConnection, before: Checkpoint, events: Sequence[Arrived]
-) -> Advanced | None:
+async def apply_batch(
+    connection: AsyncConnection, before: ProjectionPosition, events: Sequence[DecodedEvent]
+) -> ApplyResult | None:
     """Fold the events after `before`.
 
     Return None, with nothing written, if the position has moved meanwhile.
     """
     last = events[-1].raw
-    digest = digest_of(last.stored)
-    after = await checkpoints.moved(connection, before, last.stream_sequence, digest)
+    digest = compute_digest(last.stored)
+    after = await checkpoints.move_position(connection, before, last.stream_sequence, digest)
     if after is None:
         return None
-    return Advanced(after, await keep(connection, after.build, events))
+    return ApplyResult(after, await fold_into_build(connection, after.build, events))
 
 
-async def keep(
-    connection: AsyncConnection, build: int, events: Sequence[Arrived]
-) -> Sequence[Poison]:
+async def fold_into_build(
+    connection: AsyncConnection, build: int, events: Sequence[DecodedEvent]
+) -> Sequence[PoisonEvent]:
     """Fold events into the rows of a build, and return those that stopped their sessions."""
     try:
-        return await _kept(connection, build, events, {})
+        return await _fold_in_savepoint(connection, build, events, {})
     except Exception as error:
-        if not refuses(error):
+        if not is_refused_value(error):
             raise
-    return [p for event in events for p in await _kept_alone(connection, build, event)]
+    return [p for event in events for p in await _fold_single_event(connection, build, event)]
 
 
-async def _kept_alone(connection: AsyncConnection, build: int, event: Arrived) -> Sequence[Poison]:
+async def _fold_single_event(connection: AsyncConnection, build: int, event: DecodedEvent) -> Sequence[PoisonEvent]:
     try:
-        return await _kept(connection, build, [event], {})
+        return await _fold_in_savepoint(connection, build, [event], {})
     except Exception as error:
-        if not refuses(error):
+        if not is_refused_value(error):
             raise
         reason = f"the database refuses its values ({type(error).__name__})"
-    return await _kept(connection, build, [event], {event.raw.stream_sequence: reason})
+    return await _fold_in_savepoint(connection, build, [event], {event.raw.stream_sequence: reason})
 
 
-async def _kept(
+async def _fold_in_savepoint(
     connection: AsyncConnection,
     build: int,
-    events: Sequence[Arrived],
+    events: Sequence[DecodedEvent],
     refused: Mapping[int, str],
-) -> Sequence[Poison]:
+) -> Sequence[PoisonEvent]:
     owners = {event.owner for event in events}
     # A savepoint, so that a refused value does not end the transaction that moves the position.
     savepoint = await connection.begin_nested()
     try:
-        tails = await _tails(connection, build, owners)
-        halted = await quarantine.halted_among(connection, build, owners)
-        folded = fold(events, tails, halted, refused)
-        await write(connection, build, folded.changes)
+        tails = await _read_tails(connection, build, owners)
+        halted = await quarantine.find_stopped_among(connection, build, owners)
+        folded = fold_events(events, tails, halted, refused)
+        await write_changes(connection, build, folded.changes)
     except Exception as error:
         # Any other error ends the transaction; SQLite does so itself when its disk is full.
-        if refuses(error):
+        if is_refused_value(error):
             await savepoint.rollback()
         raise
     await savepoint.commit()
     return folded.poisons
 
 
-async def _tails(
-    connection: AsyncConnection, build: int, owners: Collection[Owner]
-) -> dict[Owner, Tail]:
+async def _read_tails(
+    connection: AsyncConnection, build: int, owners: Collection[SessionOwner]
+) -> dict[SessionOwner, SessionTail]:
     rows = SESSIONS.c
     found = select(rows.tenant, rows.session, rows.last_sequence, rows.last_hash).where(
         rows.build == build, tuple_(rows.tenant, rows.session).in_(owners)
     )
     return {
-        (row.tenant, row.session): Tail(row.last_sequence, row.last_hash)
+        (row.tenant, row.session): SessionTail(row.last_sequence, row.last_hash)
         for row in await connection.execute(found)
     }

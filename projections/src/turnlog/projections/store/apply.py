@@ -5,8 +5,8 @@ from typing import assert_never
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import Unknown
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import UnknownEvent
 from turnlog.events.memory import (
     HistorySummarised,
     MemoryPurged,
@@ -45,7 +45,7 @@ from turnlog.events.turn import (
     TurnSubmitted,
 )
 from turnlog.projections.store import calls
-from turnlog.projections.store.changes import Change, Patch, Put, Value, Values
+from turnlog.projections.store.changes import RowChange, PatchRow, PutRow, ColumnValue, ColumnValues
 from turnlog.projections.store.tables import (
     ATTRIBUTES,
     COMMANDS,
@@ -56,70 +56,70 @@ from turnlog.projections.store.tables import (
     TURNS,
 )
 from turnlog.projections.store.texts import (
-    attribute_digest,
-    json_of,
-    readable,
-    sought_in,
-    title_of,
+    compute_attribute_digest,
+    encode_json,
+    get_plain_text,
+    build_search_text,
+    format_title,
 )
 
 
-def changes(recorded: Recorded) -> Iterator[Change]:
+def build_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
     """Yield the changes of one event, except the session's new last event."""
-    yield from _changes(recorded)
-    yield from _command(recorded)
+    yield from _build_event_changes(recorded)
+    yield from _build_command_change(recorded)
 
 
-def ending(recorded: Recorded, digest: Digest) -> Change:
+def build_session_end(recorded: RecordedEvent, digest: Digest) -> RowChange:
     """Return the change that sets a session's last event; `digest` is that of its stored bytes."""
     at = recorded.envelope.time
-    return _session(recorded, last_sequence=recorded.sequence, last_hash=digest, last_at=at)
+    return _patch_session(recorded, last_sequence=recorded.sequence, last_hash=digest, last_at=at)
 
 
-def _changes(recorded: Recorded) -> Iterator[Change]:
+def _build_event_changes(recorded: RecordedEvent) -> Iterator[RowChange]:
     at = recorded.envelope.time
     match recorded.event:
         # Events of every turn are matched first: each case costs a comparison for all later events.
         case TurnSubmitted() | TurnQueued() as event:
-            yield from _submitted(recorded, event)
+            yield from _build_submitted_turn(recorded, event)
         case AttemptStarted() as event:
-            yield calls.started(recorded, event)
+            yield calls.build_attempt_row(recorded, event)
         case ContextAssembled() as event:
-            yield from calls.assembled(recorded, event)
+            yield from calls.build_call_rows(recorded, event)
         case AttemptEnded() as event:
-            yield calls.ended(recorded, event)
+            yield calls.build_attempt_end(recorded, event)
         case CallCompleted() as event:
-            yield calls.answered(recorded, event)
+            yield calls.build_call_answer(recorded, event)
         case TurnCompleted() as event:
-            yield _completed(recorded, event)
+            yield _build_completed_turn(recorded, event)
         case SessionOpened() as event:
-            yield from _opened(recorded, event)
+            yield from _build_opened_session(recorded, event)
         case SessionClosed():
-            yield _session(recorded, closed_at=at)
+            yield _patch_session(recorded, closed_at=at)
         case BlueprintMoved() as event:
-            yield _session(recorded, **_made_from(recorded, event))
-            yield from _attributes(recorded, event)
+            yield _patch_session(recorded, **_build_blueprint_values(recorded, event))
+            yield from _build_attribute_rows(recorded, event)
         case ProfileSwitched(profile=profile):
-            yield _session(recorded, profile=profile)
+            yield _patch_session(recorded, profile=profile)
         case PromptsSnapshotted() as event:
-            yield from _pinned(recorded, event)
+            yield from _build_prompt_rows(recorded, event)
         case TurnReleased(turn=turn):
-            yield _turn(recorded, turn, status="open", released_at=at)
+            yield _patch_turn(recorded, turn, status="open", released_at=at)
         case TurnFailed(turn=turn, code=cause, detail=detail):
-            yield _turn(recorded, turn, status="failed", cause=cause, detail=detail, settled_at=at)
+            yield _patch_turn(recorded, turn, status="failed", cause=cause, detail=detail, settled_at=at)
         case TurnCancelled(turn=turn, reason=cause):
-            yield _turn(recorded, turn, status="cancelled", cause=cause, settled_at=at)
+            yield _patch_turn(recorded, turn, status="cancelled", cause=cause, settled_at=at)
         case TurnExcluded(turn=turn):
-            yield _turn(recorded, turn, excluded=True)
+            yield _patch_turn(recorded, turn, excluded=True)
         case TurnRestored(turn=turn):
-            yield _turn(recorded, turn, excluded=False)
+            yield _patch_turn(recorded, turn, excluded=False)
         case ReplyRedacted() as event:
-            yield from _redacted(recorded, event)
+            yield from _build_redaction(recorded, event)
         case PhaseEntered() as event:
-            yield _entered(recorded, event)
+            yield _build_phase_row(recorded, event)
         case ToolsSnapshotted() | SchemasRequested() | PlanMade() | StepPlanned():
             return
-        case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | Unknown():
+        case ChoiceRecorded() | ToolCalled() | ToolStarted() | ToolReturned() | UnknownEvent():
             return
         case TurnResolved() | ReferenceUpdated() | TurnDisplayed():
             return
@@ -131,31 +131,31 @@ def _changes(recorded: Recorded) -> Iterator[Change]:
             assert_never(never)
 
 
-def _command(recorded: Recorded) -> Iterator[Change]:
+def _build_command_change(recorded: RecordedEvent) -> Iterator[RowChange]:
     envelope, event = recorded.envelope, recorded.event
     if envelope.commandkey is None or envelope.commandhash is None:
         return
     # As in the session state, the last event of a command represents it.
-    values: Values = {
+    values: ColumnValues = {
         "hash": envelope.commandhash,
         "sequence": recorded.sequence,
         "turn": event.turn if isinstance(event, TurnSubmitted | TurnQueued) else None,
     }
-    yield Put(COMMANDS, (recorded.tenant, recorded.session, envelope.commandkey), values)
+    yield PutRow(COMMANDS, (recorded.tenant, recorded.session, envelope.commandkey), values)
 
 
-def _session(recorded: Recorded, **values: Value) -> Patch:
-    return Patch(SESSIONS, (recorded.tenant, recorded.session), values)
+def _patch_session(recorded: RecordedEvent, **values: ColumnValue) -> PatchRow:
+    return PatchRow(SESSIONS, (recorded.tenant, recorded.session), values)
 
 
-def _turn(recorded: Recorded, turn: int, **values: Value) -> Patch:
-    return Patch(TURNS, (recorded.tenant, recorded.session, turn), values)
+def _patch_turn(recorded: RecordedEvent, turn: int, **values: ColumnValue) -> PatchRow:
+    return PatchRow(TURNS, (recorded.tenant, recorded.session, turn), values)
 
 
-def _opened(recorded: Recorded, event: SessionOpened) -> Iterator[Change]:
+def _build_opened_session(recorded: RecordedEvent, event: SessionOpened) -> Iterator[RowChange]:
     origin = event.origin
-    opened: Values = {
-        **_made_from(recorded, event),
+    opened: ColumnValues = {
+        **_build_blueprint_values(recorded, event),
         "opened_position": recorded.stream_sequence,
         "opened_at": recorded.envelope.time,
         "blueprint": event.blueprint.name,
@@ -163,45 +163,45 @@ def _opened(recorded: Recorded, event: SessionOpened) -> Iterator[Change]:
         "origin_kind": origin.kind if origin else None,
         "origin_session": origin.session if origin else None,
         "origin_sequence": origin.sequence if origin else None,
-        "sought": sought_in(recorded.session, None),
+        "sought": build_search_text(recorded.session, None),
         "turns": 0,
         "redacted": False,
     }
-    yield Put(SESSIONS, (recorded.tenant, recorded.session), opened)
-    yield from _attributes(recorded, event)
+    yield PutRow(SESSIONS, (recorded.tenant, recorded.session), opened)
+    yield from _build_attribute_rows(recorded, event)
 
 
-def _made_from(recorded: Recorded, event: SessionOpened | BlueprintMoved) -> Values:
+def _build_blueprint_values(recorded: RecordedEvent, event: SessionOpened | BlueprintMoved) -> ColumnValues:
     return {
         "blueprint_version": event.blueprint.version,
         "blueprint_digest": event.blueprint.digest,
         "blueprint_in": recorded.sequence,
         "cartridge": event.cartridge,
         "memory": event.memory,
-        "attributes": json_of(event.attributes),
+        "attributes": encode_json(event.attributes),
     }
 
 
-def _attributes(recorded: Recorded, event: SessionOpened | BlueprintMoved) -> Iterator[Change]:
+def _build_attribute_rows(recorded: RecordedEvent, event: SessionOpened | BlueprintMoved) -> Iterator[RowChange]:
     for name, value in event.attributes.items():
         key = (recorded.tenant, recorded.session, name)
-        values: Values = {"digest": attribute_digest(value), "given_in": recorded.sequence}
-        yield Put(ATTRIBUTES, key, values)
+        values: ColumnValues = {"digest": compute_attribute_digest(value), "given_in": recorded.sequence}
+        yield PutRow(ATTRIBUTES, key, values)
 
 
-def _pinned(recorded: Recorded, event: PromptsSnapshotted) -> Iterator[Change]:
+def _build_prompt_rows(recorded: RecordedEvent, event: PromptsSnapshotted) -> Iterator[RowChange]:
     for layer, file in event.layers.items():
         key = (recorded.tenant, recorded.session, event.provider, layer)
-        values: Values = {
+        values: ColumnValues = {
             "path": file.path,
             "digest": file.digest,
             "pinned_in": recorded.sequence,
         }
-        yield Put(PROMPTS, key, values)
+        yield PutRow(PROMPTS, key, values)
 
 
-def _entered(recorded: Recorded, event: PhaseEntered) -> Put:
-    values: Values = {
+def _build_phase_row(recorded: RecordedEvent, event: PhaseEntered) -> PutRow:
+    values: ColumnValues = {
         "phase": event.phase,
         "before": event.before,
         "signal": event.signal,
@@ -209,13 +209,13 @@ def _entered(recorded: Recorded, event: PhaseEntered) -> Put:
         "turn": event.turn,
         "at": recorded.envelope.time,
     }
-    return Put(PHASES, (recorded.tenant, recorded.session, recorded.sequence), values)
+    return PutRow(PHASES, (recorded.tenant, recorded.session, recorded.sequence), values)
 
 
-def _submitted(recorded: Recorded, event: TurnSubmitted | TurnQueued) -> Iterator[Change]:
+def _build_submitted_turn(recorded: RecordedEvent, event: TurnSubmitted | TurnQueued) -> Iterator[RowChange]:
     at = recorded.envelope.time
     opens = isinstance(event, TurnSubmitted)
-    submitted: Values = {
+    submitted: ColumnValues = {
         "status": "open" if opens else "queued",
         "text_in": None if event.text is None else recorded.sequence,
         "excluded": False,
@@ -223,15 +223,15 @@ def _submitted(recorded: Recorded, event: TurnSubmitted | TurnQueued) -> Iterato
         "submitted_at": at,
         "released_at": at if opens else None,
     }
-    yield Put(TURNS, (recorded.tenant, recorded.session, event.turn), submitted)
-    yield _session(recorded, turns=event.turn)
+    yield PutRow(TURNS, (recorded.tenant, recorded.session, event.turn), submitted)
+    yield _patch_session(recorded, turns=event.turn)
     if event.turn == 1:
-        title = title_of(readable(event.text))
-        yield _session(recorded, title=title, sought=sought_in(recorded.session, title))
+        title = format_title(get_plain_text(event.text))
+        yield _patch_session(recorded, title=title, sought=build_search_text(recorded.session, title))
 
 
-def _completed(recorded: Recorded, event: TurnCompleted) -> Change:
-    return _turn(
+def _build_completed_turn(recorded: RecordedEvent, event: TurnCompleted) -> RowChange:
+    return _patch_turn(
         recorded,
         event.turn,
         status="completed",
@@ -242,10 +242,10 @@ def _completed(recorded: Recorded, event: TurnCompleted) -> Change:
     )
 
 
-def _redacted(recorded: Recorded, event: ReplyRedacted) -> Iterator[Change]:
+def _build_redaction(recorded: RecordedEvent, event: ReplyRedacted) -> Iterator[RowChange]:
     at = recorded.envelope.time
     # A reply withheld before it was shown settles its turn; one redacted later does not.
-    yield _turn(
+    yield _patch_turn(
         recorded,
         event.turn,
         status="completed",
@@ -253,8 +253,8 @@ def _redacted(recorded: Recorded, event: ReplyRedacted) -> Iterator[Change]:
         redacted=True,
         settled_at=at,
     )
-    yield _session(recorded, redacted=True)
-    yield Put(
+    yield _patch_session(recorded, redacted=True)
+    yield PutRow(
         REDACTIONS,
         (recorded.tenant, recorded.session, recorded.sequence),
         {"turn": event.turn, "reason": event.reason, "rule": event.rule, "at": at},

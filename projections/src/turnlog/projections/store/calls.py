@@ -10,31 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.envelope import Recorded
-from turnlog.events.manifest import FromTurns, Part
-from turnlog.projections.store.changes import Change, Patch, Put, Values
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.manifest import HistorySource, PromptPart
+from turnlog.projections.store.changes import RowChange, PatchRow, PutRow, ColumnValues
 from turnlog.projections.store.tables import ATTEMPTS, CALLS, WINDOW_PARTS
-from turnlog.projections.store.texts import json_of
-from turnlog.projections.window.savings import savings
+from turnlog.projections.store.texts import encode_json
+from turnlog.projections.window.savings import compute_token_savings
 
 
-def started(recorded: Recorded, event: AttemptStarted) -> Change:
+def build_attempt_row(recorded: RecordedEvent, event: AttemptStarted) -> RowChange:
     """Return the row of a new attempt."""
     key = (recorded.tenant, recorded.session, event.turn, event.attempt)
     at = recorded.envelope.time
-    values: Values = {
+    values: ColumnValues = {
         "call": event.call,
         "worker": event.worker,
         "started_at": at,
         "copied": recorded.envelope.copyof is not None,
     }
-    return Put(ATTEMPTS, key, values)
+    return PutRow(ATTEMPTS, key, values)
 
 
-def ended(recorded: Recorded, event: AttemptEnded) -> Change:
+def build_attempt_end(recorded: RecordedEvent, event: AttemptEnded) -> RowChange:
     """Return the end of an attempt; the worker's own event replaces what others recorded of it."""
     usage, cost, timings = event.usage, event.cost, event.timings
-    values: Values = {
+    values: ColumnValues = {
         "ended_at": recorded.envelope.time,
         "outcome": event.outcome,
         "known": usage.known,
@@ -47,15 +47,15 @@ def ended(recorded: Recorded, event: AttemptEnded) -> Change:
         "total_ms": timings.total if timings else None,
         "fault": event.fault.code if event.fault else None,
     }
-    return Patch(ATTEMPTS, (recorded.tenant, recorded.session, event.turn, event.attempt), values)
+    return PatchRow(ATTEMPTS, (recorded.tenant, recorded.session, event.turn, event.attempt), values)
 
 
-def assembled(recorded: Recorded, event: ContextAssembled) -> Iterator[Change]:
+def build_call_rows(recorded: RecordedEvent, event: ContextAssembled) -> Iterator[RowChange]:
     """Yield the row of a call, and one ledger row for each component of its prompt."""
     manifest = event.manifest
-    saved = savings(manifest)
+    saved = compute_token_savings(manifest)
     key = (recorded.tenant, recorded.session, event.call)
-    values: Values = {
+    values: ColumnValues = {
         "turn": event.turn,
         "sequence": recorded.sequence,
         "at": recorded.envelope.time,
@@ -68,27 +68,27 @@ def assembled(recorded: Recorded, event: ContextAssembled) -> Iterator[Change]:
         "counter": manifest.counter.name,
         "parts": len(manifest.parts),
         "profile": event.profile,
-        "optimizations": json_of(dict(saved)),
+        "optimizations": encode_json(dict(saved)),
         "savings": sum(saved.values()),
     }
-    yield Put(CALLS, key, values)
-    components: dict[str, list[Part]] = {}
+    yield PutRow(CALLS, key, values)
+    components: dict[str, list[PromptPart]] = {}
     for part in manifest.parts:
         components.setdefault(part.component, []).append(part)
     for place, (component, parts) in enumerate(components.items()):
-        yield Put(WINDOW_PARTS, (*key, component), _ledger(event.turn, place, parts))
+        yield PutRow(WINDOW_PARTS, (*key, component), _build_ledger_values(event.turn, place, parts))
 
 
-def _ledger(turn: int, place: int, parts: Sequence[Part]) -> Values:
+def _build_ledger_values(turn: int, place: int, parts: Sequence[PromptPart]) -> ColumnValues:
     count = tokens = characters = turns = cut_turns = 0
     for part in parts:
-        if part.kept:
+        if part.is_included:
             count += 1
             tokens += part.tokens
             characters += part.characters
-            turns += _turns(part)
+            turns += _count_turns(part)
         if part.treatment == "dropped":
-            cut_turns += _turns(part)
+            cut_turns += _count_turns(part)
     return {
         "turn": turn,
         "place": place,
@@ -100,16 +100,16 @@ def _ledger(turn: int, place: int, parts: Sequence[Part]) -> Values:
     }
 
 
-def _turns(part: Part) -> int:
+def _count_turns(part: PromptPart) -> int:
     run = part.source
-    return run.last - run.first + 1 if isinstance(run, FromTurns) else 0
+    return run.last - run.first + 1 if isinstance(run, HistorySource) else 0
 
 
-def answered(recorded: Recorded, event: CallCompleted) -> Change:
+def build_call_answer(recorded: RecordedEvent, event: CallCompleted) -> RowChange:
     """Return the change that records which attempt answered a call, and its length."""
-    values: Values = {
+    values: ColumnValues = {
         "attempt": event.attempt,
         "finish": event.finish,
         "characters": event.characters,
     }
-    return Patch(CALLS, (recorded.tenant, recorded.session, event.call), values)
+    return PatchRow(CALLS, (recorded.tenant, recorded.session, event.call), values)

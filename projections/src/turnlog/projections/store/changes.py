@@ -17,58 +17,58 @@ from functools import cache
 
 from sqlalchemy import Table
 
-Value = str | int | bytes | None
-Values = dict[str, Value]
+ColumnValue = str | int | bytes | None
+ColumnValues = dict[str, ColumnValue]
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutRow:
     """Set a row to these values; columns not named become null."""
 
     table: Table
-    key: tuple[Value, ...]
-    values: Values
+    key: tuple[ColumnValue, ...]
+    values: ColumnValues
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
+class PatchRow:
     """Set these columns of a row; nothing happens if the row does not exist."""
 
     table: Table
-    key: tuple[Value, ...]
-    values: Values
+    key: tuple[ColumnValue, ...]
+    values: ColumnValues
 
 
-Change = Put | Patch
+RowChange = PutRow | PatchRow
 
 
-def merged(changes: Iterable[Change]) -> list[Change]:
+def merge_changes(changes: Iterable[RowChange]) -> list[RowChange]:
     """Return equivalent changes with at most one change per row."""
-    rows: dict[tuple[Table, tuple[Value, ...]], Change] = {}
+    rows: dict[tuple[Table, tuple[ColumnValue, ...]], RowChange] = {}
     for change in changes:
         place = (change.table, change.key)
         before = rows.get(place)
-        rows[place] = _after(before, change) if before else change
+        rows[place] = _merge_pair(before, change) if before else change
     return list(rows.values())
 
 
-def _after(before: Change, change: Change) -> Change:
-    if isinstance(change, Put):
+def _merge_pair(before: RowChange, change: RowChange) -> RowChange:
+    if isinstance(change, PutRow):
         return change
-    values = {**before.values, **change.values, **_fixed(before, change)}
-    kind = Put if isinstance(before, Put) else Patch
+    values = {**before.values, **change.values, **_select_first_written(before, change)}
+    kind = PutRow if isinstance(before, PutRow) else PatchRow
     return kind(before.table, before.key, values)
 
 
-def _fixed(before: Change, change: Change) -> Values:
+def _select_first_written(before: RowChange, change: RowChange) -> ColumnValues:
     """Return what `before` sets in columns that are never changed after their first write."""
     return {
         name: value
-        for name in _once(change.table)
+        for name in _list_write_once_columns(change.table)
         if name in change.values and (value := before.values.get(name)) is not None
     }
 
 
 @cache
-def _once(table: Table) -> tuple[str, ...]:
+def _list_write_once_columns(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.c if column.info.get("once"))

@@ -18,103 +18,103 @@ from sqlalchemy import Row, and_, delete, func, insert, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
-from turnlog.events.log.ports import Identity
+from turnlog.events.log.ports import LogIdentity
 from turnlog.projections.store.tables import PROJECTIONS
 
-PROJECTION: Final = "sessions"
+SESSIONS_PROJECTION: Final = "sessions"
 """The name of this projection; it never changes."""
-VERSION: Final = 4
+SESSIONS_VERSION: Final = 4
 """Incremented whenever the same events give other rows; older rows are then rebuilt."""
 
-_GIVEN_UP: Final = -1
+_ABANDONED: Final = -1
 """The position of an abandoned build; it cannot be moved."""
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class ProjectionPosition:
     """A build of the rows, the log it is folded from, and the last event folded."""
 
     build: int
     version: int
-    seen: bool
+    is_active: bool
     """Whether readers use this build."""
-    log: Identity
+    log: LogIdentity
     position: int = 0
     """Stream sequence of that event; 0 before the first."""
     hash: Digest | None = None
     """Digest of its stored bytes."""
 
 
-_OURS: Final = PROJECTIONS.c.name == PROJECTION
-_ACTIVE: Final = and_(_OURS, PROJECTIONS.c.active == true())
+_SESSIONS_ROWS: Final = PROJECTIONS.c.name == SESSIONS_PROJECTION
+_ACTIVE_ROW: Final = and_(_SESSIONS_ROWS, PROJECTIONS.c.active == true())
 
 
-async def active(connection: AsyncConnection) -> Checkpoint | None:
+async def read_active_position(connection: AsyncConnection) -> ProjectionPosition | None:
     """Return the position of the build that readers use; None before the first start."""
-    row = (await connection.execute(select(PROJECTIONS).where(_ACTIVE))).one_or_none()
-    return _checkpoint(row) if row else None
+    row = (await connection.execute(select(PROJECTIONS).where(_ACTIVE_ROW))).one_or_none()
+    return _build_position(row) if row else None
 
 
-def _checkpoint(row: Row[*tuple[object, ...]]) -> Checkpoint:
-    log = Identity(row.stream, row.created)
-    return Checkpoint(row.build, row.version, row.active, log, row.position, row.hash)
+def _build_position(row: Row[*tuple[object, ...]]) -> ProjectionPosition:
+    log = LogIdentity(row.stream, row.created)
+    return ProjectionPosition(row.build, row.version, row.active, log, row.position, row.hash)
 
 
-async def found(connection: AsyncConnection, build: int) -> Checkpoint | None:
+async def find_build(connection: AsyncConnection, build: int) -> ProjectionPosition | None:
     """Return the position of a build; None if it was abandoned or deleted."""
-    ours = and_(_OURS, PROJECTIONS.c.build == build, PROJECTIONS.c.position >= 0)
+    ours = and_(_SESSIONS_ROWS, PROJECTIONS.c.build == build, PROJECTIONS.c.position >= 0)
     row = (await connection.execute(select(PROJECTIONS).where(ours))).one_or_none()
-    return _checkpoint(row) if row else None
+    return _build_position(row) if row else None
 
 
-async def unfinished(
-    connection: AsyncConnection, log: Identity, *, above: int
-) -> Checkpoint | None:
+async def find_unfinished_build(
+    connection: AsyncConnection, log: LogIdentity, *, above: int
+) -> ProjectionPosition | None:
     """Return the newest unfinished build above `above` that this release began on this log."""
     ours = and_(
-        _OURS,
+        _SESSIONS_ROWS,
         PROJECTIONS.c.build > above,
-        PROJECTIONS.c.version == VERSION,
+        PROJECTIONS.c.version == SESSIONS_VERSION,
         PROJECTIONS.c.stream == log.stream,
         PROJECTIONS.c.created == log.created,
         PROJECTIONS.c.position >= 0,
     )
     newest = select(PROJECTIONS).where(ours).order_by(PROJECTIONS.c.build.desc()).limit(1)
     row = (await connection.execute(newest)).one_or_none()
-    return _checkpoint(row) if row else None
+    return _build_position(row) if row else None
 
 
-async def held(connection: AsyncConnection) -> Checkpoint | None:
+async def lock_active_position(connection: AsyncConnection) -> ProjectionPosition | None:
     """Return the active position, and lock it until the transaction ends."""
-    await connection.execute(update(PROJECTIONS).where(_ACTIVE).values(active=True))
-    return await active(connection)
+    await connection.execute(update(PROJECTIONS).where(_ACTIVE_ROW).values(active=True))
+    return await read_active_position(connection)
 
 
-async def begin(connection: AsyncConnection, log: Identity, *, seen: bool) -> Checkpoint:
+async def begin_build(connection: AsyncConnection, log: LogIdentity, *, is_active: bool) -> ProjectionPosition:
     """Begin a build from the start of the log; readers use it at once only if `is_active`."""
-    highest = await connection.scalar(select(func.max(PROJECTIONS.c.build)).where(_OURS))
-    begun = Checkpoint((highest or 0) + 1, VERSION, seen, log)
+    highest = await connection.scalar(select(func.max(PROJECTIONS.c.build)).where(_SESSIONS_ROWS))
+    begun = ProjectionPosition((highest or 0) + 1, SESSIONS_VERSION, is_active, log)
     row = insert(PROJECTIONS).values(
-        name=PROJECTION,
+        name=SESSIONS_PROJECTION,
         build=begun.build,
         version=begun.version,
         stream=log.stream,
         created=log.created,
         position=begun.position,
-        active=begun.seen,
+        active=begun.is_active,
     )
     await connection.execute(row)
     return begun
 
 
-async def moved(
-    connection: AsyncConnection, before: Checkpoint, position: int, digest: Digest | None
-) -> Checkpoint | None:
+async def move_position(
+    connection: AsyncConnection, before: ProjectionPosition, position: int, digest: Digest | None
+) -> ProjectionPosition | None:
     """Move a position forward; None if it differs from `before` by now."""
     there = and_(
-        _OURS,
+        _SESSIONS_ROWS,
         PROJECTIONS.c.build == before.build,
-        PROJECTIONS.c.active == before.seen,
+        PROJECTIONS.c.active == before.is_active,
         PROJECTIONS.c.position == before.position,
     )
     row = update(PROJECTIONS).where(there).values(position=position, hash=digest)
@@ -122,26 +122,26 @@ async def moved(
     return after if (await connection.execute(row)).rowcount else None
 
 
-async def switched(connection: AsyncConnection, before: Checkpoint) -> Checkpoint | None:
+async def switch_to_build(connection: AsyncConnection, before: ProjectionPosition) -> ProjectionPosition | None:
     """Make readers use a build from now on; None if its position differs from `before` by now."""
-    if await moved(connection, before, before.position, before.hash) is None:
+    if await move_position(connection, before, before.position, before.hash) is None:
         return None
-    ours = and_(_OURS, PROJECTIONS.c.build == before.build)
-    await connection.execute(update(PROJECTIONS).where(_ACTIVE).values(active=False))
+    ours = and_(_SESSIONS_ROWS, PROJECTIONS.c.build == before.build)
+    await connection.execute(update(PROJECTIONS).where(_ACTIVE_ROW).values(active=False))
     await connection.execute(update(PROJECTIONS).where(ours).values(active=True))
     return replace(before, seen=True)
 
 
-async def unseen(connection: AsyncConnection, *, below: int | None = None) -> list[int]:
+async def claim_hidden_builds(connection: AsyncConnection, *, below: int | None = None) -> list[int]:
     """Abandon the builds that readers do not use, stopping their writers; return their numbers."""
-    hidden = and_(_OURS, PROJECTIONS.c.active != true())
+    hidden = and_(_SESSIONS_ROWS, PROJECTIONS.c.active != true())
     if below is not None:
         hidden = and_(hidden, PROJECTIONS.c.build < below)
-    await connection.execute(update(PROJECTIONS).where(hidden).values(position=_GIVEN_UP))
+    await connection.execute(update(PROJECTIONS).where(hidden).values(position=_ABANDONED))
     builds = select(PROJECTIONS.c.build).where(hidden).order_by(PROJECTIONS.c.build)
     return list((await connection.scalars(builds)).all())
 
 
-async def forget(connection: AsyncConnection, build: int) -> None:
+async def delete_build(connection: AsyncConnection, build: int) -> None:
     """Delete a build whose rows are gone; its number may be used again afterwards."""
-    await connection.execute(delete(PROJECTIONS).where(_OURS, PROJECTIONS.c.build == build))
+    await connection.execute(delete(PROJECTIONS).where(_SESSIONS_ROWS, PROJECTIONS.c.build == build))

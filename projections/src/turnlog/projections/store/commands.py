@@ -7,31 +7,31 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from turnlog.events.errors import Unavailable
-from turnlog.projections.session.state import Memo, SessionState
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.reach import folded
-from turnlog.projections.store.selecting import of_session
+from turnlog.projections.session.state import IdempotencyRecord, SessionState
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.reach import read_folded_sequence
+from turnlog.projections.store.selecting import match_session
 from turnlog.projections.store.tables import COMMANDS
-from turnlog.projections.store.texts import storable
+from turnlog.projections.store.texts import replace_nul
 
 
 @dataclass(frozen=True, slots=True)
-class FoldedCommands:
+class CommandLookup:
     """Finds commands that a session's state no longer holds.
 
     The state holds the latest keys. The rows hold all keys but may lag. A lookup therefore requires
     that the rows have reached the oldest key of the state, so that no key can be missed in between.
     """
 
-    store: Store
+    store: ReadModelStore
 
-    async def find(self, state: SessionState, key: str) -> Memo | None:
+    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
         """Return the record of a key; raises `Unavailable` while the rows lag too far behind."""
         oldest = state.commands[0].sequence if state.commands else state.head.sequence
-        if await folded(self.store, state.tenant, state.session) < oldest:
+        if await read_folded_sequence(self.store, state.tenant, state.session) < oldest:
             raise Unavailable("read models", "have not come to the commands that are remembered")
-        mine = of_session(COMMANDS, state.tenant, state.session)
-        found = select(COMMANDS).where(mine, COMMANDS.c.key == storable(key))
-        async with self.store.reading() as connection:
+        mine = match_session(COMMANDS, state.tenant, state.session)
+        found = select(COMMANDS).where(mine, COMMANDS.c.key == replace_nul(key))
+        async with self.store.open_reader() as connection:
             row = (await connection.execute(found)).one_or_none()
-        return Memo(row.key, row.hash, row.sequence, row.turn) if row else None
+        return IdempotencyRecord(row.key, row.hash, row.sequence, row.turn) if row else None

@@ -22,34 +22,34 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from turnlog.events.errors import Refused, Unavailable
 
-_PATIENCE: Final = 30.0
+_POSTGRES_TIMEOUT: Final = 30.0
 """Maximum seconds for connecting to Postgres, or for a statement there."""
-_LOCKED: Final = 5.0
+_SQLITE_LOCK_TIMEOUT: Final = 5.0
 """Seconds a SQLite writer waits for another one; this wait cannot be cancelled."""
-_PAUSE: Final = 0.01
+_RETRY_PAUSE: Final = 0.01
 """Seconds between retries of operations for which SQLite does not wait itself."""
 _REFUSED_STATES: Final = ("22", "23", "54")
 """SQLSTATE classes of Postgres: bad data, broken constraint, beyond a limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class ReadModelStore:
     """An open database."""
 
     engine: AsyncEngine
 
     @asynccontextmanager
-    async def reading(self) -> AsyncGenerator[AsyncConnection]:
+    async def open_reader(self) -> AsyncGenerator[AsyncConnection]:
         """Yield a connection whose statements all see the same snapshot."""
-        async with _reachable(), self.engine.connect() as connection:
+        async with _map_database_errors(), self.engine.connect() as connection:
             if self.engine.dialect.name == "postgresql":
                 await connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @asynccontextmanager
-    async def writing(self) -> AsyncGenerator[AsyncConnection]:
+    async def open_writer(self) -> AsyncGenerator[AsyncConnection]:
         """Yield a connection whose statements are committed together, or not at all."""
-        async with _reachable(), self.engine.connect() as connection:
+        async with _map_database_errors(), self.engine.connect() as connection:
             writer = await connection.execution_options(turnlog_writes=True)
             async with writer.begin():
                 yield writer
@@ -59,22 +59,22 @@ class Store:
         await self.engine.dispose()
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str) -> ReadModelStore:
     """Open `sqlite:///path` or `postgresql://...`; it connects on first use."""
     try:
         target = make_url(url)
     except (ArgumentError, ValueError):
-        raise _no_database("the address cannot be read") from None
+        raise _build_database_refusal("the address cannot be read") from None
     match target.get_backend_name():
         case "sqlite":
-            return Store(_sqlite(target.set(drivername="sqlite+aiosqlite")))
+            return ReadModelStore(_create_sqlite_engine(target.set(drivername="sqlite+aiosqlite")))
         case "postgresql":
-            return Store(_postgres(target.set(drivername="postgresql+asyncpg")))
+            return ReadModelStore(_create_postgres_engine(target.set(drivername="postgresql+asyncpg")))
         case other:
-            raise _no_database(f"{other} is none")
+            raise _build_database_refusal(f"{other} is none")
 
 
-def _no_database(detail: str) -> Refused:
+def _build_database_refusal(detail: str) -> Refused:
     # Not repeated in the error: the address may contain a password.
     return Refused(
         "bad-database",
@@ -84,9 +84,9 @@ def _no_database(detail: str) -> Refused:
     )
 
 
-def _sqlite(url: URL) -> AsyncEngine:
+def _create_sqlite_engine(url: URL) -> AsyncEngine:
     # The hook below begins transactions; the driver itself begins them too late.
-    options = {"timeout": _LOCKED, "isolation_level": None}
+    options = {"timeout": _SQLITE_LOCK_TIMEOUT, "isolation_level": None}
     engine = create_async_engine(url, connect_args=options, hide_parameters=True)
     event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
@@ -100,20 +100,20 @@ def _sqlite(url: URL) -> AsyncEngine:
 
 def _prepare_sqlite(connection: AdaptedConnection, record: object) -> None:
     del record
-    connection.run_async(_prepared)
+    connection.run_async(_set_sqlite_pragmas)
 
 
-async def _prepared(connection: aiosqlite.Connection) -> None:
+async def _set_sqlite_pragmas(connection: aiosqlite.Connection) -> None:
     # When several connections open a new file at once, SQLite lets one change the mode and refuses
     # the others immediately: its lock timeout does not apply here.
-    for left in reversed(range(round(_LOCKED / _PAUSE))):
+    for left in reversed(range(round(_SQLITE_LOCK_TIMEOUT / _RETRY_PAUSE))):
         try:
             await connection.execute("PRAGMA journal_mode = WAL")
             break
         except aiosqlite.OperationalError:
             if not left:
                 raise
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY_PAUSE)
     await connection.execute("PRAGMA synchronous = FULL")
 
 
@@ -130,25 +130,25 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _postgres(url: URL) -> AsyncEngine:
-    options = {"timeout": _PATIENCE, "command_timeout": _PATIENCE}
+def _create_postgres_engine(url: URL) -> AsyncEngine:
+    options = {"timeout": _POSTGRES_TIMEOUT, "command_timeout": _POSTGRES_TIMEOUT}
     return create_async_engine(url, connect_args=options, hide_parameters=True)
 
 
 @asynccontextmanager
-async def _reachable() -> AsyncGenerator[None]:
+async def _map_database_errors() -> AsyncGenerator[None]:
     try:
         yield
     except (SQLAlchemyError, OSError, TimeoutError) as error:
-        raise Unavailable("database", _first_line(error)) from error
+        raise Unavailable("database", _get_first_line(error)) from error
 
 
-def _first_line(error: Exception) -> str:
+def _get_first_line(error: Exception) -> str:
     cause = error.orig if isinstance(error, DBAPIError) else error
     return str(cause).partition("\n")[0] or type(error).__name__
 
 
-def refuses(error: Exception) -> bool:
+def is_refused_value(error: Exception) -> bool:
     """Return whether the database will never accept these values, however often it is tried."""
     state = getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
     if state is not None:

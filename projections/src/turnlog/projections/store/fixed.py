@@ -5,25 +5,25 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from turnlog.events.errors import Unavailable
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.selecting import of_session
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.selecting import match_session
 from turnlog.projections.store.tables import CALLS
-from turnlog.projections.store.texts import storable
+from turnlog.projections.store.texts import replace_nul
 
 
 @dataclass(frozen=True, slots=True)
-class FoldedCalls:
+class CallLookup:
     """Finds the event with a call's prompt; rows that lag or are being built may not have it."""
 
-    store: Store
+    store: ReadModelStore
 
-    async def sequence_of(self, tenant: str, session: str, call: str) -> int | None:
+    async def find_call_sequence(self, tenant: str, session: str, call: str) -> int | None:
         """Return the sequence of the event that fixed a call's prompt; None if no row has it."""
         found = select(CALLS.c.sequence).where(
-            of_session(CALLS, tenant, session), CALLS.c.call == storable(call)
+            match_session(CALLS, tenant, session), CALLS.c.call == replace_nul(call)
         )
         try:
-            async with self.store.reading() as connection:
+            async with self.store.open_reader() as connection:
                 return await connection.scalar(found)
         except Unavailable:
             return None

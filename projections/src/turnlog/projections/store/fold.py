@@ -12,22 +12,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from traceback import extract_tb
 
-from turnlog.events.codec import read
-from turnlog.events.content import Digest, digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import Raw
+from turnlog.events.log.ports import RawEvent
 from turnlog.events.session import SessionOpened
-from turnlog.projections.store.apply import changes, ending
-from turnlog.projections.store.changes import Change, Put, Values
+from turnlog.projections.store.apply import build_changes, build_session_end
+from turnlog.projections.store.changes import RowChange, PutRow, ColumnValues
 from turnlog.projections.store.tables import QUARANTINE
 
-Owner = tuple[str, str]
+SessionOwner = tuple[str, str]
 """Tenant and session."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class SessionTail:
     """The last folded event of a session."""
 
     sequence: int
@@ -35,36 +35,36 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Poison:
+class PoisonEvent:
     """An event that stopped its session."""
 
     tenant: str
     session: str
     position: int
     reason: str
-    chained: bool
+    is_chained: bool
     """False if it does not follow the rows: they may come from another log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Folded:
+class FoldResult:
     """The changes of a batch of events, and the events that stopped their sessions."""
 
-    changes: tuple[Change, ...]
-    poisons: tuple[Poison, ...]
+    changes: tuple[RowChange, ...]
+    poisons: tuple[PoisonEvent, ...]
 
 
-class _Unchained(Corrupt):
+class _ChainBroken(Corrupt):
     """The event does not follow the last folded event of its session."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class DecodedEvent:
     """Bytes from the log with the decoded event, or the error of decoding them."""
 
-    raw: Raw
-    event: Recorded | Corrupt
-    owner: Owner
+    raw: RawEvent
+    event: RecordedEvent | Corrupt
+    owner: SessionOwner
     """Tenant and session by the subject the bytes are stored under; the bytes may claim otherwise.
     """
 
@@ -74,17 +74,17 @@ class Arrived:
         return None if isinstance(self.event, Corrupt) else self.event.envelope.traceparent
 
 
-def arrived(raw: Raw) -> Arrived:
+def decode_raw_event(raw: RawEvent) -> DecodedEvent:
     """Decode stored bytes; an error is part of the result."""
-    event: Recorded | Corrupt
+    event: RecordedEvent | Corrupt
     try:
-        event = read(raw.stored, raw.stream_sequence)
+        event = decode_event(raw.stored, raw.stream_sequence)
     except Corrupt as error:
         event = error
-    return Arrived(raw, event, _owner(raw.subject))
+    return DecodedEvent(raw, event, _parse_owner(raw.subject))
 
 
-def _owner(subject: str) -> Owner:
+def _parse_owner(subject: str) -> SessionOwner:
     match subject.split("."):
         case ["session", tenant, session, _, *_]:
             return tenant, session
@@ -92,57 +92,57 @@ def _owner(subject: str) -> Owner:
             return "", subject[:256]
 
 
-def fold(
-    events: Iterable[Arrived],
-    tails: Mapping[Owner, Tail],
-    halted: Iterable[Owner],
+def fold_events(
+    events: Iterable[DecodedEvent],
+    tails: Mapping[SessionOwner, SessionTail],
+    halted: Iterable[SessionOwner],
     refused: Mapping[int, str],
-) -> Folded:
+) -> FoldResult:
     """Fold events in stored order.
 
     `tails` and `halted` describe the sessions concerned as the rows have them. `refused` has
     reasons, by stream sequence, for events whose values the database refuses.
     """
-    folding = _Folding(dict(tails), set(halted), refused)
+    folding = _FoldState(dict(tails), set(halted), refused)
     for event in events:
-        folding.take(event.raw, event.owner, event.event)
-    ends = (ending(last, folding.tails[owner].hash) for owner, last in folding.ends.items())
-    return Folded((*folding.changes, *ends), tuple(folding.poisons))
+        folding.fold_event(event.raw, event.owner, event.event)
+    ends = (build_session_end(last, folding.tails[owner].hash) for owner, last in folding.ends.items())
+    return FoldResult((*folding.changes, *ends), tuple(folding.poisons))
 
 
 @dataclass(slots=True)
-class _Folding:
-    tails: dict[Owner, Tail]
-    halted: set[Owner]
+class _FoldState:
+    tails: dict[SessionOwner, SessionTail]
+    halted: set[SessionOwner]
     refused: Mapping[int, str]
-    ends: dict[Owner, Recorded] = field(default_factory=dict[Owner, Recorded])
-    changes: list[Change] = field(default_factory=list[Change])
-    poisons: list[Poison] = field(default_factory=list[Poison])
+    ends: dict[SessionOwner, RecordedEvent] = field(default_factory=dict[SessionOwner, RecordedEvent])
+    changes: list[RowChange] = field(default_factory=list[RowChange])
+    poisons: list[PoisonEvent] = field(default_factory=list[PoisonEvent])
 
-    def take(self, raw: Raw, owner: Owner, event: Recorded | Corrupt) -> None:
+    def fold_event(self, raw: RawEvent, owner: SessionOwner, event: RecordedEvent | Corrupt) -> None:
         if owner in self.halted:
-            self.changes.append(_quarantined(raw, owner, None))
+            self.changes.append(_build_quarantine_row(raw, owner, None))
             return
         try:
-            recorded = _checked(event, owner, self.tails.get(owner))
-            made = tuple(changes(recorded))
+            recorded = _check_event(event, owner, self.tails.get(owner))
+            made = tuple(build_changes(recorded))
         except Exception as error:  # noqa: BLE001 a bug may stop one session, never all
-            self._halt(raw, owner, _reason(error), chained=not isinstance(error, _Unchained))
+            self._stop_session(raw, owner, _describe_error(error), chained=not isinstance(error, _ChainBroken))
             return
         if reason := self.refused.get(raw.stream_sequence):
-            self._halt(raw, owner, reason, chained=True)
+            self._stop_session(raw, owner, reason, chained=True)
             return
         self.changes += made
-        self.tails[owner] = Tail(recorded.sequence, digest_of(raw.stored))
+        self.tails[owner] = SessionTail(recorded.sequence, compute_digest(raw.stored))
         self.ends[owner] = recorded
 
-    def _halt(self, raw: Raw, owner: Owner, reason: str, *, chained: bool) -> None:
+    def _stop_session(self, raw: RawEvent, owner: SessionOwner, reason: str, *, chained: bool) -> None:
         self.halted.add(owner)
-        self.poisons.append(Poison(*owner, raw.stream_sequence, reason, chained))
-        self.changes.append(_quarantined(raw, owner, reason))
+        self.poisons.append(PoisonEvent(*owner, raw.stream_sequence, reason, chained))
+        self.changes.append(_build_quarantine_row(raw, owner, reason))
 
 
-def _checked(recorded: Recorded | Corrupt, owner: Owner, tail: Tail | None) -> Recorded:
+def _check_event(recorded: RecordedEvent | Corrupt, owner: SessionOwner, tail: SessionTail | None) -> RecordedEvent:
     if isinstance(recorded, Corrupt):
         raise recorded
     where = f"stream sequence {recorded.stream_sequence}"
@@ -150,15 +150,15 @@ def _checked(recorded: Recorded | Corrupt, owner: Owner, tail: Tail | None) -> R
         raise Corrupt(where, f"says it is of {recorded.tenant}/{recorded.session}")
     due = tail.sequence + 1 if tail else 1
     if recorded.sequence != due:
-        raise _Unchained(where, f"sequence {recorded.sequence} where {due} is due")
+        raise _ChainBroken(where, f"sequence {recorded.sequence} where {due} is due")
     if recorded.envelope.prevhash != (tail.hash if tail else None):
-        raise _Unchained(where, "is not chained to the event before it")
+        raise _ChainBroken(where, "is not chained to the event before it")
     if tail is None and not isinstance(recorded.event, SessionOpened):
         raise Corrupt(where, f"{recorded.envelope.type} opens no session that is known here")
     return recorded
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Describe an error without the values that caused it."""
     if isinstance(error, Corrupt):
         return str(error)
@@ -166,7 +166,7 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__} in {place.name}, line {place.lineno}"
 
 
-def _quarantined(raw: Raw, owner: Owner, reason: str | None) -> Change:
+def _build_quarantine_row(raw: RawEvent, owner: SessionOwner, reason: str | None) -> RowChange:
     key = (*owner, raw.stream_sequence)
-    values: Values = {"subject": raw.subject, "reason": reason, "stored": raw.stored}
-    return Put(QUARANTINE, key, values)
+    values: ColumnValues = {"subject": raw.subject, "reason": reason, "stored": raw.stored}
+    return PutRow(QUARANTINE, key, values)

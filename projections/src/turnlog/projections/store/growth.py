@@ -14,45 +14,45 @@ from typing import Final, Literal
 from sqlalchemy import BigInteger, ColumnElement, and_, cast, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.events.codec import rfc3339
+from turnlog.events.codec import format_rfc3339
 from turnlog.projections.store.rows import CallGrowth, ComponentRow, GroupGrowth
-from turnlog.projections.store.selecting import columns_of, of_session, of_tenant
+from turnlog.projections.store.selecting import select_columns, match_session, match_tenant
 from turnlog.projections.store.tables import CALLS, SESSIONS, WINDOW_PARTS
 
-GroupBy = Literal["all", "blueprint", "profile", "kind", "model"]
+GrowthGrouping = Literal["all", "blueprint", "profile", "kind", "model"]
 """How calls are grouped."""
-_CALLS: Final = CALLS.c
-_PARTS: Final = WINDOW_PARTS.c
-_OF_CALL: Final = and_(
-    _PARTS.build == _CALLS.build,
-    _PARTS.tenant == _CALLS.tenant,
-    _PARTS.session == _CALLS.session,
-    _PARTS.call == _CALLS.call,
+_CALL_COLUMNS: Final = CALLS.c
+_PART_COLUMNS: Final = WINDOW_PARTS.c
+_PARTS_OF_CALL: Final = and_(
+    _PART_COLUMNS.build == _CALL_COLUMNS.build,
+    _PART_COLUMNS.tenant == _CALL_COLUMNS.tenant,
+    _PART_COLUMNS.session == _CALL_COLUMNS.session,
+    _PART_COLUMNS.call == _CALL_COLUMNS.call,
 )
-_OF_SESSION: Final = and_(
-    SESSIONS.c.build == _CALLS.build,
-    SESSIONS.c.tenant == _CALLS.tenant,
-    SESSIONS.c.session == _CALLS.session,
+_SESSION_OF_CALL: Final = and_(
+    SESSIONS.c.build == _CALL_COLUMNS.build,
+    SESSIONS.c.tenant == _CALL_COLUMNS.tenant,
+    SESSIONS.c.session == _CALL_COLUMNS.session,
 )
 
 
-async def of_calls(
+async def list_call_growth(
     connection: AsyncConnection, tenant: str, session: str, since: datetime | None = None
 ) -> tuple[CallGrowth, ...]:
     """Return a session's calls in order, each with its components in prompt order."""
     held: defaultdict[str, list[ComponentRow]] = defaultdict(list)
     parts = (
-        select(_PARTS.call, *columns_of(WINDOW_PARTS, ComponentRow))
-        .where(of_session(WINDOW_PARTS, tenant, session))
-        .order_by(_PARTS.place)
+        select(_PART_COLUMNS.call, *select_columns(WINDOW_PARTS, ComponentRow))
+        .where(match_session(WINDOW_PARTS, tenant, session))
+        .order_by(_PART_COLUMNS.place)
     )
     for row in (await connection.execute(parts)).mappings():
         told = {name: value for name, value in row.items() if name != "call"}
         held[row["call"]].append(ComponentRow(**told))
     calls = (
-        select(*columns_of(CALLS, CallGrowth))
-        .where(of_session(CALLS, tenant, session), *_later(since))
-        .order_by(_CALLS.sequence)
+        select(*select_columns(CALLS, CallGrowth))
+        .where(match_session(CALLS, tenant, session), *_build_since_condition(since))
+        .order_by(_CALL_COLUMNS.sequence)
     )
     return tuple(
         CallGrowth(
@@ -63,31 +63,31 @@ async def of_calls(
     )
 
 
-async def of_groups(
+async def list_group_growth(
     connection: AsyncConnection,
     tenant: str,
-    by: GroupBy,
+    by: GrowthGrouping,
     since: datetime | None = None,
     session: str | None = None,
 ) -> tuple[GroupGrowth, ...]:
     """Return totals by group, for calls since a time, of one session or of all."""
-    group = _group(by).label("group")
-    of = of_tenant(CALLS, tenant) if session is None else of_session(CALLS, tenant, session)
-    wanted = (of, *_later(since))
+    group = _choose_group_column(by).label("group")
+    of = match_tenant(CALLS, tenant) if session is None else match_session(CALLS, tenant, session)
+    wanted = (of, *_build_since_condition(since))
     whole = (
-        select(group, func.count(), _sum(_CALLS.tokens), _sum(_CALLS.savings))
-        .join_from(CALLS, SESSIONS, _OF_SESSION)
+        select(group, func.count(), _sum_tokens(_CALL_COLUMNS.tokens), _sum_tokens(_CALL_COLUMNS.savings))
+        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
         .where(*wanted)
         .group_by(group)
         .order_by(group)
     )
     parts = (
-        select(group, _PARTS.component, _sum(_PARTS.tokens), _sum(_PARTS.cut_turns))
-        .join_from(CALLS, SESSIONS, _OF_SESSION)
-        .join(WINDOW_PARTS, _OF_CALL)
+        select(group, _PART_COLUMNS.component, _sum_tokens(_PART_COLUMNS.tokens), _sum_tokens(_PART_COLUMNS.cut_turns))
+        .join_from(CALLS, SESSIONS, _SESSION_OF_CALL)
+        .join(WINDOW_PARTS, _PARTS_OF_CALL)
         .where(*wanted)
-        .group_by(group, _PARTS.component)
-        .order_by(_PARTS.component)
+        .group_by(group, _PART_COLUMNS.component)
+        .order_by(_PART_COLUMNS.component)
     )
     held: defaultdict[str | None, list[tuple[str, int, int]]] = defaultdict(list)
     for name, component, tokens, cut_turns in await connection.execute(parts):
@@ -105,20 +105,20 @@ async def of_groups(
     )
 
 
-def _later(since: datetime | None) -> tuple[ColumnElement[bool], ...]:
-    return (_CALLS.at >= rfc3339(since),) if since else ()
+def _build_since_condition(since: datetime | None) -> tuple[ColumnElement[bool], ...]:
+    return (_CALL_COLUMNS.at >= format_rfc3339(since),) if since else ()
 
 
-def _group(by: GroupBy) -> ColumnElement[str | None]:
+def _choose_group_column(by: GrowthGrouping) -> ColumnElement[str | None]:
     match by:
         case "all":
             return literal(None)
         case "blueprint":
             return SESSIONS.c.blueprint
         case "profile" | "kind" | "model":
-            return _CALLS[by]
+            return _CALL_COLUMNS[by]
 
 
-def _sum(column: ColumnElement[int]) -> ColumnElement[int]:
+def _sum_tokens(column: ColumnElement[int]) -> ColumnElement[int]:
     # Postgres returns a decimal sum; all of these are integers.
     return cast(func.coalesce(func.sum(column), 0), BigInteger)

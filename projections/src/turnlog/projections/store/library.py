@@ -15,60 +15,60 @@ from sqlalchemy import and_, delete, insert, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
-from turnlog.events.log.ports import Identity
-from turnlog.projections.library.shelf import Segment, Version
-from turnlog.projections.library.stock import Changed
-from turnlog.projections.store.changes import Change, Put, Values
-from turnlog.projections.store.engine import Store
+from turnlog.events.log.ports import LogIdentity
+from turnlog.projections.library.shelf import LibrarySegment, SegmentVersion
+from turnlog.projections.library.stock import LibraryChange
+from turnlog.projections.store.changes import RowChange, PutRow, ColumnValues
+from turnlog.projections.store.engine import ReadModelStore
 from turnlog.projections.store.library_tables import LIBRARIES, SEGMENTS
 from turnlog.projections.store.tables import PROJECTIONS
-from turnlog.projections.store.writing import write
+from turnlog.projections.store.writing import write_changes
 
-PROJECTION: Final = "library"
+SEGMENTS_PROJECTION: Final = "library"
 """The name of this projection; it never changes."""
-VERSION: Final = 1
+SEGMENTS_VERSION: Final = 1
 """Incremented whenever the same events give other rows; older rows are then rebuilt."""
 
-_OURS: Final = and_(PROJECTIONS.c.name == PROJECTION, PROJECTIONS.c.active == true())
-SEEN: Final = select(PROJECTIONS.c.build).where(_OURS).scalar_subquery()
+_ACTIVE_SEGMENTS_ROW: Final = and_(PROJECTIONS.c.name == SEGMENTS_PROJECTION, PROJECTIONS.c.active == true())
+ACTIVE_SEGMENTS_BUILD: Final = select(PROJECTIONS.c.build).where(_ACTIVE_SEGMENTS_ROW).scalar_subquery()
 """The active build, looked up within the statement that reads its rows."""
 
 
-Texts = Mapping[tuple[str, Digest], str]
+SegmentTexts = Mapping[tuple[str, Digest], str]
 """Text by tenant and digest; a missing entry means that the blob is gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class SegmentsPosition:
     """How far the rows are folded, and from which log."""
 
     build: int
     version: int
-    log: Identity
+    log: LogIdentity
     position: int = 0
     """Stream sequence of the last event folded; 0 before the first."""
     hash: Digest | None = None
     """Digest of its stored bytes."""
 
 
-async def checkpoint(connection: AsyncConnection) -> Shelved | None:
+async def read_segments_position(connection: AsyncConnection) -> SegmentsPosition | None:
     """Return the position; None before the first start."""
-    row = (await connection.execute(select(PROJECTIONS).where(_OURS))).one_or_none()
+    row = (await connection.execute(select(PROJECTIONS).where(_ACTIVE_SEGMENTS_ROW))).one_or_none()
     if row is None:
         return None
-    log = Identity(row.stream, row.created)
-    return Shelved(row.build, row.version, log, row.position, row.hash)
+    log = LogIdentity(row.stream, row.created)
+    return SegmentsPosition(row.build, row.version, log, row.position, row.hash)
 
 
-async def begin(connection: AsyncConnection, log: Identity) -> Shelved:
+async def begin_segments_build(connection: AsyncConnection, log: LogIdentity) -> SegmentsPosition:
     """Begin a new build: delete all rows, and set the position before the first event."""
-    before = await checkpoint(connection)
-    begun = Shelved(before.build + 1 if before else 1, VERSION, log)
+    before = await read_segments_position(connection)
+    begun = SegmentsPosition(before.build + 1 if before else 1, SEGMENTS_VERSION, log)
     for table in (SEGMENTS, LIBRARIES):
         await connection.execute(delete(table))
-    await connection.execute(delete(PROJECTIONS).where(_OURS))
+    await connection.execute(delete(PROJECTIONS).where(_ACTIVE_SEGMENTS_ROW))
     row = insert(PROJECTIONS).values(
-        name=PROJECTION,
+        name=SEGMENTS_PROJECTION,
         build=begun.build,
         version=begun.version,
         stream=log.stream,
@@ -80,44 +80,44 @@ async def begin(connection: AsyncConnection, log: Identity) -> Shelved:
     return begun
 
 
-async def keep(
+async def write_segments(
     connection: AsyncConnection,
-    before: Shelved,
-    after: Shelved,
-    changed: Iterable[Changed],
-    texts: Texts,
+    before: SegmentsPosition,
+    after: SegmentsPosition,
+    changed: Iterable[LibraryChange],
+    texts: SegmentTexts,
 ) -> bool:
     """Write changed segments and move the position; return False if it has moved meanwhile."""
     there = and_(
-        _OURS, PROJECTIONS.c.build == before.build, PROJECTIONS.c.position == before.position
+        _ACTIVE_SEGMENTS_ROW, PROJECTIONS.c.build == before.build, PROJECTIONS.c.position == before.position
     )
     moved = update(PROJECTIONS).where(there).values(position=after.position, hash=after.hash)
     if not (await connection.execute(moved)).rowcount:
         return False
-    changes = [change for each in changed for change in _changes(each, texts)]
-    await write(connection, before.build, changes)
+    changes = [change for each in changed for change in _build_row_changes(each, texts)]
+    await write_changes(connection, before.build, changes)
     return True
 
 
-async def folded(store: Store, tenant: str) -> int:
+async def read_segments_sequence(store: ReadModelStore, tenant: str) -> int:
     """Return the sequence of a tenant's segments that the rows are folded to; 0 without rows."""
     rows = LIBRARIES.c
-    found = select(rows.sequence).where(rows.build == SEEN, rows.tenant == tenant)
-    async with store.reading() as connection:
+    found = select(rows.sequence).where(rows.build == ACTIVE_SEGMENTS_BUILD, rows.tenant == tenant)
+    async with store.open_reader() as connection:
         return await connection.scalar(found) or 0
 
 
-def _changes(changed: Changed, texts: Texts) -> Iterator[Change]:
-    shelf = changed.shelf
-    values: Values = {"sequence": shelf.sequence, "stopped": changed.stopped}
-    yield Put(LIBRARIES, (shelf.tenant,), values)
+def _build_row_changes(changed: LibraryChange, texts: SegmentTexts) -> Iterator[RowChange]:
+    shelf = changed.library
+    values: ColumnValues = {"sequence": shelf.sequence, "stopped": changed.stop_reason}
+    yield PutRow(LIBRARIES, (shelf.tenant,), values)
     for segment in changed.segments:
-        for variant, version in segment.latest.items():
+        for variant, version in segment.latest_versions.items():
             text = texts.get((shelf.tenant, version.text.digest))
-            yield Put(SEGMENTS, (shelf.tenant, segment.id, variant), _row(segment, version, text))
+            yield PutRow(SEGMENTS, (shelf.tenant, segment.id, variant), _build_segment_values(segment, version, text))
 
 
-def _row(segment: Segment, version: Version, text: str | None) -> Values:
+def _build_segment_values(segment: LibrarySegment, version: SegmentVersion, text: str | None) -> ColumnValues:
     said = version.text
     return {
         "scope": segment.scope,
@@ -129,7 +129,7 @@ def _row(segment: Segment, version: Version, text: str | None) -> Values:
         "tier": said.tier,
         "type": said.type,
         "priority": said.priority,
-        "active": version.variant in segment.on,
+        "active": version.variant in segment.active_versions,
         "version": version.version,
         "edited_at": version.stamp.at,
         "edited_by": version.stamp.actor,

@@ -18,19 +18,19 @@ from pydantic import JsonValue
 from sqlalchemy import ColumnElement, RowMapping, exists, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.events.codec import rfc3339
-from turnlog.projections.store.pins import pinned_to
-from turnlog.projections.store.rows import Page, SessionRow
-from turnlog.projections.store.selecting import columns_of, of_session, of_tenant
+from turnlog.events.codec import format_rfc3339
+from turnlog.projections.store.pins import match_pinned_text
+from turnlog.projections.store.rows import SessionRowPage, SessionRow
+from turnlog.projections.store.selecting import select_columns, match_session, match_tenant
 from turnlog.projections.store.tables import ATTRIBUTES, SESSIONS
-from turnlog.projections.store.texts import attribute_digest, storable
+from turnlog.projections.store.texts import compute_attribute_digest, replace_nul
 
-PAGE: Final = 50
-_ROWS: Final = SESSIONS.c
+SESSION_PAGE_SIZE: Final = 50
+_SESSION_COLUMNS: Final = SESSIONS.c
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SessionQuery:
     """Which sessions to list; a condition that is None is not applied."""
 
     q: str | None = None
@@ -50,66 +50,66 @@ class Wanted:
     """Whether it is not closed."""
 
 
-async def sessions(
+async def list_sessions(
     connection: AsyncConnection,
     tenant: str,
-    wanted: Wanted,
+    wanted: SessionQuery,
     *,
-    limit: int = PAGE,
+    limit: int = SESSION_PAGE_SIZE,
     before: int | None = None,
-) -> Page:
+) -> SessionRowPage:
     """Return a page of sessions; `before` is taken from the previous page."""
     found = (
-        select(*columns_of(SESSIONS, SessionRow))
-        .where(of_tenant(SESSIONS, tenant), *_conditions(wanted))
-        .order_by(_ROWS.opened_position.desc())
+        select(*select_columns(SESSIONS, SessionRow))
+        .where(match_tenant(SESSIONS, tenant), *_build_conditions(wanted))
+        .order_by(_SESSION_COLUMNS.opened_position.desc())
         .limit(limit + 1)
     )
     if before is not None:
-        found = found.where(_ROWS.opened_position < before)
-    rows = [_session(row) for row in (await connection.execute(found)).mappings()]
+        found = found.where(_SESSION_COLUMNS.opened_position < before)
+    rows = [_build_session_row(row) for row in (await connection.execute(found)).mappings()]
     more = len(rows) > limit
-    return Page(tuple(rows[:limit]), rows[limit - 1].opened_position if more else None)
+    return SessionRowPage(tuple(rows[:limit]), rows[limit - 1].opened_position if more else None)
 
 
-async def session(connection: AsyncConnection, tenant: str, session: str) -> SessionRow | None:
+async def find_session(connection: AsyncConnection, tenant: str, session: str) -> SessionRow | None:
     """Return one session, or None."""
-    columns = columns_of(SESSIONS, SessionRow)
-    found = select(*columns).where(of_session(SESSIONS, tenant, session))
+    columns = select_columns(SESSIONS, SessionRow)
+    found = select(*columns).where(match_session(SESSIONS, tenant, session))
     row = (await connection.execute(found)).mappings().one_or_none()
-    return None if row is None else _session(row)
+    return None if row is None else _build_session_row(row)
 
 
-def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
+def _build_conditions(wanted: SessionQuery) -> list[ColumnElement[bool]]:
     conditions = [_has_attribute(name, value) for name, value in wanted.attributes.items()]
     if wanted.q is not None:
-        conditions.append(_ROWS.sought.contains(storable(wanted.q.casefold()), autoescape=True))
+        conditions.append(_SESSION_COLUMNS.sought.contains(replace_nul(wanted.q.casefold()), autoescape=True))
     if wanted.blueprint is not None:
-        conditions.append(_ROWS.blueprint == storable(wanted.blueprint))
+        conditions.append(_SESSION_COLUMNS.blueprint == replace_nul(wanted.blueprint))
     if wanted.since is not None:
-        conditions.append(_ROWS.last_at >= rfc3339(wanted.since))
+        conditions.append(_SESSION_COLUMNS.last_at >= format_rfc3339(wanted.since))
     if wanted.origin is not None:
-        conditions.append(_ROWS.origin_session == storable(wanted.origin))
+        conditions.append(_SESSION_COLUMNS.origin_session == replace_nul(wanted.origin))
     if wanted.redacted is not None:
-        conditions.append(_ROWS.redacted.is_(wanted.redacted))
+        conditions.append(_SESSION_COLUMNS.redacted.is_(wanted.redacted))
     if wanted.digest is not None:
-        conditions.append(pinned_to(storable(wanted.digest)))
+        conditions.append(match_pinned_text(replace_nul(wanted.digest)))
     if wanted.open is not None:
-        conditions.append(_ROWS.closed_at.is_(None) == wanted.open)
+        conditions.append(_SESSION_COLUMNS.closed_at.is_(None) == wanted.open)
     return conditions
 
 
 def _has_attribute(name: str, value: JsonValue) -> ColumnElement[bool]:
     rows = ATTRIBUTES.c
     return exists().where(
-        rows.build == _ROWS.build,
-        rows.tenant == _ROWS.tenant,
-        rows.session == _ROWS.session,
-        rows.name == storable(name),
-        rows.digest == attribute_digest(value),
-        rows.given_in == _ROWS.blueprint_in,
+        rows.build == _SESSION_COLUMNS.build,
+        rows.tenant == _SESSION_COLUMNS.tenant,
+        rows.session == _SESSION_COLUMNS.session,
+        rows.name == replace_nul(name),
+        rows.digest == compute_attribute_digest(value),
+        rows.given_in == _SESSION_COLUMNS.blueprint_in,
     )
 
 
-def _session(row: RowMapping) -> SessionRow:
+def _build_session_row(row: RowMapping) -> SessionRow:
     return SessionRow(**{**row, "attributes": json.loads(row["attributes"])})

@@ -25,19 +25,19 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from turnlog.events.content import Digest
-from turnlog.projections.store.selecting import of_tenant
+from turnlog.projections.store.selecting import match_tenant
 from turnlog.projections.store.tables import PROMPTS, SESSIONS
-from turnlog.projections.store.texts import storable
+from turnlog.projections.store.texts import replace_nul
 
-What = Literal["blueprint", "cartridge", "memory", "prompt"]
+PinKind = Literal["blueprint", "cartridge", "memory", "prompt"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class PinnedText:
     """A text that open sessions of a blueprint are pinned to."""
 
     blueprint: str
-    what: What
+    what: PinKind
     version: int | None
     """Version of a blueprint."""
     provider: str | None
@@ -51,37 +51,37 @@ class Pin:
     """Number of sessions."""
 
 
-async def pins(
+async def list_pins(
     connection: AsyncConnection, tenant: str, blueprint: str | None = None
-) -> tuple[Pin, ...]:
+) -> tuple[PinnedText, ...]:
     """Return all pins of open sessions, of one blueprint or of all, the most used first."""
-    live = and_(of_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
+    live = and_(match_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
     if blueprint is not None:
-        live = and_(live, SESSIONS.c.blueprint == storable(blueprint))
+        live = and_(live, SESSIONS.c.blueprint == replace_nul(blueprint))
     found = union_all(
-        _own("blueprint", SESSIONS.c.blueprint_digest, live),
-        _own("cartridge", SESSIONS.c.cartridge, live),
-        _own("memory", SESSIONS.c.memory, live),
-        _prompts(live),
+        _count_session_pins("blueprint", SESSIONS.c.blueprint_digest, live),
+        _count_session_pins("cartridge", SESSIONS.c.cartridge, live),
+        _count_session_pins("memory", SESSIONS.c.memory, live),
+        _count_prompt_pins(live),
     )
-    rows = [Pin(**row) for row in (await connection.execute(found)).mappings()]
-    return tuple(sorted(rows, key=_order))
+    rows = [PinnedText(**row) for row in (await connection.execute(found)).mappings()]
+    return tuple(sorted(rows, key=_get_sort_key))
 
 
-def pinned_to(digest: Digest) -> ColumnElement[bool]:
+def match_pinned_text(digest: Digest) -> ColumnElement[bool]:
     """Match sessions that are pinned to a text, whatever its kind."""
     own = (SESSIONS.c.blueprint_digest, SESSIONS.c.cartridge, SESSIONS.c.memory)
-    prompt = exists().where(_in_force(), PROMPTS.c.digest == digest)
+    prompt = exists().where(_match_current_prompts(), PROMPTS.c.digest == digest)
     return or_(*(column == digest for column in own), prompt)
 
 
-def _order(pin: Pin) -> tuple[str, str, str, str, int, str]:
+def _get_sort_key(pin: PinnedText) -> tuple[str, str, str, str, int, str]:
     place = (pin.blueprint, pin.what, pin.layer or "", pin.provider or "")
     return (*place, -pin.sessions, pin.digest)
 
 
-def _own(
-    what: What, digest: ColumnElement[str], live: ColumnElement[bool]
+def _count_session_pins(
+    what: PinKind, digest: ColumnElement[str], live: ColumnElement[bool]
 ) -> Select[*tuple[Any, ...]]:
     """Count the pins that are columns of the session row."""
     version = SESSIONS.c.blueprint_version if what == "blueprint" else null()
@@ -91,7 +91,7 @@ def _own(
             SESSIONS.c.blueprint,
             literal(what).label("what"),
             version.label("version"),
-            *_named("provider", "layer", "path"),
+            *_build_null_columns("provider", "layer", "path"),
             digest.label("digest"),
             func.count().label("sessions"),
         )
@@ -100,11 +100,11 @@ def _own(
     )
 
 
-def _named(*names: str) -> list[Label[None]]:
+def _build_null_columns(*names: str) -> list[Label[None]]:
     return [null().label(name) for name in names]
 
 
-def _prompts(live: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
+def _count_prompt_pins(live: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
     rows = PROMPTS.c
     named = (rows.provider, rows.layer, rows.path, rows.digest)
     return (
@@ -115,13 +115,13 @@ def _prompts(live: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
             *named,
             func.count().label("sessions"),
         )
-        .join(PROMPTS, _in_force())
+        .join(PROMPTS, _match_current_prompts())
         .where(live)
         .group_by(SESSIONS.c.blueprint, *named)
     )
 
 
-def _in_force() -> ColumnElement[bool]:
+def _match_current_prompts() -> ColumnElement[bool]:
     """Join a session with the prompt files it is currently pinned to."""
     rows = PROMPTS.c
     return and_(

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from sqlalchemy import and_, delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.events.log.ports import Raw
-from turnlog.projections.store.fold import Owner
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.store.fold import SessionOwner
 from turnlog.projections.store.tables import QUARANTINE
 
-_ROWS = QUARANTINE.c
+_QUARANTINE_COLUMNS = QUARANTINE.c
 
 
 @dataclass(frozen=True, slots=True)
-class Halted:
+class StoppedSession:
     """A stopped session."""
 
     tenant: str
@@ -32,40 +32,40 @@ class Halted:
     """Number of later events of the session that wait."""
 
 
-async def halted_among(
-    connection: AsyncConnection, build: int, owners: Collection[Owner]
-) -> set[Owner]:
+async def find_stopped_among(
+    connection: AsyncConnection, build: int, owners: Collection[SessionOwner]
+) -> set[SessionOwner]:
     """Return which of these sessions are stopped."""
-    found = select(_ROWS.tenant, _ROWS.session).where(
-        _ROWS.build == build,
-        _ROWS.reason.is_not(None),
-        tuple_(_ROWS.tenant, _ROWS.session).in_(owners),
+    found = select(_QUARANTINE_COLUMNS.tenant, _QUARANTINE_COLUMNS.session).where(
+        _QUARANTINE_COLUMNS.build == build,
+        _QUARANTINE_COLUMNS.reason.is_not(None),
+        tuple_(_QUARANTINE_COLUMNS.tenant, _QUARANTINE_COLUMNS.session).in_(owners),
     )
     return {(row.tenant, row.session) for row in await connection.execute(found)}
 
 
-async def halted(connection: AsyncConnection, build: int) -> Sequence[Halted]:
+async def list_stopped_sessions(connection: AsyncConnection, build: int) -> Sequence[StoppedSession]:
     """Return all stopped sessions, in the order in which they stopped."""
-    owner = (_ROWS.tenant, _ROWS.session)
+    owner = (_QUARANTINE_COLUMNS.tenant, _QUARANTINE_COLUMNS.session)
     found = (
         select(
             *owner,
-            func.min(_ROWS.position).label("position"),
-            func.max(_ROWS.reason).label("reason"),
+            func.min(_QUARANTINE_COLUMNS.position).label("position"),
+            func.max(_QUARANTINE_COLUMNS.reason).label("reason"),
             (func.count() - 1).label("held_back"),
         )
-        .where(_ROWS.build == build)
+        .where(_QUARANTINE_COLUMNS.build == build)
         .group_by(*owner)
-        .order_by(func.min(_ROWS.position))
+        .order_by(func.min(_QUARANTINE_COLUMNS.position))
     )
-    return [Halted(**row) for row in (await connection.execute(found)).mappings()]
+    return [StoppedSession(**row) for row in (await connection.execute(found)).mappings()]
 
 
-async def released(connection: AsyncConnection, build: int, owner: Owner) -> list[Raw]:
+async def release_events(connection: AsyncConnection, build: int, owner: SessionOwner) -> list[RawEvent]:
     """Remove a session's events from quarantine, and return them in stored order."""
     tenant, session = owner
-    ours = and_(_ROWS.build == build, _ROWS.tenant == tenant, _ROWS.session == session)
-    found = await connection.execute(select(QUARANTINE).where(ours).order_by(_ROWS.position))
-    raws = [Raw(row.subject, row.position, row.stored) for row in found]
+    ours = and_(_QUARANTINE_COLUMNS.build == build, _QUARANTINE_COLUMNS.tenant == tenant, _QUARANTINE_COLUMNS.session == session)
+    found = await connection.execute(select(QUARANTINE).where(ours).order_by(_QUARANTINE_COLUMNS.position))
+    raws = [RawEvent(row.subject, row.position, row.stored) for row in found]
     await connection.execute(delete(QUARANTINE).where(ours))
     return raws

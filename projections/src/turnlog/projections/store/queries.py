@@ -5,8 +5,8 @@ from collections import defaultdict
 from sqlalchemy import BigInteger, ScalarSelect, Table, and_, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.projections.store.rows import AttemptRow, CallRow, Counts, TurnRow
-from turnlog.projections.store.selecting import columns_of, of_session, of_tenant
+from turnlog.projections.store.rows import AttemptRow, CallRow, TenantCounts, TurnRow
+from turnlog.projections.store.selecting import select_columns, match_session, match_tenant
 from turnlog.projections.store.tables import (
     ATTEMPTS,
     CALLS,
@@ -16,27 +16,27 @@ from turnlog.projections.store.tables import (
 )
 
 
-async def turns(
+async def list_turns(
     connection: AsyncConnection, tenant: str, session: str, *, after: int = 0, limit: int | None
 ) -> tuple[TurnRow, ...]:
     """Return a session's turns after a turn, in order; all of them without a limit."""
     found = (
-        select(*columns_of(TURNS, TurnRow))
-        .where(of_session(TURNS, tenant, session), TURNS.c.turn > after)
+        select(*select_columns(TURNS, TurnRow))
+        .where(match_session(TURNS, tenant, session), TURNS.c.turn > after)
         .order_by(TURNS.c.turn)
         .limit(limit)
     )
     return tuple(TurnRow(**row) for row in (await connection.execute(found)).mappings())
 
 
-async def calls(connection: AsyncConnection, tenant: str, session: str) -> tuple[CallRow, ...]:
+async def list_calls(connection: AsyncConnection, tenant: str, session: str) -> tuple[CallRow, ...]:
     """Return a session's calls in order, each with its attempts."""
     tried: defaultdict[str, list[AttemptRow]] = defaultdict(list)
-    for attempt in await attempts(connection, tenant, session):
+    for attempt in await list_attempts(connection, tenant, session):
         tried[attempt.call].append(attempt)
     found = (
-        select(*columns_of(CALLS, CallRow))
-        .where(of_session(CALLS, tenant, session))
+        select(*select_columns(CALLS, CallRow))
+        .where(match_session(CALLS, tenant, session))
         .order_by(CALLS.c.sequence)
     )
     return tuple(
@@ -45,40 +45,40 @@ async def calls(connection: AsyncConnection, tenant: str, session: str) -> tuple
     )
 
 
-async def attempts(
+async def list_attempts(
     connection: AsyncConnection, tenant: str, session: str
 ) -> tuple[AttemptRow, ...]:
     """Return a session's attempts in order, including those of calls without a fixed prompt."""
     found = (
-        select(*columns_of(ATTEMPTS, AttemptRow))
-        .where(of_session(ATTEMPTS, tenant, session))
+        select(*select_columns(ATTEMPTS, AttemptRow))
+        .where(match_session(ATTEMPTS, tenant, session))
         .order_by(ATTEMPTS.c.turn, ATTEMPTS.c.attempt)
     )
     return tuple(AttemptRow(**row) for row in (await connection.execute(found)).mappings())
 
 
-async def counts(connection: AsyncConnection, tenant: str) -> Counts:
+async def count_tenant(connection: AsyncConnection, tenant: str) -> TenantCounts:
     """Count what a tenant has."""
-    still_open = and_(of_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
+    still_open = and_(match_tenant(SESSIONS, tenant), SESSIONS.c.closed_at.is_(None))
     # Postgres returns a decimal sum; money is an integer.
     known = cast(func.coalesce(func.sum(ATTEMPTS.c.micro_dollars), 0), BigInteger)
     # Attempts that a fork copied were paid for in the original session.
-    made = and_(of_tenant(ATTEMPTS, tenant), ATTEMPTS.c.copied.is_(False))
+    made = and_(match_tenant(ATTEMPTS, tenant), ATTEMPTS.c.copied.is_(False))
     ended = and_(made, ATTEMPTS.c.ended_at.is_not(None))
     found = select(
-        _counted(SESSIONS, tenant).label("sessions"),
+        _count_rows(SESSIONS, tenant).label("sessions"),
         select(func.count()).where(still_open).scalar_subquery().label("open_sessions"),
-        _counted(TURNS, tenant).label("turns"),
-        _counted(CALLS, tenant).label("calls"),
-        _counted(REDACTIONS, tenant).label("redactions"),
+        _count_rows(TURNS, tenant).label("turns"),
+        _count_rows(CALLS, tenant).label("calls"),
+        _count_rows(REDACTIONS, tenant).label("redactions"),
         select(known).where(made).scalar_subquery().label("micro_dollars"),
         select(func.count())
         .where(ended, ATTEMPTS.c.micro_dollars.is_(None))
         .scalar_subquery()
         .label("unknown_costs"),
     )
-    return Counts(**(await connection.execute(found)).mappings().one())
+    return TenantCounts(**(await connection.execute(found)).mappings().one())
 
 
-def _counted(table: Table, tenant: str) -> ScalarSelect[int]:
-    return select(func.count()).select_from(table).where(of_tenant(table, tenant)).scalar_subquery()
+def _count_rows(table: Table, tenant: str) -> ScalarSelect[int]:
+    return select(func.count()).select_from(table).where(match_tenant(table, tenant)).scalar_subquery()

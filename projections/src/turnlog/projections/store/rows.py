@@ -37,7 +37,7 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SessionRowPage:
     """A page of sessions, newest first."""
 
     sessions: tuple[SessionRow, ...]
@@ -129,17 +129,17 @@ class CallRow:
     @property
     def input_tokens(self) -> int | None:
         """Known input tokens of all attempts; None if none is known."""
-        return _total(attempt.input_tokens for attempt in self.attempts)
+        return _sum_known(attempt.input_tokens for attempt in self.attempts)
 
     @property
     def output_tokens(self) -> int | None:
         """Known output tokens of all attempts; None if none is known."""
-        return _total(attempt.output_tokens for attempt in self.attempts)
+        return _sum_known(attempt.output_tokens for attempt in self.attempts)
 
     @property
     def micro_dollars(self) -> int | None:
         """Known cost of all attempts in millionths of a dollar; None if none is known."""
-        return _total(attempt.micro_dollars for attempt in self.attempts)
+        return _sum_known(attempt.micro_dollars for attempt in self.attempts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class GroupGrowth:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class TenantCounts:
     """How many sessions, turns, calls and redactions a tenant has, and their cost."""
 
     sessions: int
@@ -204,6 +204,6 @@ class Counts:
     """Ended attempts with unknown cost."""
 
 
-def _total(figures: Iterable[int | None]) -> int | None:
+def _sum_known(figures: Iterable[int | None]) -> int | None:
     known = [figure for figure in figures if figure is not None]
     return sum(known) if known else None

@@ -13,13 +13,13 @@ from typing import Final
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from turnlog.projections.store.library import SEEN
+from turnlog.projections.store.library import ACTIVE_SEGMENTS_BUILD
 from turnlog.projections.store.library_tables import SEGMENTS
-from turnlog.projections.store.selecting import columns_of
-from turnlog.projections.store.texts import storable
+from turnlog.projections.store.selecting import select_columns
+from turnlog.projections.store.texts import replace_nul
 
-PAGE: Final = 100
-_ROWS: Final = SEGMENTS.c
+SEGMENT_PAGE_SIZE: Final = 100
+_SEGMENT_COLUMNS: Final = SEGMENTS.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SegmentRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SegmentRowFilter:
     """Which segments to list; a condition that is None is not applied."""
 
     scope: str | None = None
@@ -56,21 +56,21 @@ class Sought:
     """Substring of the text, ignoring case."""
 
 
-async def segments(
-    connection: AsyncConnection, tenant: str, sought: Sought, *, after: int, limit: int
+async def list_segments(
+    connection: AsyncConnection, tenant: str, sought: SegmentRowFilter, *, after: int, limit: int
 ) -> tuple[tuple[SegmentRow, ...], bool]:
     """Return the variants of up to `limit` segments after a number, and whether there are more."""
     numbers = (
-        select(_ROWS.id)
-        .where(*_conditions(tenant, sought), _ROWS.id > after)
+        select(_SEGMENT_COLUMNS.id)
+        .where(*_build_conditions(tenant, sought), _SEGMENT_COLUMNS.id > after)
         .distinct()
-        .order_by(_ROWS.id)
+        .order_by(_SEGMENT_COLUMNS.id)
         .limit(limit + 1)
     )
     found = (
-        select(*columns_of(SEGMENTS, SegmentRow))
-        .where(*_conditions(tenant, sought), _ROWS.id.in_(numbers))
-        .order_by(_ROWS.id, _ROWS.variant)
+        select(*select_columns(SEGMENTS, SegmentRow))
+        .where(*_build_conditions(tenant, sought), _SEGMENT_COLUMNS.id.in_(numbers))
+        .order_by(_SEGMENT_COLUMNS.id, _SEGMENT_COLUMNS.variant)
     )
     rows = [SegmentRow(**row) for row in (await connection.execute(found)).mappings()]
     by_number = [tuple(group) for _, group in groupby(rows, key=lambda row: row.id)]
@@ -78,14 +78,14 @@ async def segments(
     return tuple(row for group in given for row in group), len(by_number) > limit
 
 
-def _conditions(tenant: str, sought: Sought) -> list[ColumnElement[bool]]:
-    conditions = [_ROWS.build == SEEN, _ROWS.tenant == tenant]
+def _build_conditions(tenant: str, sought: SegmentRowFilter) -> list[ColumnElement[bool]]:
+    conditions = [_SEGMENT_COLUMNS.build == ACTIVE_SEGMENTS_BUILD, _SEGMENT_COLUMNS.tenant == tenant]
     for name in ("scope", "ref", "locale", "type"):
         wanted = getattr(sought, name)
         if wanted is not None:
-            conditions.append(SEGMENTS.c[name] == storable(wanted))
+            conditions.append(SEGMENTS.c[name] == replace_nul(wanted))
     if sought.active is not None:
-        conditions.append(_ROWS.active.is_(sought.active))
+        conditions.append(_SEGMENT_COLUMNS.active.is_(sought.active))
     if sought.q is not None:
-        conditions.append(_ROWS.sought.contains(storable(sought.q.casefold()), autoescape=True))
+        conditions.append(_SEGMENT_COLUMNS.sought.contains(replace_nul(sought.q.casefold()), autoescape=True))
     return conditions

@@ -7,27 +7,27 @@ from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, Table, and_, select, true
 
-from turnlog.projections.store.checkpoints import PROJECTION
+from turnlog.projections.store.checkpoints import SESSIONS_PROJECTION
 from turnlog.projections.store.tables import PROJECTIONS
 
-SEEN: Final = (
+ACTIVE_BUILD: Final = (
     select(PROJECTIONS.c.build)
-    .where(PROJECTIONS.c.name == PROJECTION, PROJECTIONS.c.active == true())
+    .where(PROJECTIONS.c.name == SESSIONS_PROJECTION, PROJECTIONS.c.active == true())
     .scalar_subquery()
 )
 """The active build, looked up within the statement that reads its rows."""
 
 
-def of_tenant(table: Table, tenant: str) -> ColumnElement[bool]:
+def match_tenant(table: Table, tenant: str) -> ColumnElement[bool]:
     """Match the rows of a tenant."""
-    return and_(table.c.build == SEEN, table.c.tenant == tenant)
+    return and_(table.c.build == ACTIVE_BUILD, table.c.tenant == tenant)
 
 
-def of_session(table: Table, tenant: str, session: str) -> ColumnElement[bool]:
+def match_session(table: Table, tenant: str, session: str) -> ColumnElement[bool]:
     """Match the rows of a session."""
-    return and_(of_tenant(table, tenant), table.c.session == session)
+    return and_(match_tenant(table, tenant), table.c.session == session)
 
 
-def columns_of(table: Table, shape: type) -> list[Column[Any]]:
+def select_columns(table: Table, shape: type) -> list[Column[Any]]:
     """Return the columns of a table that a row type has as fields."""
     return [table.c[field.name] for field in fields(shape) if field.name in table.c]

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Index, LargeBinary, MetaData
 
 METADATA: Final = MetaData()
 
-ONCE: Final = {"once": True}
+WRITE_ONCE: Final = {"once": True}
 """Marks a column that is never changed after its first write."""
 
 PROJECTIONS: Final = Table(
@@ -31,19 +31,19 @@ PROJECTIONS: Final = Table(
 """One row per build: the log it is folded from, its position, and whether readers use it."""
 
 
-def _text(name: str, *, null: bool = True) -> Column[str]:
+def _build_text_column(name: str, *, null: bool = True) -> Column[str]:
     return Column(name, Text, nullable=null)
 
 
-def _number(name: str, *, null: bool = True) -> Column[int]:
+def _build_number_column(name: str, *, null: bool = True) -> Column[int]:
     return Column(name, BigInteger, nullable=null)
 
 
-def _flag(name: str) -> Column[bool]:
+def _build_flag_column(name: str) -> Column[bool]:
     return Column(name, Boolean, nullable=False)
 
 
-def _rows(
+def _build_row_table(
     name: str, keys: dict[str, type[Text | BigInteger]], *others: Column[Any], large: bool = False
 ) -> Table:
     owner = {"build": BigInteger, "tenant": Text, "session": Text}
@@ -60,30 +60,30 @@ def _rows(
     )
 
 
-SESSIONS: Final = _rows(
+SESSIONS: Final = _build_row_table(
     "sessions",
     {},
-    _number("opened_position", null=False),
-    _text("opened_at", null=False),
-    _text("blueprint", null=False),
-    _number("blueprint_version", null=False),
-    _text("blueprint_digest", null=False),
-    _number("blueprint_in", null=False),
-    _text("cartridge"),
-    _text("memory"),
-    _text("profile", null=False),
-    _text("attributes", null=False),
-    _text("origin_kind"),
-    _text("origin_session"),
-    _number("origin_sequence"),
-    _text("title"),
-    _text("sought", null=False),
-    _number("turns", null=False),
-    _flag("redacted"),
-    _text("closed_at"),
-    _number("last_sequence", null=False),
-    _text("last_hash", null=False),
-    _text("last_at", null=False),
+    _build_number_column("opened_position", null=False),
+    _build_text_column("opened_at", null=False),
+    _build_text_column("blueprint", null=False),
+    _build_number_column("blueprint_version", null=False),
+    _build_text_column("blueprint_digest", null=False),
+    _build_number_column("blueprint_in", null=False),
+    _build_text_column("cartridge"),
+    _build_text_column("memory"),
+    _build_text_column("profile", null=False),
+    _build_text_column("attributes", null=False),
+    _build_text_column("origin_kind"),
+    _build_text_column("origin_session"),
+    _build_number_column("origin_sequence"),
+    _build_text_column("title"),
+    _build_text_column("sought", null=False),
+    _build_number_column("turns", null=False),
+    _build_flag_column("redacted"),
+    _build_text_column("closed_at"),
+    _build_number_column("last_sequence", null=False),
+    _build_text_column("last_hash", null=False),
+    _build_text_column("last_at", null=False),
     large=True,
 )
 """One row per session. `blueprint_in` is the sequence of the event that pinned the blueprint
@@ -92,150 +92,150 @@ that both databases find the same rows. `last_hash` lets the next event prove th
 last one.
 """
 
-ATTRIBUTES: Final = _rows(
+ATTRIBUTES: Final = _build_row_table(
     "session_attributes",
     {"name": Text},
-    _text("digest", null=False),
-    _number("given_in", null=False),
+    _build_text_column("digest", null=False),
+    _build_number_column("given_in", null=False),
 )
 """Attributes for filters: the digest of each value, because an index entry must be short. An
 attribute is in force if `given_in` is the session's `blueprint_in`; a newer version may have fewer.
 """
 
-PROMPTS: Final = _rows(
+PROMPTS: Final = _build_row_table(
     "prompts",
     {"provider": Text, "layer": Text},
-    _text("path", null=False),
-    _text("digest", null=False),
-    _number("pinned_in", null=False),
+    _build_text_column("path", null=False),
+    _build_text_column("digest", null=False),
+    _build_number_column("pinned_in", null=False),
 )
 """One row per prompt file that a session was pinned to, by the event with that sequence. It is in
 force if it is after the session's `blueprint_in`: a move to another version releases all of them.
 """
 
-TURNS: Final = _rows(
+TURNS: Final = _build_row_table(
     "turns",
     {"turn": BigInteger},
-    _text("status", null=False),
-    _number("text_in"),
-    _number("reply_in"),
-    _text("call"),
-    _text("finish"),
-    _text("cause"),
-    _text("detail"),
-    _flag("excluded"),
-    _flag("redacted"),
-    _text("submitted_at", null=False),
-    _text("released_at"),
-    Column("settled_at", Text, info=ONCE),
+    _build_text_column("status", null=False),
+    _build_number_column("text_in"),
+    _build_number_column("reply_in"),
+    _build_text_column("call"),
+    _build_text_column("finish"),
+    _build_text_column("cause"),
+    _build_text_column("detail"),
+    _build_flag_column("excluded"),
+    _build_flag_column("redacted"),
+    _build_text_column("submitted_at", null=False),
+    _build_text_column("released_at"),
+    Column("settled_at", Text, info=WRITE_ONCE),
 )
 """One row per turn. `text_in` and `reply_in` are the sequences of the events with the texts, or
 with the replacement of a redacted reply.
 """
 
-CALLS: Final = _rows(
+CALLS: Final = _build_row_table(
     "calls",
     {"call": Text},
-    _number("turn", null=False),
-    _number("sequence", null=False),
-    _text("at", null=False),
-    _text("kind", null=False),
-    _text("model", null=False),
-    _text("supersedes"),
-    _text("digest", null=False),
-    _number("budget"),
-    _number("tokens", null=False),
-    _text("counter", null=False),
-    _number("parts", null=False),
-    _text("profile"),
-    _text("optimizations", null=False),
-    _number("savings", null=False),
-    _number("attempt"),
-    _text("finish"),
-    _number("characters"),
+    _build_number_column("turn", null=False),
+    _build_number_column("sequence", null=False),
+    _build_text_column("at", null=False),
+    _build_text_column("kind", null=False),
+    _build_text_column("model", null=False),
+    _build_text_column("supersedes"),
+    _build_text_column("digest", null=False),
+    _build_number_column("budget"),
+    _build_number_column("tokens", null=False),
+    _build_text_column("counter", null=False),
+    _build_number_column("parts", null=False),
+    _build_text_column("profile"),
+    _build_text_column("optimizations", null=False),
+    _build_number_column("savings", null=False),
+    _build_number_column("attempt"),
+    _build_text_column("finish"),
+    _build_number_column("characters"),
 )
 """One row per call with a fixed prompt; `attempt` and later columns are set when it is answered.
 `optimizations` is JSON: the rules that shortened the prompt, with the tokens each saved.
 """
 
-ATTEMPTS: Final = _rows(
+ATTEMPTS: Final = _build_row_table(
     "attempts",
     {"turn": BigInteger, "attempt": BigInteger},
-    _text("call", null=False),
-    _text("worker", null=False),
-    _text("started_at", null=False),
-    _text("ended_at"),
-    _text("outcome"),
-    _text("known"),
-    _number("input_tokens"),
-    _number("output_tokens"),
-    _number("cached_tokens"),
-    _number("micro_dollars"),
-    _text("price"),
-    _number("first_token_ms"),
-    _number("total_ms"),
-    _text("fault"),
-    _flag("copied"),
+    _build_text_column("call", null=False),
+    _build_text_column("worker", null=False),
+    _build_text_column("started_at", null=False),
+    _build_text_column("ended_at"),
+    _build_text_column("outcome"),
+    _build_text_column("known"),
+    _build_number_column("input_tokens"),
+    _build_number_column("output_tokens"),
+    _build_number_column("cached_tokens"),
+    _build_number_column("micro_dollars"),
+    _build_text_column("price"),
+    _build_number_column("first_token_ms"),
+    _build_number_column("total_ms"),
+    _build_text_column("fault"),
+    _build_flag_column("copied"),
 )
 """One row per attempt; null money and null tokens are unknown, not zero. A `copied` attempt was
 made and paid for in the session that this one was forked from.
 """
 
-WINDOW_PARTS: Final = _rows(
+WINDOW_PARTS: Final = _build_row_table(
     "window_parts",
     {"call": Text, "component": Text},
-    _number("turn", null=False),
-    _number("place", null=False),
-    _number("parts", null=False),
-    _number("tokens", null=False),
-    _number("characters", null=False),
-    _number("turns", null=False),
-    _number("cut_turns", null=False),
+    _build_number_column("turn", null=False),
+    _build_number_column("place", null=False),
+    _build_number_column("parts", null=False),
+    _build_number_column("tokens", null=False),
+    _build_number_column("characters", null=False),
+    _build_number_column("turns", null=False),
+    _build_number_column("cut_turns", null=False),
 )
 """The token ledger: what each component used in each call, and how many of its turns were cut."""
 
-REDACTIONS: Final = _rows(
+REDACTIONS: Final = _build_row_table(
     "redactions",
     {"sequence": BigInteger},
-    _number("turn", null=False),
-    _text("reason", null=False),
-    _text("rule", null=False),
-    _text("at", null=False),
+    _build_number_column("turn", null=False),
+    _build_text_column("reason", null=False),
+    _build_text_column("rule", null=False),
+    _build_text_column("at", null=False),
 )
 """One row per redaction."""
 
-PHASES: Final = _rows(
+PHASES: Final = _build_row_table(
     "phases",
     {"sequence": BigInteger},
-    _text("phase", null=False),
-    _text("before"),
-    _text("signal"),
-    _flag("forced"),
-    _number("turn"),
-    _text("at", null=False),
+    _build_text_column("phase", null=False),
+    _build_text_column("before"),
+    _build_text_column("signal"),
+    _build_flag_column("forced"),
+    _build_number_column("turn"),
+    _build_text_column("at", null=False),
 )
 """One row per entered phase."""
 
-COMMANDS: Final = _rows(
+COMMANDS: Final = _build_row_table(
     "commands",
     {"key": Text},
-    _text("hash", null=False),
-    _number("sequence", null=False),
-    _number("turn"),
+    _build_text_column("hash", null=False),
+    _build_number_column("sequence", null=False),
+    _build_number_column("turn"),
 )
 """One row per command with an idempotency key, kept as long as its session."""
 
-QUARANTINE: Final = _rows(
+QUARANTINE: Final = _build_row_table(
     "quarantine",
     {"position": BigInteger},
-    _text("subject", null=False),
-    _text("reason"),
+    _build_text_column("subject", null=False),
+    _build_text_column("reason"),
     Column("stored", LargeBinary, nullable=False),
     large=True,
 )
 """Events that were not folded: the failing one with its reason, and later ones of its session."""
 
-ROWS: Final = (
+ROW_TABLES: Final = (
     ATTRIBUTES,
     PROMPTS,
     TURNS,

@@ -7,23 +7,23 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Content, Digest, Plain, digest_of
+from turnlog.events.content import Content, Digest, PlainText, compute_digest
 
 TITLE_CHARACTERS: Final = 120
 NUL: Final = "\0"
 
 
-def storable(text: str) -> str:
+def replace_nul(text: str) -> str:
     """Replace NUL, which Postgres refuses in text, so that both databases store the same."""
     return text.replace(NUL, "\ufffd")
 
 
-def readable(content: Content | None) -> str | None:
+def get_plain_text(content: Content | None) -> str | None:
     """Return the text of plain content; None if it is sealed, erased or absent."""
-    return content.text if isinstance(content, Plain) else None
+    return content.text if isinstance(content, PlainText) else None
 
 
-def title_of(text: str | None) -> str | None:
+def format_title(text: str | None) -> str | None:
     """Return the text shortened to one line."""
     if text is None:
         return None
@@ -32,16 +32,16 @@ def title_of(text: str | None) -> str | None:
     return line if len(line) <= TITLE_CHARACTERS else f"{line[: TITLE_CHARACTERS - 1]}…"
 
 
-def sought_in(session: str, title: str | None) -> str:
+def build_search_text(session: str, title: str | None) -> str:
     """Return the case-folded text for searches; databases case-fold differently."""
     return f"{session} {title or ''}".casefold()
 
 
-def json_of(value: JsonValue) -> str:
+def encode_json(value: JsonValue) -> str:
     """Encode a value as JSON; a NUL in it is escaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def attribute_digest(value: JsonValue) -> Digest:
+def compute_attribute_digest(value: JsonValue) -> Digest:
     """Return an attribute's digest, equal for a value and for its form in a query string."""
-    return digest_of(value if isinstance(value, str) else json_of(value))
+    return compute_digest(value if isinstance(value, str) else encode_json(value))

@@ -11,74 +11,74 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Insert, Update
 
-from turnlog.projections.store.changes import Change, Patch, Value, merged
-from turnlog.projections.store.texts import NUL, storable
+from turnlog.projections.store.changes import RowChange, PatchRow, ColumnValue, merge_changes
+from turnlog.projections.store.texts import NUL, replace_nul
 
-_KEY: Final = "key of "
+_KEY_PREFIX: Final = "key of "
 """Prefix that separates a key parameter from the parameter of a written column."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class _CompiledStatement:
     sql: str
-    places: tuple[str, ...]
+    columns: tuple[str, ...]
     """The column of each parameter."""
 
 
-async def write(connection: AsyncConnection, build: int, changes: Iterable[Change]) -> None:
+async def write_changes(connection: AsyncConnection, build: int, changes: Iterable[RowChange]) -> None:
     """Write the changes to the rows of one build."""
-    ordered = sorted(merged(changes), key=_likeness)
-    for (_, _, names), group in groupby(ordered, key=_likeness):
+    ordered = sorted(merge_changes(changes), key=_get_statement_key)
+    for (_, _, names), group in groupby(ordered, key=_get_statement_key):
         alike = list(group)
         table = alike[0].table
-        patched = names if isinstance(alike[0], Patch) else None
-        statement = _statement(table, patched, connection.dialect)
-        keys = _keys(table)
-        rows = [_row(statement.places, keys, build, change) for change in alike]
+        patched = names if isinstance(alike[0], PatchRow) else None
+        statement = _compile_statement(table, patched, connection.dialect)
+        keys = _list_key_columns(table)
+        rows = [_build_parameters(statement.columns, keys, build, change) for change in alike]
         await connection.exec_driver_sql(statement.sql, rows)
 
 
-def _likeness(change: Change) -> tuple[str, str, tuple[str, ...]]:
-    names = tuple(sorted(change.values)) if isinstance(change, Patch) else ()
+def _get_statement_key(change: RowChange) -> tuple[str, str, tuple[str, ...]]:
+    names = tuple(sorted(change.values)) if isinstance(change, PatchRow) else ()
     return change.table.name, type(change).__name__, names
 
 
-def _row(
-    places: tuple[str, ...], keys: tuple[str, ...], build: int, change: Change
-) -> tuple[Value, ...]:
+def _build_parameters(
+    places: tuple[str, ...], keys: tuple[str, ...], build: int, change: RowChange
+) -> tuple[ColumnValue, ...]:
     found = map({**change.values, **dict(zip(keys, (build, *change.key), strict=True))}.get, places)
     # Hardly any text contains NUL, and testing first costs less than a call per value.
-    return tuple([storable(v) if isinstance(v, str) and NUL in v else v for v in found])
+    return tuple([replace_nul(v) if isinstance(v, str) and NUL in v else v for v in found])
 
 
 # There are only a few dozen statements, and building one takes longer than running it.
 @cache
-def _statement(table: Table, patched: tuple[str, ...] | None, dialect: Dialect) -> _Statement:
-    made = _put(table, dialect) if patched is None else _patch(table, patched)
+def _compile_statement(table: Table, patched: tuple[str, ...] | None, dialect: Dialect) -> _CompiledStatement:
+    made = _build_upsert(table, dialect) if patched is None else _build_update(table, patched)
     compiled = made.compile(dialect=dialect)
     places = compiled.positiontup or ()
-    return _Statement(str(compiled), tuple(place.removeprefix(_KEY) for place in places))
+    return _CompiledStatement(str(compiled), tuple(place.removeprefix(_KEY_PREFIX) for place in places))
 
 
-def _put(table: Table, dialect: Dialect) -> Insert:
+def _build_upsert(table: Table, dialect: Dialect) -> Insert:
     # Both dialects have the same upsert syntax, but their classes have no common base.
     insert = sqlite.insert if dialect.name == "sqlite" else postgresql.insert
     row = insert(table)
     names = [column.name for column in table.c]
-    rest = {name: row.excluded[name] for name in names if name not in _keys(table)}
-    return row.on_conflict_do_update(index_elements=_keys(table), set_=rest)
+    rest = {name: row.excluded[name] for name in names if name not in _list_key_columns(table)}
+    return row.on_conflict_do_update(index_elements=_list_key_columns(table), set_=rest)
 
 
-def _patch(table: Table, names: tuple[str, ...]) -> Update:
-    where = and_(*(table.c[key] == bindparam(f"{_KEY}{key}") for key in _keys(table)))
-    return update(table).where(where).values({name: _new(table.c[name]) for name in names})
+def _build_update(table: Table, names: tuple[str, ...]) -> Update:
+    where = and_(*(table.c[key] == bindparam(f"{_KEY_PREFIX}{key}") for key in _list_key_columns(table)))
+    return update(table).where(where).values({name: _build_new_value(table.c[name]) for name in names})
 
 
 @cache
-def _keys(table: Table) -> tuple[str, ...]:
+def _list_key_columns(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.primary_key.columns)
 
 
-def _new(column: Column[Any]) -> ColumnElement[Any]:
+def _build_new_value(column: Column[Any]) -> ColumnElement[Any]:
     value = bindparam(column.name, type_=column.type)
     return func.coalesce(column, value) if column.info.get("once") else value

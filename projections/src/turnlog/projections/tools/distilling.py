@@ -6,138 +6,138 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.storable import mended
-from turnlog.projections.blueprint.tools import Distil
-from turnlog.projections.tools.reading import members_of
-from turnlog.projections.window.request import canonical
+from turnlog.projections.blueprint.storable import replace_unstorable
+from turnlog.projections.blueprint.tools import CondensationSpec
+from turnlog.projections.tools.reading import parse_members
+from turnlog.projections.window.request import encode_canonical
 
-BEGINNING: Final = 400
+MAX_BEGINNING_CHARACTERS: Final = 400
 """Characters shown of a text that is too long."""
-LIST: Final = 300
+MAX_LIST_CHARACTERS: Final = 300
 """Characters shown of the names of columns, and of members."""
-ROW: Final = 120
+MAX_ROW_CHARACTERS: Final = 120
 """Characters shown of a row."""
-CELL: Final = 60
+MAX_CELL_CHARACTERS: Final = 60
 """Characters shown of a value in a row, of a name, and of one member among many."""
-ASKED: Final = 2_000
+MAX_ARGUMENT_CHARACTERS: Final = 2_000
 """Characters shown of the arguments of a call."""
-_LATER: Final = Distil(rows=20, chars=400)
+_LATER_TURNS_SPEC: Final = CondensationSpec(rows=20, chars=400)
 """The limits for results in later turns."""
 
 
 @dataclass(frozen=True, slots=True)
-class Distilled:
+class CondensedResult:
     """The text of a result for a prompt, and whether it was condensed."""
 
     text: str
     treatment: Literal["kept", "condensed"]
 
 
-def told(tool: str, arguments: str, gave: str) -> str:
+def format_tool_result(tool: str, arguments: str, result: str) -> str:
     """Format a tool call and its result as one text, so that they cannot be separated.
 
     All lines but the first are indented, so that no result can look like that of another tool.
     """
-    text = f"{tool} {_cut(arguments or '{}', ASKED)}\n{gave}"
+    text = f"{tool} {_cut_text(arguments or '{}', MAX_ARGUMENT_CHARACTERS)}\n{result}"
     return "  ".join(text.splitlines(keepends=True))
 
 
-def distilled(result: str, spec: Distil) -> Distilled:
+def condense_result(result: str, spec: CondensationSpec) -> CondensedResult:
     """Return a short result as it is and condense a long one."""
-    members = members_of(result)
-    if len(result) <= spec.chars and _rows(result, members) <= spec.rows:
-        return Distilled(result, "kept")
-    text = mended(_told(result, members or {}, spec))
-    return Distilled(text, "condensed") if len(text) < len(result) else Distilled(result, "kept")
+    members = parse_members(result)
+    if len(result) <= spec.chars and _count_rows(result, members) <= spec.rows:
+        return CondensedResult(result, "kept")
+    text = replace_unstorable(_format_condensed(result, members or {}, spec))
+    return CondensedResult(text, "condensed") if len(text) < len(result) else CondensedResult(result, "kept")
 
 
-def summarised(result: str) -> str | None:
+def summarise_result(result: str) -> str | None:
     """Return the summary of a result for later turns; None if it would not be shorter."""
-    gist = distilled(result, _LATER)
+    gist = condense_result(result, _LATER_TURNS_SPEC)
     return gist.text if gist.treatment == "condensed" else None
 
 
-def _rows(result: str, members: Mapping[str, JsonValue] | None) -> int:
+def _count_rows(result: str, members: Mapping[str, JsonValue] | None) -> int:
     if members is None:
-        return _lines(result)
+        return _count_lines(result)
     return max((len(each) for each in members.values() if isinstance(each, list)), default=0)
 
 
-def _lines(text: str) -> int:
+def _count_lines(text: str) -> int:
     return text.strip("\n").count("\n") + 1
 
 
-def _told(result: str, members: Mapping[str, JsonValue], spec: Distil) -> str:
+def _format_condensed(result: str, members: Mapping[str, JsonValue], spec: CondensationSpec) -> str:
     try:
-        return _shape(result, members, spec) if members else _beginning(result)
+        return _format_shape(result, members, spec) if members else _format_beginning(result)
     # A value that could be parsed may still be nested too deep for encoding.
     except RecursionError:
-        return _beginning(result)
+        return _format_beginning(result)
 
 
-def _shape(result: str, members: Mapping[str, JsonValue], spec: Distil) -> str:
+def _format_shape(result: str, members: Mapping[str, JsonValue], spec: CondensationSpec) -> str:
     """Format the longest list as a table, after the other members."""
     lists = {name: rows for name, rows in members.items() if isinstance(rows, list)}
-    long = {name: size for name, rows in lists.items() if (size := len(canonical(rows))) > CELL}
+    long = {name: size for name, rows in lists.items() if (size := len(encode_canonical(rows))) > MAX_CELL_CHARACTERS}
     table = max(long, key=lambda name: long[name], default=None)
     rest = {name: value for name, value in members.items() if name != table}
-    lines = [f"{len(result)} characters, in short: {_beside(rest)}"] if rest else []
+    lines = [f"{len(result)} characters, in short: {_format_members(rest)}"] if rest else []
     if table is not None:
-        lines += _table(table, lists[table], spec)
+        lines += _iterate_table_lines(table, lists[table], spec)
     return "\n".join(lines)
 
 
-def _beside(members: Mapping[str, JsonValue]) -> str:
-    room = max(CELL, LIST // len(members))
-    return _listed(
-        [f"{_cut(name, CELL)}: {_member(value, room)}" for name, value in members.items()]
+def _format_members(members: Mapping[str, JsonValue]) -> str:
+    room = max(MAX_CELL_CHARACTERS, MAX_LIST_CHARACTERS // len(members))
+    return _join_names(
+        [f"{_cut_text(name, MAX_CELL_CHARACTERS)}: {_format_member(value, room)}" for name, value in members.items()]
     )
 
 
-def _member(value: JsonValue, room: int) -> str:
-    spelt = canonical(value)
-    if isinstance(value, list) and len(spelt) > CELL:
+def _format_member(value: JsonValue, room: int) -> str:
+    spelt = encode_canonical(value)
+    if isinstance(value, list) and len(spelt) > MAX_CELL_CHARACTERS:
         return f"{len(value)} rows"
-    return _cut(spelt, room)
+    return _cut_text(spelt, room)
 
 
-def _table(name: str, rows: Sequence[JsonValue], spec: Distil) -> Iterator[str]:
+def _iterate_table_lines(name: str, rows: Sequence[JsonValue], spec: CondensationSpec) -> Iterator[str]:
     columns = [*dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row)]
-    names = _listed([_cut(each, CELL) for each in columns])
+    names = _join_names([_cut_text(each, MAX_CELL_CHARACTERS) for each in columns])
     head = f"{len(rows)} rows" + (f" with columns {names}" if columns else "")
-    sample = [_cut(_row(row), ROW) for row in rows[: spec.sample]]
-    yield (f"{_cut(name, CELL)}: " if name else "") + head + _first(len(sample))
+    sample = [_cut_text(_format_row(row), MAX_ROW_CHARACTERS) for row in rows[: spec.sample]]
+    yield (f"{_cut_text(name, MAX_CELL_CHARACTERS)}: " if name else "") + head + _format_sample_note(len(sample))
     yield from sample
 
 
-def _first(number: int) -> str:
+def _format_sample_note(number: int) -> str:
     return f"; the first {number}:" if number else ""
 
 
-def _row(row: JsonValue) -> str:
+def _format_row(row: JsonValue) -> str:
     if isinstance(row, dict):
-        return canonical({name: _cell(value) for name, value in row.items()})
-    return canonical(_cell(row))
+        return encode_canonical({name: _cut_cell(value) for name, value in row.items()})
+    return encode_canonical(_cut_cell(row))
 
 
-def _cell(value: JsonValue) -> JsonValue:
-    spelt = value if isinstance(value, str) else canonical(value)
-    return _cut(spelt, CELL) if len(spelt) > CELL else value
+def _cut_cell(value: JsonValue) -> JsonValue:
+    spelt = value if isinstance(value, str) else encode_canonical(value)
+    return _cut_text(spelt, MAX_CELL_CHARACTERS) if len(spelt) > MAX_CELL_CHARACTERS else value
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _join_names(texts: Sequence[str]) -> str:
     """Join as many texts as fit, at least one, and the number of the others."""
-    shown, room = 1, LIST - len(texts[0]) if texts else 0
+    shown, room = 1, MAX_LIST_CHARACTERS - len(texts[0]) if texts else 0
     while shown < len(texts) and (room := room - len(texts[shown]) - 2) >= 0:
         shown += 1
     rest = [f"and {len(texts) - shown} more"] if len(texts) > shown else []
     return ", ".join((*texts[:shown], *rest))
 
 
-def _cut(text: str, most: int) -> str:
-    return f"{text[:most]}..." if len(text) > most else text
+def _cut_text(text: str, max_characters: int) -> str:
+    return f"{text[:max_characters]}..." if len(text) > max_characters else text
 
 
-def _beginning(result: str) -> str:
-    lines = f"{number} lines, " if (number := _lines(result)) > 1 else ""
-    return f"{lines}{len(result)} characters; the first {BEGINNING}:\n{result[:BEGINNING]}"
+def _format_beginning(result: str) -> str:
+    lines = f"{number} lines, " if (number := _count_lines(result)) > 1 else ""
+    return f"{lines}{len(result)} characters; the first {MAX_BEGINNING_CHARACTERS}:\n{result[:MAX_BEGINNING_CHARACTERS]}"

@@ -15,28 +15,28 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, digest_of
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.tool import ToolPin, ToolsSnapshotted
-from turnlog.projections.blueprint.storable import mended
+from turnlog.projections.blueprint.storable import replace_unstorable
 from turnlog.projections.blueprint.tools import ServerSpec, ToolsSpec
-from turnlog.projections.window.request import canonical
+from turnlog.projections.window.request import encode_canonical
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TOOL_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that every provider accepts."""
-_MOST_OFFERS: Final = 256
+_MAX_OFFERS: Final = 256
 """Maximum number of tools and prompts of a profile."""
-_MOST_SPELT: Final = 64_000
+_MAX_DEFINITION_CHARACTERS: Final = 64_000
 """Maximum length of a formatted tool in characters; a longer one is left out."""
-_MOST_SAID: Final = 4_000
+_MAX_DESCRIPTION_CHARACTERS: Final = 4_000
 """Maximum length of a description in characters; the rest is cut off."""
-_MOST_NAME: Final = 128
+_MAX_NAME_CHARACTERS: Final = 128
 """Maximum length of a name or a type that a server chose."""
-_MOST_LEFT_OUT: Final = 64
+_MAX_LEFT_OUT: Final = 64
 """Maximum number of excluded tools that are recorded with a reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ToolOffer:
     """A tool or a prompt as its server describes it."""
 
     tool: str
@@ -48,7 +48,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenUp:
+class ToolCatalog:
     """The event that records the tools and prompts of a profile, and the texts it names by digest.
     """
 
@@ -57,49 +57,49 @@ class TakenUp:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _NamedTool:
     name: str
     server: str
-    offer: Offer
+    offer: ToolOffer
     idempotent: bool
 
     @property
-    def spelt(self) -> dict[str, JsonValue]:
+    def definition(self) -> dict[str, JsonValue]:
         """The tool in OpenAI's format, which litellm translates for other providers."""
-        about = _cut(self.offer.description, _MOST_SAID)
+        about = _cut_text(self.offer.description, _MAX_DESCRIPTION_CHARACTERS)
         function: dict[str, JsonValue] = {"name": self.name, "description": about}
         return {"type": "function", "function": {**function, "parameters": self.offer.schema}}
 
 
-def digest_of_offers(found: Mapping[str, Iterable[Offer]]) -> Digest:
+def compute_offers_digest(offers_by_server: Mapping[str, Iterable[ToolOffer]]) -> Digest:
     """Return the digest of all server descriptions, by which a change is noticed."""
     said: dict[str, JsonValue] = {
         server: [[each.kind, each.tool, each.description, each.schema] for each in offers]
-        for server, offers in found.items()
+        for server, offers in offers_by_server.items()
     }
-    return digest_of(canonical(said))
+    return compute_digest(encode_canonical(said))
 
 
-def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]) -> TakenUp:
+def build_tool_catalog(profile: str, spec: ToolsSpec, offers_by_server: Mapping[str, Iterable[ToolOffer]]) -> ToolCatalog:
     """Build the catalog of a profile, in the order of the blueprint and of the servers."""
-    every: dict[tuple[str, str], _Named] = {}
+    every: dict[tuple[str, str], _NamedTool] = {}
     left_out: dict[str, str] = {}
     for server, of in spec.servers.items():
-        for offer in found.get(server, ()):
-            each = _Named(f"{server}_{offer.tool}", server, offer, offer.tool in of.idempotent)
-            if why := _against(each, of, every):
-                if len(left_out) < _MOST_LEFT_OUT:
-                    left_out[_flat(each.name)] = why
+        for offer in offers_by_server.get(server, ()):
+            each = _NamedTool(f"{server}_{offer.tool}", server, offer, offer.tool in of.idempotent)
+            if why := _explain_exclusion(each, of, every):
+                if len(left_out) < _MAX_LEFT_OUT:
+                    left_out[_format_single_line(each.name)] = why
             else:
                 every[offer.kind, each.name] = each
     named = [each for each in every.values() if each.offer.kind == "tool"]
     prompts = [each for each in every.values() if each.offer.kind == "prompt"]
-    spelt = {each.name: canonical(each.spelt) for each in named}
-    full, names = "\n".join(map(_in_full, named)), "\n".join(f"- {each.name}" for each in named)
-    asked = ("\n".join(map(_in_full, prompts)),) if prompts else ()
+    spelt = {each.name: encode_canonical(each.definition) for each in named}
+    full, names = "\n".join(map(_format_tool, named)), "\n".join(f"- {each.name}" for each in named)
+    asked = ("\n".join(map(_format_tool, prompts)),) if prompts else ()
     pins = {
         each.name: ToolPin(
-            digest=digest_of(spelt[each.name]),
+            digest=compute_digest(spelt[each.name]),
             server=each.server,
             tool=each.offer.tool,
             idempotent=each.idempotent,
@@ -108,59 +108,59 @@ def taken_up(profile: str, spec: ToolsSpec, found: Mapping[str, Iterable[Offer]]
     }
     event = ToolsSnapshotted(
         profile=profile,
-        digest=digest_of("\n".join([full, *spelt.values(), *asked])),
+        digest=compute_digest("\n".join([full, *spelt.values(), *asked])),
         tools=pins,
-        full=digest_of(full),
-        names=digest_of(names),
+        full=compute_digest(full),
+        names=compute_digest(names),
         left_out=left_out,
         prompts=tuple(each.name for each in prompts),
-        prompts_text=digest_of(asked[0]) if asked else None,
+        prompts_text=compute_digest(asked[0]) if asked else None,
     )
-    return TakenUp(event, (*spelt.values(), full, names, *asked))
+    return ToolCatalog(event, (*spelt.values(), full, names, *asked))
 
 
-def _against(named: _Named, spec: ServerSpec, taken: Collection[tuple[str, str]]) -> str | None:
+def _explain_exclusion(named: _NamedTool, spec: ServerSpec, taken: Collection[tuple[str, str]]) -> str | None:
     """Return why a tool or prompt is left out, or None."""
     offer = named.offer
     if offer.kind == "tool" and spec.only is not None and offer.tool not in spec.only:
         return "not among `only`"
     if offer.tool in spec.except_:
         return "among `except`"
-    if not _NAME.fullmatch(named.name):
+    if not _TOOL_NAME_PATTERN.fullmatch(named.name):
         return "no model takes such a name"
     if (offer.kind, named.name) in taken:
         return "another has that name"
-    if len(taken) == _MOST_OFFERS:
-        return f"there are {_MOST_OFFERS} before it"
-    if len(canonical(named.spelt)) > _MOST_SPELT:
-        return f"it is described at more than {_MOST_SPELT} characters"
+    if len(taken) == _MAX_OFFERS:
+        return f"there are {_MAX_OFFERS} before it"
+    if len(encode_canonical(named.definition)) > _MAX_DEFINITION_CHARACTERS:
+        return f"it is described at more than {_MAX_DEFINITION_CHARACTERS} characters"
     return None
 
 
-def _in_full(named: _Named) -> str:
-    lines = (f"    {line}" for line in _arguments(named.offer.schema))
-    return "\n".join((f"- {named.name}: {_flat(named.offer.description, _MOST_SAID)}", *lines))
+def _format_tool(named: _NamedTool) -> str:
+    lines = (f"    {line}" for line in _iterate_argument_lines(named.offer.schema))
+    return "\n".join((f"- {named.name}: {_format_single_line(named.offer.description, _MAX_DESCRIPTION_CHARACTERS)}", *lines))
 
 
-def _arguments(schema: dict[str, JsonValue]) -> Iterator[str]:
+def _iterate_argument_lines(schema: dict[str, JsonValue]) -> Iterator[str]:
     properties, required = schema.get("properties"), schema.get("required")
     wanted = required if isinstance(required, list) else []
     for name, said in properties.items() if isinstance(properties, dict) else ():
         of = said if isinstance(said, dict) else {}
         must = ", required" if name in wanted else ""
-        about = _flat(str(of.get("description") or ""), _MOST_SAID)
-        yield f"{_flat(name)} ({_kind(of)}{must})" + (f": {about}" if about else "")
+        about = _format_single_line(str(of.get("description") or ""), _MAX_DESCRIPTION_CHARACTERS)
+        yield f"{_format_single_line(name)} ({_format_argument_type(of)}{must})" + (f": {about}" if about else "")
 
 
-def _kind(said: dict[str, JsonValue]) -> str:
+def _format_argument_type(said: dict[str, JsonValue]) -> str:
     kind = said.get("type")
-    return _flat(kind) if isinstance(kind, str) else "any"
+    return _format_single_line(kind) if isinstance(kind, str) else "any"
 
 
-def _flat(text: str, most: int = _MOST_NAME) -> str:
+def _format_single_line(text: str, max_characters: int = _MAX_NAME_CHARACTERS) -> str:
     """Format a server's text as part of one line."""
-    return _cut(" ".join(mended(text).split()), most)
+    return _cut_text(" ".join(replace_unstorable(text).split()), max_characters)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."
+def _cut_text(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[:max_characters]}..."

@@ -12,11 +12,11 @@ from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
-from turnlog.projections.blueprint.storable import mended
-from turnlog.projections.structured.finding import Unfit
-from turnlog.projections.structured.fitting import Fitted
+from turnlog.projections.blueprint.storable import replace_unstorable
+from turnlog.projections.structured.finding import InvalidAnswer
+from turnlog.projections.structured.fitting import ValidatedAnswer
 
-PLAN: Final[dict[str, JsonValue]] = {
+PLAN_SCHEMA: Final[dict[str, JsonValue]] = {
     "type": "object",
     "required": ["steps"],
     "properties": {
@@ -40,54 +40,54 @@ of the previous turn that answers it.
 
 
 @dataclass(frozen=True, slots=True)
-class Intended:
+class ParsedStep:
     """One step of a plan."""
 
     goal: str
     tools: tuple[str, ...] = ()
     """The existing tools that the step names."""
-    given: int | None = None
+    result_sequence: int | None = None
     """Sequence of the earlier result that answers the step, or None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class ParsedPlan:
     """A plan, and the repairs it needed."""
 
-    steps: tuple[Intended, ...]
+    steps: tuple[ParsedStep, ...]
     repairs: tuple[str, ...] = ()
 
 
-def plan_in(
-    fitted: Fitted, tools: Container[str], most: int, given: Mapping[str, int] = {}
-) -> Planned:
+def parse_plan(
+    answer: ValidatedAnswer, tools: Container[str], max_steps: int, results: Mapping[str, int] = {}
+) -> ParsedPlan:
     """Parse a plan of at most `max_steps` steps; raise `InvalidAnswer`.
 
     `results` maps the names of the previous turn's results to their sequences.
     """
-    said = cast("list[dict[str, Any]]", cast("dict[str, Any]", fitted.value)["steps"])
-    if len(said) > most:
-        raise Unfit(f"it has {len(said)} steps, {most} are allowed")
+    said = cast("list[dict[str, Any]]", cast("dict[str, Any]", answer.value)["steps"])
+    if len(said) > max_steps:
+        raise InvalidAnswer(f"it has {len(said)} steps, {max_steps} are allowed")
     repairs: list[str] = []
-    steps: list[Intended] = []
+    steps: list[ParsedStep] = []
     for place, step in enumerate(said):
-        named = tuple(_tools(place, step.get("tools", ()), tools, repairs))
-        done_by = _given(place, step.get("from", ""), given, repairs)
+        named = tuple(_filter_known_tools(place, step.get("tools", ()), tools, repairs))
+        done_by = _find_result(place, step.get("from", ""), results, repairs)
         if named and done_by is not None:
             repairs.append(f"steps.{place}: `from` beside tools, left out")
             done_by = None
-        steps.append(Intended(mended(step["goal"]).strip(), named, done_by))
-    return Planned(tuple(steps), tuple(repairs))
+        steps.append(ParsedStep(replace_unstorable(step["goal"]).strip(), named, done_by))
+    return ParsedPlan(tuple(steps), tuple(repairs))
 
 
-def _given(place: int, name: str, given: Mapping[str, int], repairs: list[str]) -> int | None:
+def _find_result(place: int, name: str, results: Mapping[str, int], repairs: list[str]) -> int | None:
     """Return the sequence of the result a step refers to; note an unknown name and return None."""
-    if name and name not in given:
+    if name and name not in results:
         repairs.append(f"steps.{place}: there is no result {name[:64]!r}")
-    return given.get(name)
+    return results.get(name)
 
 
-def _tools(
+def _filter_known_tools(
     place: int, named: list[JsonValue], tools: Container[str], repairs: list[str]
 ) -> Iterator[str]:
     for name in named:

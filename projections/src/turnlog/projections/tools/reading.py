@@ -17,49 +17,49 @@ from typing import Final
 
 from pydantic import JsonValue
 
-_DECODER: Final = json.JSONDecoder()
-_BETWEEN: Final = re.compile(r"[ \t\r]*(\n\s*|\Z)")
+_RESULT_DECODER: Final = json.JSONDecoder()
+_VALUE_SEPARATOR: Final = re.compile(r"[ \t\r]*(\n\s*|\Z)")
 """The separator between two values, and after the last one."""
-DEEP: Final = 4
+MAX_MEMBER_DEPTH: Final = 4
 """Maximum depth at which members are searched."""
-WHOLE: Final = ""
+WHOLE_RESULT: Final = ""
 """The name of a value that is not inside an object."""
 
 
-def members_of(result: str) -> Mapping[str, JsonValue] | None:
+def parse_members(result: str) -> Mapping[str, JsonValue] | None:
     """Return the members of a result by their dotted paths; None if it has none."""
     try:
-        values = [*_values(result.strip())]
+        values = [*_iterate_values(result.strip())]
     except (ValueError, RecursionError):
         return None
     match values:
         case [dict() as found]:
-            return dict(_leaves(found))
+            return dict(_iterate_leaves(found))
         case [list() as rows]:
-            return {WHOLE: rows}
+            return {WHOLE_RESULT: rows}
         case [] | [_]:
             return None
         case _:
-            return {WHOLE: values}
+            return {WHOLE_RESULT: values}
 
 
-def _values(text: str) -> Iterator[JsonValue]:
+def _iterate_values(text: str) -> Iterator[JsonValue]:
     """Yield one value after the other; raise `ValueError`."""
     at = 0
     while at < len(text):
-        value, end = _DECODER.raw_decode(text, at)
-        between = _BETWEEN.match(text, end)
+        value, end = _RESULT_DECODER.raw_decode(text, at)
+        between = _VALUE_SEPARATOR.match(text, end)
         if between is None:
             raise ValueError(text[end : end + 1])
         at = between.end()
         yield value
 
 
-def _leaves(
-    found: Mapping[str, JsonValue], above: str = "", deep: int = DEEP
+def _iterate_leaves(
+    found: Mapping[str, JsonValue], above: str = "", deep: int = MAX_MEMBER_DEPTH
 ) -> Iterator[tuple[str, JsonValue]]:
     for name, value in found.items():
         if isinstance(value, dict) and value and deep:
-            yield from _leaves(value, f"{above}{name}.", deep - 1)
+            yield from _iterate_leaves(value, f"{above}{name}.", deep - 1)
         else:
             yield f"{above}{name}", value

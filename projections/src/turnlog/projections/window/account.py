@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from turnlog.events.manifest import Cut, FromSegment, Manifest, Part
+from turnlog.events.manifest import TextTruncation, SegmentSource, Manifest, PromptPart
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredItem:
     """An item that is included with fewer tiers than the turn allows."""
 
     item: str
@@ -27,55 +27,55 @@ class Lowered:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerAccount:
+class LayerReport:
     """How one layer is included in a prompt, or why it is not."""
 
     layer: str
     stands: bool
     segments: tuple[int, ...]
     """Ids of the included segments, in order."""
-    trimmed: Cut | None
+    trimmed: TextTruncation | None
     compressed: bool
-    lowered: tuple[Lowered, ...]
+    lowered: tuple[LoweredItem, ...]
     dropped: bool
     """Whether the whole layer was left out to make room."""
 
 
-def accounts(manifest: Manifest) -> tuple[LayerAccount, ...]:
+def list_layer_reports(manifest: Manifest) -> tuple[LayerReport, ...]:
     """Return a report for every layer in prompt order, except history and tools."""
-    layers: dict[str, list[Part]] = {}
+    layers: dict[str, list[PromptPart]] = {}
     for part in manifest.parts:
         if part.layer != "history" and part.role != "tools":
             layers.setdefault(part.layer, []).append(part)
-    return tuple(_account(layer, parts) for layer, parts in layers.items())
+    return tuple(_build_layer_report(layer, parts) for layer, parts in layers.items())
 
 
-def _account(layer: str, parts: Sequence[Part]) -> LayerAccount:
-    standing = [part for part in parts if part.kept]
+def _build_layer_report(layer: str, parts: Sequence[PromptPart]) -> LayerReport:
+    standing = [part for part in parts if part.is_included]
     cuts = {part.treatment: part.cut for part in standing if part.cut}
-    return LayerAccount(
+    return LayerReport(
         layer=layer,
         stands=bool(standing),
-        segments=tuple(source.segment for _, source in _segments(standing)),
+        segments=tuple(source.segment for _, source in _list_segment_parts(standing)),
         trimmed=cuts.get("trimmed"),
         compressed="compressed" in cuts,
-        lowered=tuple(_lowered(parts)),
+        lowered=tuple(_find_lowered_items(parts)),
         dropped=not standing and any(part.treatment == "dropped" for part in parts),
     )
 
 
-def _lowered(parts: Sequence[Part]) -> Iterator[Lowered]:
+def _find_lowered_items(parts: Sequence[PromptPart]) -> Iterator[LoweredItem]:
     shown = [
         (part, source)
-        for part, source in _segments(parts)
-        if part.treatment != "absent" and not (part.kept and part.rule == "replace")
+        for part, source in _list_segment_parts(parts)
+        if part.treatment != "absent" and not (part.is_included and part.rule == "replace")
     ]
     for item, those in groupby(shown, lambda pair: pair[0].item or pair[1].ref or ""):
         pairs = list(those)
         if any(part.rule == "lower_tier" for part, _ in pairs):
             left = (source.tier for part, source in pairs if part.rule != "lower_tier")
-            yield Lowered(item, max(source.tier for _, source in pairs), max(left))
+            yield LoweredItem(item, max(source.tier for _, source in pairs), max(left))
 
 
-def _segments(parts: Sequence[Part]) -> list[tuple[Part, FromSegment]]:
-    return [(part, part.source) for part in parts if isinstance(part.source, FromSegment)]
+def _list_segment_parts(parts: Sequence[PromptPart]) -> list[tuple[PromptPart, SegmentSource]]:
+    return [(part, part.source) for part in parts if isinstance(part.source, SegmentSource)]

@@ -10,183 +10,183 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, Literal, assert_never
 
-from turnlog.events.manifest import Manifest, Part, Prefix
-from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
-from turnlog.projections.blueprint.form import JOINED
+from turnlog.events.manifest import Manifest, PromptPart, CachePrefix
+from turnlog.projections.blueprint.budget import BudgetSpec, CharacterCounterSpec, resolve_limit
+from turnlog.projections.blueprint.form import DEFAULT_MESSAGE_FORMAT
 from turnlog.projections.blueprint.layer import (
     CarryLayer,
-    Pinned,
+    PinnedLayer,
     PromptsLayer,
     ResultsLayer,
     StepLayer,
     ToolsLayer,
 )
-from turnlog.projections.blueprint.overriding import pinned_file
+from turnlog.projections.blueprint.overriding import find_pinned_file
 from turnlog.projections.blueprint.schema import (
     Blueprint,
-    HistoryMessages,
+    HistoryMessageSlot,
     MessageSlot,
-    SystemMessage,
-    UserMessage,
+    SystemMessageSlot,
+    UserMessageSlot,
 )
-from turnlog.projections.library.picked import Wanted
-from turnlog.projections.session.state import Said, SessionState
-from turnlog.projections.window.call import ASSEMBLER, Assembled, Call, Needs, Texts
-from turnlog.projections.window.counting import Counting, counting_by
-from turnlog.projections.window.hydrating import hydration
-from turnlog.projections.window.ladder import Fitting, fitted
-from turnlog.projections.window.layers import Sources, layer_block
-from turnlog.projections.window.looking import history_of, look, looks
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.nesting import nested
-from turnlog.projections.window.plan import HistorySlot, LayerSlot, Slot
-from turnlog.projections.window.prefix import common_prefix
-from turnlog.projections.window.rendering import rendered
-from turnlog.projections.window.request import Request
-from turnlog.projections.window.segments import omissions, wanted
-from turnlog.projections.window.stepping import told_of
-from turnlog.projections.window.telling import texts_told
-from turnlog.projections.window.tools import offered_tools, pinned_tools
+from turnlog.projections.library.picked import SegmentRequest
+from turnlog.projections.session.state import TextRef, SessionState
+from turnlog.projections.window.call import ASSEMBLER_VERSION, AssembledPrompt, PromptCall, PromptNeeds, PromptTexts
+from turnlog.projections.window.counting import TokenCounter, build_token_counter
+from turnlog.projections.window.hydrating import find_prior_results
+from turnlog.projections.window.ladder import BudgetContext, fit_plan
+from turnlog.projections.window.layers import LayerSources, resolve_layer
+from turnlog.projections.window.looking import render_history, build_history_window, list_history_windows
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.nesting import include_layers
+from turnlog.projections.window.plan import PlannedHistory, PlannedMessage, PlannedSlot
+from turnlog.projections.window.prefix import compute_common_prefix
+from turnlog.projections.window.rendering import render_plan
+from turnlog.projections.window.request import ChatRequest
+from turnlog.projections.window.segments import build_omissions, collect_segment_requests
+from turnlog.projections.window.stepping import list_step_refs
+from turnlog.projections.window.telling import list_tool_texts
+from turnlog.projections.window.tools import list_offered_tools, list_pinned_tools
 
-_UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
+_DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
 """The counter of calls without a budget."""
 
 
-def segments_wanted(material: Material, state: SessionState, call: Call) -> list[Wanted]:
+def list_segment_requests(material: SessionMaterial, state: SessionState, call: PromptCall) -> list[SegmentRequest]:
     """Return the library segments that a call requests."""
-    return wanted(material, material.blueprint.calls[call.kind].layers, state, call)
+    return collect_segment_requests(material, material.blueprint.calls[call.kind].layers, state, call)
 
 
-def needs(material: Material, state: SessionState, call: Call) -> Needs:
+def find_prompt_needs(material: SessionMaterial, state: SessionState, call: PromptCall) -> PromptNeeds:
     """Return what must be fetched before a call can be assembled."""
-    said = [said for back in looks(material, state, call) for said in back.said(state)]
-    return Needs(
-        blobs=_blobs(material, state, call),
-        said=(*said, *_asked(state), *_under_way(material, state, call)),
-        older=reaches_back(material, state, call),
-        earlier=state.called.get(call.kind),
+    said = [said for back in list_history_windows(material, state, call) for said in back.list_refs(state)]
+    return PromptNeeds(
+        blobs=_list_blobs(material, state, call),
+        text_refs=(*said, *_list_open_turn_refs(state), *_list_step_refs(material, state, call)),
+        needs_older_turns=can_include_older_turns(material, state, call),
+        earlier_sequence=state.called.get(call.kind),
     )
 
 
-def reaches_back(material: Material, state: SessionState, call: Call) -> bool:
+def can_include_older_turns(material: SessionMaterial, state: SessionState, call: PromptCall) -> bool:
     """Return whether a call could include turns that the state keeps only as runs."""
-    budget = _budget(material.blueprint, call)
-    tokens = allowed(budget.tokens, call.inputs) if budget else 0
-    return any(back.further(state, budget, tokens) for back in looks(material, state, call))
+    budget = _find_budget(material.blueprint, call)
+    tokens = resolve_limit(budget.tokens, call.inputs) if budget else 0
+    return any(back.has_reachable_runs(state, budget, tokens) for back in list_history_windows(material, state, call))
 
 
-def _asked(state: SessionState) -> tuple[Said, ...]:
+def _list_open_turn_refs(state: SessionState) -> tuple[TextRef, ...]:
     if state.open is None:
         return ()
     found = state.open.resolved.results if state.open.resolved else None
     return tuple(said for said in (state.open.text, found) if said)
 
 
-def _budget(blueprint: Blueprint, call: Call) -> Budget | None:
+def _find_budget(blueprint: Blueprint, call: PromptCall) -> BudgetSpec | None:
     name = blueprint.calls[call.kind].budget
     return blueprint.budget[name] if name else None
 
 
-def _under_way(material: Material, state: SessionState, call: Call) -> Iterator[Said]:
+def _list_step_refs(material: SessionMaterial, state: SessionState, call: PromptCall) -> Iterator[TextRef]:
     """Yield the text references of the current step and of the turn's tool results."""
     blueprint = material.blueprint
     listed = (blueprint.layers.get(name) for name in blueprint.calls[call.kind].layers)
     for layer in listed:
         if isinstance(layer, StepLayer):
-            yield from told_of(layer, material, state)
+            yield from list_step_refs(layer, material, state)
         elif isinstance(layer, ResultsLayer):
-            yield from (given.summary for given in hydration(material, state).results)
+            yield from (given.summary for given in find_prior_results(material, state).results)
         elif isinstance(layer, CarryLayer) and state.carried:
             yield state.carried
 
 
-def _blobs(material: Material, state: SessionState, call: Call) -> tuple[str, ...]:
+def _list_blobs(material: SessionMaterial, state: SessionState, call: PromptCall) -> tuple[str, ...]:
     files, blueprint = state.prompts.get(call.provider, {}), material.blueprint
     listed = blueprint.calls[call.kind].layers
-    pinned = (pinned_file(files, name, state.profile) for name in listed)
+    pinned = (find_pinned_file(files, name, state.profile) for name in listed)
     layers = ((name, blueprint.layers.get(name)) for name in listed)
     told = (
         source.digest
         for _, layer in layers
         if isinstance(layer, ToolsLayer | PromptsLayer)
-        for source in texts_told(layer, material, state)
+        for source in list_tool_texts(layer, material, state)
     )
-    offered = (pin.digest for _, pin in pinned_tools(material, state, call.kind))
+    offered = (pin.digest for _, pin in list_pinned_tools(material, state, call.kind))
     return (*(file.digest for file in pinned if file), *told, *offered)
 
 
-def assemble(material: Material, state: SessionState, call: Call, texts: Texts) -> Assembled:
+def assemble(material: SessionMaterial, state: SessionState, call: PromptCall, texts: PromptTexts) -> AssembledPrompt:
     """Assemble the prompt of a call.
 
     Raises `Refused` if it cannot fit its budget, and `Corrupt` if a text was not fetched.
     """
     spec = material.blueprint.calls[call.kind]
-    budget = _budget(material.blueprint, call)
-    spoken = budget.counter if budget else _UNBUDGETED
-    counting = counting_by(spoken, material.vocabularies, call.model)
-    sources = Sources(material, state, call, texts)
-    plan = tuple(_slot(sources, slot, counting) for slot in spec.messages)
-    tools = offered_tools(material, state, call.kind, texts.blobs)
-    offers = tuple(tool.part(counting) for tool in tools)
-    beside = _tokens(offers)
+    budget = _find_budget(material.blueprint, call)
+    spoken = budget.counter if budget else _DEFAULT_COUNTER_SPEC
+    counting = build_token_counter(spoken, material.vocabularies, call.model)
+    sources = LayerSources(material, state, call, texts)
+    plan = tuple(_build_slot(sources, slot, counting) for slot in spec.messages)
+    tools = list_offered_tools(material, state, call.kind, texts.blobs)
+    offers = tuple(tool.build_part(counting) for tool in tools)
+    beside = _sum_tokens(offers)
     fitting = (
-        Fitting(budget, counting, call.inputs, beside, material.registered) if budget else None
+        BudgetContext(budget, counting, call.inputs, beside, material.registered_steps) if budget else None
     )
-    plan, steps = fitted(plan, fitting) if fitting else (plan, ())
-    messages, said = rendered(plan, counting)
+    plan, steps = fit_plan(plan, fitting) if fitting else (plan, ())
+    messages, said = render_plan(plan, counting)
     parts = (*said, *offers)
     offered = tuple(each.tool for each in tools)
-    request = Request(call.model, messages, offered, dict(spec.parameters))
+    request = ChatRequest(call.model, messages, offered, dict(spec.parameters))
     manifest = Manifest(
         kind=call.kind,
         at=call.at,
         sequence=state.head.sequence,
-        assembler=ASSEMBLER,
+        assembler=ASSEMBLER_VERSION,
         counter=counting.counter,
         budget=fitting.limit if fitting else None,
-        tokens=_tokens(parts),
+        tokens=_sum_tokens(parts),
         parts=parts,
         steps=steps,
-        omitted=omissions(call.gathered),
+        omitted=build_omissions(call.gathered),
         stale=call.gathered.stale,
-        prefix=_prefix(state, texts, parts),
+        prefix=_compare_prefix(state, texts, parts),
         digest=request.digest,
     )
-    return Assembled(request, manifest)
+    return AssembledPrompt(request, manifest)
 
 
-def _tokens(parts: Iterable[Part]) -> int:
+def _sum_tokens(parts: Iterable[PromptPart]) -> int:
     return sum(part.tokens for part in parts)
 
 
-def _prefix(state: SessionState, texts: Texts, parts: tuple[Part, ...]) -> Prefix | None:
-    if texts.earlier is None:
+def _compare_prefix(state: SessionState, texts: PromptTexts, parts: tuple[PromptPart, ...]) -> CachePrefix | None:
+    if texts.earlier_call is None:
         return None
-    return common_prefix(texts.earlier, parts, {ref.turn: ref for ref in state.turns})
+    return compute_common_prefix(texts.earlier_call, parts, {ref.turn: ref for ref in state.turns})
 
 
-def _slot(sources: Sources, slot: MessageSlot, counting: Counting) -> Slot:
+def _build_slot(sources: LayerSources, slot: MessageSlot, counting: TokenCounter) -> PlannedSlot:
     match slot:
-        case HistoryMessages(history=view):
-            return _history(sources, view, counting)
-        case SystemMessage(system=layers, form=form):
-            return _message(sources, "system", layers, form)
-        case UserMessage(user=layers, form=form):
-            return _message(sources, "user", layers, form)
+        case HistoryMessageSlot(history=view):
+            return _build_history_slot(sources, view, counting)
+        case SystemMessageSlot(system=layers, form=form):
+            return _build_layer_slot(sources, "system", layers, form)
+        case UserMessageSlot(user=layers, form=form):
+            return _build_layer_slot(sources, "user", layers, form)
         case _ as never:
             assert_never(never)
 
 
-def _message(
-    sources: Sources, role: Literal["system", "user"], layers: tuple[str, ...], form: str | None
-) -> LayerSlot:
+def _build_layer_slot(
+    sources: LayerSources, role: Literal["system", "user"], layers: tuple[str, ...], form: str | None
+) -> PlannedMessage:
     blueprint = sources.material.blueprint
-    spec = blueprint.forms[form] if form else JOINED
-    blocks = tuple(layer_block(sources, name, spec) for name in layers)
-    files = {name for name in layers if isinstance(blueprint.layers.get(name), Pinned)}
-    return LayerSlot(role, spec, nested(blocks, files, blueprint.layers) if files else blocks)
+    spec = blueprint.forms[form] if form else DEFAULT_MESSAGE_FORMAT
+    blocks = tuple(resolve_layer(sources, name, spec) for name in layers)
+    files = {name for name in layers if isinstance(blueprint.layers.get(name), PinnedLayer)}
+    return PlannedMessage(role, spec, include_layers(blocks, files, blueprint.layers) if files else blocks)
 
 
-def _history(sources: Sources, name: str, counting: Counting) -> HistorySlot:
-    back = look(sources.material, sources.state, sources.call.at, name)
-    return history_of(back, sources.state, sources.texts, counting)
+def _build_history_slot(sources: LayerSources, name: str, counting: TokenCounter) -> PlannedHistory:
+    back = build_history_window(sources.material, sources.state, sources.call.at, name)
+    return render_history(back, sources.state, sources.texts, counting)

@@ -10,16 +10,16 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.manifest import Manifest
-from turnlog.projections.library.picked import Gathered
-from turnlog.projections.session.state import Said
-from turnlog.projections.window.request import Request
+from turnlog.projections.library.picked import CallSegments
+from turnlog.projections.session.state import TextRef
+from turnlog.projections.window.request import ChatRequest
 
-ASSEMBLER: Final = 1
+ASSEMBLER_VERSION: Final = 1
 """Version of the assembler; raised when the same record gives a different prompt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PromptCall:
     """A call to be assembled."""
 
     kind: str
@@ -32,12 +32,12 @@ class Call:
     """Clock reading, RFC 3339; recorded, so that the prompt can be assembled again."""
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """The inputs of the turn, as its event holds them."""
-    gathered: Gathered = field(default_factory=lambda: Gathered({}))
+    gathered: CallSegments = field(default_factory=lambda: CallSegments({}))
     """The segments that the library returned for this call; recorded with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class EarlierCall:
     """The previous call of the same kind."""
 
     call: str
@@ -46,35 +46,35 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class PromptNeeds:
     """What must be fetched before a call can be assembled."""
 
     blobs: tuple[Digest, ...]
-    said: tuple[Said, ...]
-    older: bool
+    text_refs: tuple[TextRef, ...]
+    needs_older_turns: bool
     """Whether the state lacks older turns: fold the whole session, then ask again."""
-    earlier: int | None = None
+    earlier_sequence: int | None = None
     """Stream sequence of the previous prompt of this kind of call, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class PromptTexts:
     """The fetched texts: blobs by digest, event texts by reference, and the previous call."""
 
     blobs: Mapping[Digest, str] = field(default_factory=dict[Digest, str])
-    said: Mapping[Said, str] = field(default_factory=dict[Said, str])
-    earlier: Earlier | None = None
+    by_ref: Mapping[TextRef, str] = field(default_factory=dict[TextRef, str])
+    earlier_call: EarlierCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Assembled:
+class AssembledPrompt:
     """A prompt and the manifest that records how it was assembled."""
 
-    request: Request
+    request: ChatRequest
     manifest: Manifest
 
 
-def provider_of(model: str) -> str:
+def parse_provider(model: str) -> str:
     """Return the provider in a litellm model name: `openai` for `openai/gpt-x`."""
     provider, slash, _ = model.partition("/")
     return provider if slash else "openai"

@@ -18,25 +18,25 @@ from itertools import groupby, takewhile
 from typing import Final, assert_never, get_args
 
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import Condensed
-from turnlog.projections.blueprint.views import Condense
-from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.history import LeftOut, merged
-from turnlog.projections.window.plan import HistorySlot
-from turnlog.projections.window.spoken import Exchange, Retelling, Spoken, spoken
+from turnlog.events.manifest import CondenseRule
+from turnlog.projections.blueprint.views import CondenseMode
+from turnlog.projections.window.counting import TokenCounter
+from turnlog.projections.window.history import ExcludedTurns, merge_excluded
+from turnlog.projections.window.plan import PlannedHistory
+from turnlog.projections.window.spoken import TurnExchange, CondensedRun, TurnMessages, build_turn_messages
 
-DUPLICATES: Final = "duplicates"
+DUPLICATES_RULE: Final = "duplicates"
 """The rule that leaves out turns which a later turn repeats."""
-_WORDS: Final = frozenset(get_args(Condense))
-AGAIN: Final = "(said again below)"
+_VIEW_RULES: Final = frozenset(get_args(CondenseMode))
+REPEATED_MARKER: Final = "(said again below)"
 """The text that replaces a paragraph which a later turn repeats."""
-LONG: Final = 60
+MIN_REPEATED_CHARACTERS: Final = 60
 """Minimum length of a paragraph or turn that is worth leaving out."""
-FEWEST: Final = 3
+MIN_REPEATS: Final = 3
 """Minimum number of consecutive exchanges that count as one repeated question."""
-BRIEF: Final = 80
+MAX_BRIEF_CHARACTERS: Final = 80
 """Maximum length of an answer that is kept whole, and of the excerpt of a longer one."""
-_PAIR: Final = 2
+_MESSAGES_PER_PAIR: Final = 2
 """A question and its answer."""
 _MONTH: Final = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
@@ -54,178 +54,178 @@ _NOUN: Final = re.compile(r"[^\W\d_]{4,}")
 """A word that may be counted; shorter words are mostly function words."""
 _COUNT: Final = re.compile(
     rf"(?<![\d.,$€£])(\d+(?:,\d{{3}})*) ({_NOUN.pattern})"
-    rf"(?=((?:[^.!?:\n]|[.!?:](?=\S)){{0,{BRIEF}}}))"
+    rf"(?=((?:[^.!?:\n]|[.!?:](?=\S)){{0,{MAX_BRIEF_CHARACTERS}}}))"
 )
 """A number, the noun it counts, and the rest of the sentence."""
-_LISTED: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
+_LIST_ITEM: Final = re.compile(r"\s*(?:[-*•|]|\d+[.)])\s")
 
 
-def retold(condensed: Condensed, again: Sequence[int], run: Sequence[Spoken]) -> Spoken:
+def condense_run(condensed: CondenseRule, again: Sequence[int], run: Sequence[TurnMessages]) -> TurnMessages:
     """Condense a run again, by its recorded rule; raises `Corrupt` if the rule does not apply."""
     match condensed:
         case "duplicates-1":
-            return _without(run[0], again)
+            return _replace_paragraphs(run[0], again)
         case "repeats-1":
-            if any(len(said.messages) != _PAIR for said in run):
+            if any(len(said.messages) != _MESSAGES_PER_PAIR for said in run):
                 raise Corrupt("repeats", "a turn is no question and its answer")
-            return _in_one(run)
+            return _merge_repeats(run)
         case _ as never:
             assert_never(never)
 
 
-def in_short(slot: HistorySlot, condense: Condense | None, counting: Counting) -> HistorySlot:
+def condense_history(slot: PlannedHistory, condense: CondenseMode | None, counting: TokenCounter) -> PlannedHistory:
     """Condense a history view as its blueprint says."""
     match condense:
         case None:
             return slot
         case "repeats":
-            return replace(slot, exchanges=repeats_told(slot.exchanges, counting, condense))
+            return replace(slot, exchanges=condense_repeats(slot.exchanges, counting, condense))
         case "duplicates":
-            told, gone = duplicates_told(slot.exchanges, counting)
-            return replace(slot, exchanges=told, left_out=merged((*slot.left_out, *gone)))
+            told, gone = condense_duplicates(slot.exchanges, counting)
+            return replace(slot, exchanges=told, left_out=merge_excluded((*slot.left_out, *gone)))
         case _ as never:
             assert_never(never)
 
 
-def repeats_told(
-    exchanges: Sequence[Exchange], counting: Counting, rule: str
-) -> tuple[Exchange, ...]:
+def condense_repeats(
+    exchanges: Sequence[TurnExchange], counting: TokenCounter, rule: str
+) -> tuple[TurnExchange, ...]:
     """Merge the exchanges of each repeated question where that is shorter."""
-    told: list[Exchange] = []
-    for run in _alike(exchanges):
-        said = _in_one([each.said for each in run]) if len(run) >= FEWEST else None
-        if said and said.characters < sum([each.said.characters for each in run]):
-            told.append(_shorter(run, said, Retelling(run[-1].turn, "repeats-1", rule), counting))
+    told: list[TurnExchange] = []
+    for run in _group_alike_exchanges(exchanges):
+        said = _merge_repeats([each.content for each in run]) if len(run) >= MIN_REPEATS else None
+        if said and said.characters < sum([each.content.characters for each in run]):
+            told.append(_build_condensed_exchange(run, said, CondensedRun(run[-1].turn, "repeats-1", rule), counting))
         else:
             told += run
     return tuple(told)
 
 
-def duplicates_told(
-    exchanges: Sequence[Exchange], counting: Counting
-) -> tuple[tuple[Exchange, ...], tuple[LeftOut, ...]]:
+def condense_duplicates(
+    exchanges: Sequence[TurnExchange], counting: TokenCounter
+) -> tuple[tuple[TurnExchange, ...], tuple[ExcludedTurns, ...]]:
     """Leave out what a later turn repeats; also return the turns that are left out entirely."""
-    told: list[Exchange] = []
-    gone: list[LeftOut] = []
-    whole, later = set[Spoken](), dict[tuple[str, str], int]()
+    told: list[TurnExchange] = []
+    gone: list[ExcludedTurns] = []
+    whole, later = set[TurnMessages](), dict[tuple[str, str], int]()
     for exchange in reversed(exchanges):
-        said = exchange.said
+        said = exchange.content
         # The role is part of the key: a user's words do not repeat an assistant's.
         paragraphs = [
-            (text.role, each) for text in said.messages for each in _paragraphs(text.content)
+            (text.role, each) for text in said.messages for each in _split_paragraphs(text.content)
         ]
         places = tuple(at for at, each in enumerate(paragraphs) if each in later)
-        if said in whole and said.characters >= LONG:
-            gone.append(LeftOut(exchange.turn, exchange.turn, DUPLICATES, exchange.tokens))
+        if said in whole and said.characters >= MIN_REPEATED_CHARACTERS:
+            gone.append(ExcludedTurns(exchange.turn, exchange.turn, DUPLICATES_RULE, exchange.tokens))
         elif places:
             by = max(later[paragraphs[at]] for at in places)
-            retelling = Retelling(exchange.turn, "duplicates-1", DUPLICATES, places, by)
-            told.append(_shorter([exchange], _without(said, places), retelling, counting))
+            retelling = CondensedRun(exchange.turn, "duplicates-1", DUPLICATES_RULE, places, by)
+            told.append(_build_condensed_exchange([exchange], _replace_paragraphs(said, places), retelling, counting))
         else:
             told.append(exchange)
         whole.add(said)
-        said_here = {each: exchange.turn for each in paragraphs if len(each[1]) >= LONG}
+        said_here = {each: exchange.turn for each in paragraphs if len(each[1]) >= MIN_REPEATED_CHARACTERS}
         later = said_here | later
     return tuple(reversed(told)), tuple(reversed(gone))
 
 
-def _shorter(
-    run: Sequence[Exchange], said: Spoken, retelling: Retelling, counting: Counting
-) -> Exchange:
-    tokens = sum(counting.count(each.content) for each in said.messages)
+def _build_condensed_exchange(
+    run: Sequence[TurnExchange], said: TurnMessages, retelling: CondensedRun, counting: TokenCounter
+) -> TurnExchange:
+    tokens = sum(counting.count_tokens(each.content) for each in said.messages)
     # A trim step records its saving itself.
-    saved = sum(each.tokens for each in run) - tokens if retelling.rule in _WORDS else 0
-    return Exchange(run[0].turn, said, tokens, retelling, saved)
+    saved = sum(each.tokens for each in run) - tokens if retelling.rule in _VIEW_RULES else 0
+    return TurnExchange(run[0].turn, said, tokens, retelling, saved)
 
 
-def _paragraphs(text: str) -> list[str]:
+def _split_paragraphs(text: str) -> list[str]:
     """Split a text into lists and prose; joining the parts with line ends restores it."""
-    lines = groupby(text.split("\n"), key=_kind)
+    lines = groupby(text.split("\n"), key=_classify_line)
     return ["\n".join(those) for _, those in lines]
 
 
-def _kind(line: str) -> str:
+def _classify_line(line: str) -> str:
     if not line.strip():
         return "blank"
-    return "list" if _LISTED.match(line) else "prose"
+    return "list" if _LIST_ITEM.match(line) else "prose"
 
 
-def _without(said: Spoken, places: Sequence[int]) -> Spoken:
+def _replace_paragraphs(said: TurnMessages, places: Sequence[int]) -> TurnMessages:
     """Replace repeated paragraphs by one marker per run of them."""
     texts = {"user": "", "assistant": ""}
     begins = 0
     for message in said.messages:
-        paragraphs = _paragraphs(message.content)
+        paragraphs = _split_paragraphs(message.content)
         numbered = enumerate(paragraphs, begins)
-        stand = [AGAIN if at in places else each for at, each in numbered]
+        stand = [REPEATED_MARKER if at in places else each for at, each in numbered]
         texts[message.role] = "\n".join([each for each, _ in groupby(stand)])
         begins += len(paragraphs)
-    return spoken(texts["user"], texts["assistant"])
+    return build_turn_messages(texts["user"], texts["assistant"])
 
 
-def _alike(exchanges: Sequence[Exchange]) -> Iterator[list[Exchange]]:
+def _group_alike_exchanges(exchanges: Sequence[TurnExchange]) -> Iterator[list[TurnExchange]]:
     """Yield runs of adjacent exchanges that ask the same question; any other exchange alone."""
-    for pattern, asking in groupby(exchanges, key=_question):
-        run: list[Exchange] = []
+    for pattern, asking in groupby(exchanges, key=_find_question_pattern):
+        run: list[TurnExchange] = []
         for exchange in asking:
-            if run and (pattern is None or not _follows(run[-1], exchange)):
+            if run and (pattern is None or not _is_next_repeat(run[-1], exchange)):
                 yield run
                 run = []
             run.append(exchange)
         yield run
 
 
-def _follows(before: Exchange, after: Exchange) -> bool:
+def _is_next_repeat(before: TurnExchange, after: TurnExchange) -> bool:
     return before.turn + 1 == after.turn and all(
-        _result(*(message.content for message in each.said.messages)) for each in (before, after)
+        _shorten_answer(*(message.content for message in each.content.messages)) for each in (before, after)
     )
 
 
-def _question(exchange: Exchange) -> str | None:
+def _find_question_pattern(exchange: TurnExchange) -> str | None:
     """Return the question with its values masked, or None if the turn is no plain exchange."""
-    said = exchange.said.messages
-    if exchange.retelling or len(said) != _PAIR:
+    said = exchange.content.messages
+    if exchange.condensed_run or len(said) != _MESSAGES_PER_PAIR:
         return None
-    return _pattern(said[0].content)
+    return _build_question_pattern(said[0].content)
 
 
 @lru_cache(4_096)
-def _pattern(asked: str) -> str | None:
+def _build_question_pattern(asked: str) -> str | None:
     pattern = " ".join(_VALUE.sub("…", asked).split()).casefold()
     words = sum(any(map(str.isalpha, word)) for word in pattern.split())
     return pattern if words > 1 else None
 
 
-def _in_one(run: Sequence[Spoken]) -> Spoken:
+def _merge_repeats(run: Sequence[TurnMessages]) -> TurnMessages:
     asked, answered = zip(*([each.content for each in said.messages] for said in run), strict=True)
-    question = f"{_VALUE.sub('…', asked[0])} ({len(run)} times{_values(asked)})"
+    question = f"{_VALUE.sub('…', asked[0])} ({len(run)} times{_format_values(asked)})"
     if len({_VALUE.sub("…", answer) for answer in answered}) == 1:
-        return spoken(question, f"{_VALUE.sub('…', answered[0])} (each time{_values(answered)})")
-    results = [_result(*pair) or "" for pair in zip(asked, answered, strict=True)]
-    return spoken(question, f"In turn: {'; '.join(results)}")
+        return build_turn_messages(question, f"{_VALUE.sub('…', answered[0])} (each time{_format_values(answered)})")
+    results = [_shorten_answer(*pair) or "" for pair in zip(asked, answered, strict=True)]
+    return build_turn_messages(question, f"In turn: {'; '.join(results)}")
 
 
-def _values(texts: Iterable[str]) -> str:
+def _format_values(texts: Iterable[str]) -> str:
     values = [", ".join(_VALUE.findall(text)) for text in texts]
     return f", in turn with: {'; '.join(values)}" if any(values) else ""
 
 
-def _result(asked: str, answered: str) -> str | None:
+def _shorten_answer(asked: str, answered: str) -> str | None:
     """Return a short answer whole, or the beginning of one that counts what was asked for."""
-    if len(answered) <= BRIEF:
+    if len(answered) <= MAX_BRIEF_CHARACTERS:
         return " ".join(answered.split())
-    prose = "\n".join(takewhile(lambda line: not _LISTED.match(line), answered.split("\n")))
-    begun = " ".join(prose[: max(_counts(prose, asked), default=0)].split())
-    return f"{begun} …" if 0 < len(begun) <= BRIEF else None
+    prose = "\n".join(takewhile(lambda line: not _LIST_ITEM.match(line), answered.split("\n")))
+    begun = " ".join(prose[: max(_find_count_ends(prose, asked), default=0)].split())
+    return f"{begun} …" if 0 < len(begun) <= MAX_BRIEF_CHARACTERS else None
 
 
-def _counts(prose: str, asked: str) -> Iterator[int]:
+def _find_count_ends(prose: str, asked: str) -> Iterator[int]:
     """Yield the ends of the sentences that count a noun of the question."""
-    values, nouns = _VALUE.findall(asked), {_one(noun) for noun in _NOUN.findall(asked)}
+    values, nouns = _VALUE.findall(asked), {_strip_plural(noun) for noun in _NOUN.findall(asked)}
     for count in _COUNT.finditer(prose):
-        if count[1] not in values and _one(count[2]) in nouns:
+        if count[1] not in values and _strip_plural(count[2]) in nouns:
             yield count.end(3)
 
 
-def _one(noun: str) -> str:
+def _strip_plural(noun: str) -> str:
     return noun.casefold().rstrip("s")

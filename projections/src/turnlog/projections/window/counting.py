@@ -12,22 +12,22 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol, assert_never
 
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import Counter
-from turnlog.projections.blueprint.budget import CharactersPerToken, CounterSpec, Tiktoken
+from turnlog.events.manifest import CounterRef
+from turnlog.projections.blueprint.budget import CharacterCounterSpec, CounterSpec, TiktokenCounterSpec
 
 
-class Vocabulary(Protocol):
+class TokenVocabulary(Protocol):
     """The token vocabulary of a family of models."""
 
-    def count(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         ...
 
-    def is_of(self, model: str) -> bool:
+    def is_for_model(self, model: str) -> bool:
         """Return whether a model, named as litellm does, uses exactly this vocabulary."""
         ...
 
 
-class Counting(Protocol):
+class TokenCounter(Protocol):
     """Counts the tokens of a call."""
 
     def __hash__(self) -> int:
@@ -35,19 +35,19 @@ class Counting(Protocol):
         ...
 
     @property
-    def counter(self) -> Counter:
+    def counter(self) -> CounterRef:
         """The counter as the manifest records it."""
         ...
 
-    def count(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         ...
 
-    def shares(self, texts: Iterable[str]) -> list[int]:
+    def count_shares(self, texts: Iterable[str]) -> list[int]:
         """Count consecutive texts; the counts add up to the count of the joined text."""
         ...
 
 
-class ByCharacters(NamedTuple):
+class CharacterCounter(NamedTuple):
     """Counts one token per `per_token` characters, rounded up.
 
     No text but the empty one is free, so a token limit also limits characters. This bounds the size
@@ -57,14 +57,14 @@ class ByCharacters(NamedTuple):
     per_token: int
 
     @property
-    def counter(self) -> Counter:
+    def counter(self) -> CounterRef:
         """See `TokenCounter.counter`: `chars/4`."""
-        return Counter(name=f"chars/{self.per_token}", exact=False)
+        return CounterRef(name=f"chars/{self.per_token}", exact=False)
 
-    def count(self, text: str) -> int:
+    def count_tokens(self, text: str) -> int:
         return -(-len(text) // self.per_token)
 
-    def shares(self, texts: Iterable[str]) -> list[int]:
+    def count_shares(self, texts: Iterable[str]) -> list[int]:
         ends = accumulate((len(text) for text in texts), initial=0)
         return [
             later - earlier
@@ -72,7 +72,7 @@ class ByCharacters(NamedTuple):
         ]
 
 
-class ByVocabulary(NamedTuple):
+class VocabularyCounter(NamedTuple):
     """Counts the tokens that a vocabulary makes of a text.
 
     Exact for the texts of a model that uses this vocabulary. What a provider adds around messages
@@ -80,35 +80,35 @@ class ByVocabulary(NamedTuple):
     """
 
     name: str
-    vocabulary: Vocabulary
+    vocabulary: TokenVocabulary
     exact: bool
 
     @property
-    def counter(self) -> Counter:
+    def counter(self) -> CounterRef:
         """See `TokenCounter.counter`: `o200k_base`."""
-        return Counter(name=self.name, exact=self.exact)
+        return CounterRef(name=self.name, exact=self.exact)
 
-    def count(self, text: str) -> int:
-        return self.vocabulary.count(text)
+    def count_tokens(self, text: str) -> int:
+        return self.vocabulary.count_tokens(text)
 
-    def shares(self, texts: Iterable[str]) -> list[int]:
+    def count_shares(self, texts: Iterable[str]) -> list[int]:
         """See `TokenCounter.count_shares`; the longest text takes the difference at the joints."""
         standing = list(texts)
-        counts = [self.count(text) for text in standing]
+        counts = [self.count_tokens(text) for text in standing]
         if counts:
             longest = max(range(len(counts)), key=counts.__getitem__)
-            counts[longest] += self.count("".join(standing)) - sum(counts)
+            counts[longest] += self.count_tokens("".join(standing)) - sum(counts)
         return counts
 
 
-def counting_by(spec: CounterSpec, known: Mapping[str, Vocabulary], model: str) -> Counting:
+def build_token_counter(spec: CounterSpec, vocabularies: Mapping[str, TokenVocabulary], model: str) -> TokenCounter:
     """Return the counter for a model; raises `Corrupt` if its vocabulary is missing."""
     match spec:
-        case CharactersPerToken(chars_per_token=per_token):
-            return ByCharacters(per_token)
-        case Tiktoken(tiktoken=name):
-            if name not in known:
+        case CharacterCounterSpec(chars_per_token=per_token):
+            return CharacterCounter(per_token)
+        case TiktokenCounterSpec(tiktoken=name):
+            if name not in vocabularies:
                 raise Corrupt(f"vocabulary {name}", "it was not read")
-            return ByVocabulary(name, known[name], known[name].is_of(model))
+            return VocabularyCounter(name, vocabularies[name], vocabularies[name].is_for_model(model))
         case _ as never:
             assert_never(never)

@@ -13,47 +13,47 @@ from itertools import groupby
 from typing import Final
 from unicodedata import category, normalize
 
-from turnlog.projections.blueprint.form import Form
+from turnlog.projections.blueprint.form import MessageFormat
 
-_NAME: Final = re.compile(r"\{(?:LAYER|layer)\}")
-_UNSEEN: Final = frozenset("CMZ")
+_LAYER_PLACEHOLDER: Final = re.compile(r"\{(?:LAYER|layer)\}")
+_INVISIBLE_CATEGORIES: Final = frozenset("CMZ")
 """Unicode categories that a reader does not see: controls and formats, marks, separators."""
-_UNSEEN_ASCII: Final = dict.fromkeys((*range(0x21), 0x7F))
+_INVISIBLE_ASCII: Final = dict.fromkeys((*range(0x21), 0x7F))
 """The invisible ASCII characters: most lines are ASCII, and this path is faster."""
 
 
 # There are few layers, and their delimiters are needed at every step of every call.
 @lru_cache(1_024)
-def fence(template: str, layer: str) -> str:
+def format_delimiter(template: str, layer: str) -> str:
     """Return a delimiter template filled with a layer's name."""
     return template.replace("{LAYER}", layer.upper()).replace("{layer}", layer)
 
 
-def opening(form: Form, layer: str) -> str:
+def format_opening(form: MessageFormat, layer: str) -> str:
     """Return the opening delimiter and a line end; empty if the format has none."""
-    return fence(form.open, layer) + "\n" if form.open else ""
+    return format_delimiter(form.open, layer) + "\n" if form.open else ""
 
 
-def closing(form: Form, layer: str) -> str:
+def format_closing(form: MessageFormat, layer: str) -> str:
     """Return a line end and the closing delimiter; empty if the format has none."""
-    return "\n" + fence(form.close, layer) if form.close else ""
+    return "\n" + format_delimiter(form.close, layer) if form.close else ""
 
 
-def imitations(form: Form, text: str) -> tuple[int, ...]:
+def find_imitations(form: MessageFormat, text: str) -> tuple[int, ...]:
     """Return the offsets of lines that imitate a delimiter of this format."""
-    pattern = _pattern(form.open, form.close)
+    pattern = _compile_pattern(form.open, form.close)
     if pattern is None or pattern[0] not in normalize("NFKC", text).casefold():
         return ()
     found: list[int] = []
     begins = 0
     for line in text.splitlines(keepends=True):
-        if pattern[1].fullmatch(_seen(line)):
+        if pattern[1].fullmatch(_normalise_visible(line)):
             found.append(begins)
         begins += len(line)
     return tuple(found)
 
 
-def indented(text: str, places: tuple[int, ...]) -> str:
+def indent_lines(text: str, places: tuple[int, ...]) -> str:
     """Insert a space at each of these offsets."""
     ends = (*places[1:], len(text))
     lines = (f" {text[begin:end]}" for begin, end in zip(places, ends, strict=False))
@@ -62,24 +62,24 @@ def indented(text: str, places: tuple[int, ...]) -> str:
 
 # There are few formats, and each is needed for every text of every call.
 @cache
-def _pattern(*templates: str) -> tuple[str, re.Pattern[str]] | None:
+def _compile_pattern(*templates: str) -> tuple[str, re.Pattern[str]] | None:
     """Return the first character of every delimiter, if it is the same, and the imitation pattern.
     """
     written = [template for template in templates if template]
     if not written:
         return None
-    looks = "|".join(_looks(template) for template in written)
-    first = {_seen(_NAME.sub("", template))[:1] for template in written}
+    looks = "|".join(_build_imitation_pattern(template) for template in written)
+    first = {_normalise_visible(_LAYER_PLACEHOLDER.sub("", template))[:1] for template in written}
     return (first.pop() if len(first) == 1 else ""), re.compile(looks)
 
 
-def _looks(template: str) -> str:
+def _build_imitation_pattern(template: str) -> str:
     """Return a pattern that matches any layer name and any repetition of punctuation."""
-    between = [_repeated(_seen(literal)) for literal in _NAME.split(template)]
+    between = [_escape_repeatable(_normalise_visible(literal)) for literal in _LAYER_PLACEHOLDER.split(template)]
     return r"[\w-]*".join(between)
 
 
-def _repeated(literal: str) -> str:
+def _escape_repeatable(literal: str) -> str:
     runs = ((sign, len(list(run))) for sign, run in groupby(literal))
     return "".join(
         re.escape(sign) * length if sign.isalnum() else f"{re.escape(sign)}+"
@@ -87,9 +87,9 @@ def _repeated(literal: str) -> str:
     )
 
 
-def _seen(line: str) -> str:
+def _normalise_visible(line: str) -> str:
     """Return the visible characters of a line, with case and width folded."""
     if line.isascii():
-        return line.translate(_UNSEEN_ASCII).casefold()
+        return line.translate(_INVISIBLE_ASCII).casefold()
     plain = normalize("NFKC", line).casefold()
-    return "".join(each for each in plain if category(each)[0] not in _UNSEEN)
+    return "".join(each for each in plain if category(each)[0] not in _INVISIBLE_CATEGORIES)

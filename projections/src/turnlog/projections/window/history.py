@@ -6,15 +6,15 @@ from itertools import pairwise
 from typing import Final
 
 from turnlog.events.errors import Corrupt
-from turnlog.projections.blueprint.budget import Budget, widest
-from turnlog.projections.blueprint.schema import History
-from turnlog.projections.session.state import MOST_RECENT, Run, Said, SessionState, TurnRef
-from turnlog.projections.session.summaries import Summary
-from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.memory import Recall, forgotten, messages_in
-from turnlog.projections.window.skipping import enough, skipped
-from turnlog.projections.window.spoken import Exchange, exchange, worked_out
-from turnlog.projections.window.visibility import OUT_OF_SIGHT, Sight
+from turnlog.projections.blueprint.budget import BudgetSpec, get_max_characters_per_token
+from turnlog.projections.blueprint.schema import HistoryViewSpec
+from turnlog.projections.session.state import MAX_RECENT_TURNS, SettledTurnRun, TextRef, SessionState, SettledTurnRef
+from turnlog.projections.session.summaries import HistorySummary
+from turnlog.projections.window.counting import TokenCounter
+from turnlog.projections.window.memory import MemoryAccess, find_memory_exclusions, list_message_refs
+from turnlog.projections.window.skipping import has_enough_messages, find_skipped_turns
+from turnlog.projections.window.spoken import TurnExchange, build_exchange, add_work
+from turnlog.projections.window.visibility import HIDDEN_PHASE, PhaseVisibility
 
 OUT_OF_REACH: Final = "out of reach"
 """The rule of turns that are older than any view looks."""
@@ -22,12 +22,12 @@ PURGED: Final = "purged"
 """The rule of turns from before the memory was purged."""
 SUMMARISED: Final = "summarised"
 """The rule of turns that a summary replaces."""
-UNSELECTED: Final = "not selected"
+NOT_SELECTED: Final = "not selected"
 """The rule of turns that a call is not asked to summarise."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedTurns:
     """Turns that are not in a view, all for the same reason."""
 
     first: int
@@ -37,143 +37,143 @@ class LeftOut:
     """Tokens that they would take, where another text says the same."""
 
 
-def chosen(
-    view: History,
+def select_turns(
+    view: HistoryViewSpec,
     state: SessionState,
-    sight: Sight,
-    recall: Recall | None = None,
-    summary: Summary | None = None,
-) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
+    visibility: PhaseVisibility,
+    access: MemoryAccess | None = None,
+    summary: HistorySummary | None = None,
+) -> tuple[tuple[SettledTurnRef, ...], tuple[ExcludedTurns, ...]]:
     """Split the settled turns into those a view includes, oldest first, and the excluded ones.
 
     `summary` replaces some of the turns.
     """
-    far = 0 if view.all else max(0, len(state.turns) - MOST_RECENT)
-    recent, veils = state.turns[far:], _veils(view, state, summary)
+    far = 0 if view.all else max(0, len(state.turns) - MAX_RECENT_TURNS)
+    recent, veils = state.turns[far:], _list_hidden_ranges(view, state, summary)
     usable = [ref for ref in recent if ref.characters]
-    if sight.phases is not None:
-        usable = [ref for ref in usable if sight.holds(ref.phase)]
+    if visibility.phases is not None:
+        usable = [ref for ref in usable if visibility.can_show(ref.phase)]
     if veils:
-        usable = [ref for ref in usable if not _veiled(ref.turn, veils)]
-    if unwanted := skipped(view, recent, sight):
+        usable = [ref for ref in usable if not _find_hidden_rule(ref.turn, veils)]
+    if unwanted := find_skipped_turns(view, recent, visibility):
         usable = [ref for ref in usable if ref.turn not in unwanted]
     over = 0 if view.max_turns is None else max(0, len(usable) - view.max_turns)
     rules = {ref.turn: "max_turns" for ref in usable[:over]}
-    rules |= forgotten(recall, usable[over:]) if recall else {}
+    rules |= find_memory_exclusions(access, usable[over:]) if access else {}
     if len(usable) < len(recent):
         rules |= unwanted
-        rules |= {ref.turn: rule for ref in recent if (rule := _rule(ref, sight, veils))}
-    out = [gone for run in state.earlier for gone in _far(run.first, run.last, run, sight, veils)]
+        rules |= {ref.turn: rule for ref in recent if (rule := _find_exclusion_rule(ref, visibility, veils))}
+    out = [gone for run in state.earlier for gone in _exclude_distant_turns(run.first, run.last, run, visibility, veils)]
     for ref in state.turns[:far]:
-        out += _far(ref.turn, ref.turn, ref, sight, veils)
-    out += [LeftOut(turn, turn, rule) for turn, rule in rules.items()]
-    return tuple([ref for ref in usable if ref.turn not in rules]), merged(out)
+        out += _exclude_distant_turns(ref.turn, ref.turn, ref, visibility, veils)
+    out += [ExcludedTurns(turn, turn, rule) for turn, rule in rules.items()]
+    return tuple([ref for ref in usable if ref.turn not in rules]), merge_excluded(out)
 
 
-def _veils(view: History, state: SessionState, summary: Summary | None) -> tuple[LeftOut, ...]:
+def _list_hidden_ranges(view: HistoryViewSpec, state: SessionState, summary: HistorySummary | None) -> tuple[ExcludedTurns, ...]:
     """Return the ranges that are hidden whatever the turns' status; the first match wins."""
-    veils = [LeftOut(1, state.purged, PURGED)] if state.purged else []
+    veils = [ExcludedTurns(1, state.purged, PURGED)] if state.purged else []
     if summary is not None:
-        veils += [LeftOut(each.first, each.last, SUMMARISED) for each in summary.turns]
+        veils += [ExcludedTurns(each.first, each.last, SUMMARISED) for each in summary.turns]
     if view.of == "selected":
-        veils += _unselected(state)
+        veils += _list_unselected_ranges(state)
     return tuple(veils)
 
 
-def _unselected(state: SessionState) -> Iterator[LeftOut]:
+def _list_unselected_ranges(state: SessionState) -> Iterator[ExcludedTurns]:
     """Yield the ranges of turns that are not selected for a summary."""
     summing = state.open.summing if state.open else None
     behind = 1
     for each in summing.turns if summing else ():
         if each.first > behind:
-            yield LeftOut(behind, each.first - 1, UNSELECTED)
+            yield ExcludedTurns(behind, each.first - 1, NOT_SELECTED)
         behind = each.last + 1
     if behind <= state.submitted:
-        yield LeftOut(behind, state.submitted, UNSELECTED)
+        yield ExcludedTurns(behind, state.submitted, NOT_SELECTED)
 
 
-def _veiled(turn: int, veils: tuple[LeftOut, ...]) -> str | None:
+def _find_hidden_rule(turn: int, veils: tuple[ExcludedTurns, ...]) -> str | None:
     return next((veil.rule for veil in veils if veil.first <= turn <= veil.last), None)
 
 
-def _far(
-    first: int, last: int, turns: TurnRef | Run, sight: Sight, veils: tuple[LeftOut, ...]
-) -> Iterator[LeftOut]:
+def _exclude_distant_turns(
+    first: int, last: int, turns: SettledTurnRef | SettledTurnRun, sight: PhaseVisibility, veils: tuple[ExcludedTurns, ...]
+) -> Iterator[ExcludedTurns]:
     """Yield why turns beyond the view are excluded, split where the reason changes."""
-    if not sight.holds(turns.phase):
-        yield LeftOut(first, last, OUT_OF_SIGHT)
+    if not sight.can_show(turns.phase):
+        yield ExcludedTurns(first, last, HIDDEN_PHASE)
         return
     cuts = {place for veil in veils for place in (veil.first, veil.last + 1)}
     begins = [first, *sorted(place for place in cuts if first < place <= last)]
     for begin, end in pairwise((*begins, last + 1)):
-        yield LeftOut(begin, end - 1, _veiled(begin, veils) or OUT_OF_REACH)
+        yield ExcludedTurns(begin, end - 1, _find_hidden_rule(begin, veils) or OUT_OF_REACH)
 
 
-def _rule(turns: TurnRef | Run, sight: Sight, veils: tuple[LeftOut, ...] = ()) -> str | None:
-    if not sight.holds(turns.phase):
-        return OUT_OF_SIGHT
-    if isinstance(turns, TurnRef) and (veil := _veiled(turns.turn, veils)):
+def _find_exclusion_rule(turns: SettledTurnRef | SettledTurnRun, sight: PhaseVisibility, veils: tuple[ExcludedTurns, ...] = ()) -> str | None:
+    if not sight.can_show(turns.phase):
+        return HIDDEN_PHASE
+    if isinstance(turns, SettledTurnRef) and (veil := _find_hidden_rule(turns.turn, veils)):
         return veil
     if turns.excluded:
         return "excluded"
     if turns.status != "completed":
         return turns.status
-    silent = isinstance(turns, TurnRef) and not messages_in(turns)
+    silent = isinstance(turns, SettledTurnRef) and not list_message_refs(turns)
     return "nothing was said" if silent else None
 
 
-def merged(out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+def merge_excluded(out: Iterable[ExcludedTurns]) -> tuple[ExcludedTurns, ...]:
     """Merge adjacent ranges that are excluded for the same reason."""
-    runs: list[LeftOut] = []
+    runs: list[ExcludedTurns] = []
     for run in sorted(out, key=lambda run: run.first):
         if runs and runs[-1].rule == run.rule and runs[-1].last + 1 == run.first:
             saved = runs[-1].saved + run.saved
-            runs[-1] = LeftOut(runs[-1].first, run.last, run.rule, saved)
+            runs[-1] = ExcludedTurns(runs[-1].first, run.last, run.rule, saved)
         else:
             runs.append(run)
     return tuple(runs)
 
 
-def reaches_further(
-    view: History,
+def has_reachable_runs(
+    view: HistoryViewSpec,
     state: SessionState,
-    sight: Sight,
-    budget: Budget | None,
-    recall: Recall | None = None,
+    visibility: PhaseVisibility,
+    budget: BudgetSpec | None,
+    access: MemoryAccess | None = None,
     tokens: int = 0,
-    summary: Summary | None = None,
+    summary: HistorySummary | None = None,
 ) -> bool:
     """Return whether a view could include turns that the state keeps only as runs.
 
     `tokens` is the limit of the budget.
     """
-    veils = _veils(view, state, summary)
-    runs = [run for run in state.earlier if _rule(run, sight) is None]
-    if not any(_bare(run, sight, veils) for run in runs):
+    veils = _list_hidden_ranges(view, state, summary)
+    runs = [run for run in state.earlier if _find_exclusion_rule(run, visibility) is None]
+    if not any(_has_visible_turns(run, visibility, veils) for run in runs):
         return False
     if view.all or view.of == "selected":
         return True
-    sized = [(ref, ref.characters) for ref in state.turns if sight.holds(ref.phase)]
+    sized = [(ref, ref.characters) for ref in state.turns if visibility.can_show(ref.phase)]
     usable = [ref for ref, characters in sized if characters]
-    if recall and (recall.silent or forgotten(recall, usable)):
+    if access and (access.denial_reason or find_memory_exclusions(access, usable)):
         return False
-    if enough(view, state.turns, sight):
+    if has_enough_messages(view, state.turns, visibility):
         return False
-    most = MOST_RECENT if view.max_turns is None else view.max_turns
-    if len(state.turns) >= MOST_RECENT or len(usable) >= most:
+    most = MAX_RECENT_TURNS if view.max_turns is None else view.max_turns
+    if len(state.turns) >= MAX_RECENT_TURNS or len(usable) >= most:
         return False
     if budget is None:
         return True
     held = sum([characters for _, characters in sized])
-    return held < tokens * widest(budget.counter)
+    return held < tokens * get_max_characters_per_token(budget.counter)
 
 
-def _bare(run: Run, sight: Sight, veils: tuple[LeftOut, ...]) -> bool:
+def _has_visible_turns(run: SettledTurnRun, sight: PhaseVisibility, veils: tuple[ExcludedTurns, ...]) -> bool:
     """Return whether some turns of a run would be included if they were within reach."""
-    return any(gone.rule == OUT_OF_REACH for gone in _far(run.first, run.last, run, sight, veils))
+    return any(gone.rule == OUT_OF_REACH for gone in _exclude_distant_turns(run.first, run.last, run, sight, veils))
 
 
-def said_in(turns: Iterable[TurnRef], *, work: bool = False) -> Iterator[Said]:
+def list_turn_refs(turns: Iterable[SettledTurnRef], *, work: bool = False) -> Iterator[TextRef]:
     """Yield the text references of these turns, in order."""
     for ref in turns:
         for said in (ref.text, ref.reply, ref.work) if work else (ref.text, ref.reply):
@@ -181,9 +181,9 @@ def said_in(turns: Iterable[TurnRef], *, work: bool = False) -> Iterator[Said]:
                 yield said
 
 
-def exchanges_of(
-    turns: Iterable[TurnRef], texts: Mapping[Said, str], counting: Counting, *, work: bool = False
-) -> Iterator[Exchange]:
+def build_exchanges(
+    turns: Iterable[SettledTurnRef], texts: Mapping[TextRef, str], counting: TokenCounter, *, work: bool = False
+) -> Iterator[TurnExchange]:
     """Yield the exchanges of turns; a recorded turn is always rendered the same way."""
     for ref in turns:
         text, reply = ref.text, ref.reply
@@ -191,7 +191,7 @@ def exchanges_of(
             asked = texts[text] if text and text.characters else ""
             answered = texts[reply] if reply and reply.characters else ""
             if work and ref.work:
-                answered = worked_out(texts[ref.work], answered)
+                answered = add_work(texts[ref.work], answered)
         except KeyError as missing:
             raise Corrupt(f"turn {ref.turn}", f"the text of {missing} was not fetched") from None
-        yield exchange(ref.turn, asked, answered, counting)
+        yield build_exchange(ref.turn, asked, answered, counting)

@@ -12,50 +12,50 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from turnlog.projections.session.state import Given, OpenTurn, Said, SessionState
-from turnlog.projections.session.turns import status_of
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.visibility import OUT_OF_SIGHT, sight
+from turnlog.projections.session.state import ToolResultRef, OpenTurn, TextRef, SessionState
+from turnlog.projections.session.turns import find_settled_turn
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.visibility import HIDDEN_PHASE, find_phase_visibility
 
 
 @dataclass(frozen=True, slots=True)
-class Hydration:
+class PriorResults:
     """The results of the previous turn that may be shown."""
 
-    results: tuple[Given, ...] = ()
-    why: str | None = None
+    results: tuple[ToolResultRef, ...] = ()
+    reason: str | None = None
     """Why there are none, if some were recorded."""
 
 
-def hydration(material: Material, state: SessionState) -> Hydration:
+def find_prior_results(material: SessionMaterial, state: SessionState) -> PriorResults:
     """Return the results of the previous turn that may be shown now."""
     returns = state.returns
     if returns is None:
-        return Hydration()
-    turn = status_of(state, returns.turn)
+        return PriorResults()
+    turn = find_settled_turn(state, returns.turn)
     if turn is None or turn.excluded:
-        return Hydration(why="excluded")
+        return PriorResults(reason="excluded")
     if turn.redacted:
-        return Hydration(why="redacted")
-    if not sight(material, state).holds(returns.phase):
-        return Hydration(why=OUT_OF_SIGHT)
-    return Hydration(returns.results) if material.remembers else Hydration(why="memory off")
+        return PriorResults(reason="redacted")
+    if not find_phase_visibility(material, state).can_show(returns.phase):
+        return PriorResults(reason=HIDDEN_PHASE)
+    return PriorResults(returns.results) if material.has_memory else PriorResults(reason="memory off")
 
 
-def in_short(state: SessionState) -> frozenset[Said]:
+def list_condensed_refs(state: SessionState) -> frozenset[TextRef]:
     """Return the references of texts that condense a longer tool result."""
     used = state.open.tools if state.open else ()
     before = state.returns.results if state.returns else ()
     now = (use.said for use in used if use.said and use.distilled)
-    return frozenset((*now, *(said for given in before for said in given.in_short)))
+    return frozenset((*now, *(said for given in before for said in given.condensed_texts)))
 
 
-def named(results: Sequence[Given]) -> Iterator[tuple[str, Given]]:
+def label_results(results: Sequence[ToolResultRef]) -> Iterator[tuple[str, ToolResultRef]]:
     """Yield each result with the name that a plan refers to it by: `r1`."""
     return ((f"r{place}", given) for place, given in enumerate(results, 1))
 
 
-def given_to(opened: OpenTurn, results: Sequence[Given]) -> Iterator[Said]:
+def list_reused_refs(opened: OpenTurn, results: Sequence[ToolResultRef]) -> Iterator[TextRef]:
     """Yield the reused results of a turn's steps, in the order of the plan."""
     known = {given.said.sequence: given.said for given in results}
     steps = {step.given: None for step in opened.plan or () if step.given is not None}

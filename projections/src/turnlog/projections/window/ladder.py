@@ -6,162 +6,162 @@ from functools import partial
 
 from pydantic import JsonValue
 
-from turnlog.events.manifest import StepTaken
-from turnlog.projections.blueprint.budget import Budget, allowed
-from turnlog.projections.blueprint.components import HISTORY, TOOLS_CONTEXT
+from turnlog.events.manifest import AppliedTrimStep
+from turnlog.projections.blueprint.budget import BudgetSpec, resolve_limit
+from turnlog.projections.blueprint.components import HISTORY_COMPONENT, TOOLS_COMPONENT
 from turnlog.projections.blueprint.ladder import Ladder
-from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.overflow import WHOLE, Bounds, OverBudget, sizes_of
-from turnlog.projections.window.pieces import TakeStep
-from turnlog.projections.window.plan import HistorySlot, LayerSlot, Plan, message, stretches
-from turnlog.projections.window.steps import aims, taken
+from turnlog.projections.window.counting import TokenCounter
+from turnlog.projections.window.overflow import WHOLE_PROMPT, BudgetScope, BudgetExceeded, measure_layers
+from turnlog.projections.window.pieces import ApplyRegisteredStep
+from turnlog.projections.window.plan import PlannedHistory, PlannedMessage, PromptPlan, format_message, place_pieces
+from turnlog.projections.window.steps import list_step_targets, apply_step
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class PlanSize:
     """The size of a plan or a part of it."""
 
     tokens: int
     characters: int
 
 
-Measure = Callable[[Plan], Size]
+MeasurePlan = Callable[[PromptPlan], PlanSize]
 
 
 @dataclass(frozen=True, slots=True)
-class Climb:
+class LadderRun:
     """One ladder to apply: what it measures, and its limit."""
 
     ladder: Ladder
-    measure: Measure
+    measure: MeasurePlan
     limit: int
-    of: Bounds = WHOLE
-    yields: bool = False
+    scope: BudgetScope = WHOLE_PROMPT
+    is_soft: bool = False
     """Whether an exceeded limit is left to the limit of the whole prompt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class BudgetContext:
     """What a plan is fitted with, besides the plan."""
 
-    budget: Budget
-    counting: Counting
+    budget: BudgetSpec
+    counting: TokenCounter
     inputs: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    beside: int = 0
+    tool_tokens: int = 0
     """Tokens of the tools that are offered with the prompt."""
-    registered: Mapping[str, TakeStep] = field(default_factory=dict[str, TakeStep])
+    registered: Mapping[str, ApplyRegisteredStep] = field(default_factory=dict[str, ApplyRegisteredStep])
     """Trim steps that packages register, by name."""
 
     @property
     def limit(self) -> int:
         """The token limit of the whole prompt."""
-        return allowed(self.budget.tokens, self.inputs)
+        return resolve_limit(self.budget.tokens, self.inputs)
 
 
-def fitted(plan: Plan, fitting: Fitting) -> tuple[Plan, tuple[StepTaken, ...]]:
+def fit_plan(plan: PromptPlan, fitting: BudgetContext) -> tuple[PromptPlan, tuple[AppliedTrimStep, ...]]:
     """Shorten a plan to its limits and return it with the steps that were taken.
 
     Sections come first, then components, then the whole prompt. Raises `BudgetExceeded` if the
     ladders do not suffice.
     """
-    taken_steps: list[StepTaken] = []
-    for climb in _climbs(fitting):
-        plan, steps = _climbed(plan, climb, fitting)
+    taken_steps: list[AppliedTrimStep] = []
+    for climb in _list_ladder_runs(fitting):
+        plan, steps = _apply_ladder(plan, climb, fitting)
         taken_steps += steps
     return plan, tuple(taken_steps)
 
 
-def _climbs(fitting: Fitting) -> list[Climb]:
-    budget, counting, beside = fitting.budget, fitting.counting, fitting.beside
+def _list_ladder_runs(fitting: BudgetContext) -> list[LadderRun]:
+    budget, counting, beside = fitting.budget, fitting.counting, fitting.tool_tokens
     sections = [
-        Climb(
+        LadderRun(
             section.ladder,
-            partial(section_size, layer=layer, counting=counting),
-            allowed(section.tokens, fitting.inputs),
-            Bounds(section=layer),
+            partial(measure_section, layer=layer, counting=counting),
+            resolve_limit(section.tokens, fitting.inputs),
+            BudgetScope(section=layer),
         )
         for layer, section in budget.sections.items()
     ]
     components = [
-        Climb(
+        LadderRun(
             component.ladder,
-            partial(component_size, component=name, counting=counting, beside=beside),
-            allowed(component.tokens, fitting.inputs),
-            Bounds(component=name),
-            yields=not component.fixed,
+            partial(measure_component, component=name, counting=counting, beside=beside),
+            resolve_limit(component.tokens, fitting.inputs),
+            BudgetScope(component=name),
+            is_soft=not component.fixed,
         )
         for name, component in budget.components.items()
     ]
-    whole = partial(plan_size, counting=counting, beside=beside)
-    return [*sections, *components, Climb(budget.ladder, whole, fitting.limit)]
+    whole = partial(measure_plan, counting=counting, beside=beside)
+    return [*sections, *components, LadderRun(budget.ladder, whole, fitting.limit)]
 
 
-def _climbed(plan: Plan, climb: Climb, fitting: Fitting) -> tuple[Plan, list[StepTaken]]:
+def _apply_ladder(plan: PromptPlan, climb: LadderRun, fitting: BudgetContext) -> tuple[PromptPlan, list[AppliedTrimStep]]:
     size = climb.measure(plan)
-    steps: list[StepTaken] = []
+    steps: list[AppliedTrimStep] = []
     for step in climb.ladder if size.tokens > climb.limit else ():
-        for on in aims(plan, step.rung):
+        for on in list_step_targets(plan, step.action):
             before = size
             while size.tokens > climb.limit:
                 over = size.tokens - climb.limit
-                shorter = taken(plan, step.rung, on, over, fitting.counting, fitting.registered)
+                shorter = apply_step(plan, step.action, on, over, fitting.counting, fitting.registered)
                 less = climb.measure(shorter)
                 # A step that does not shorten is exhausted. This also guarantees termination.
                 if less.characters >= size.characters:
                     break
                 plan, size = shorter, less
             if size != before:
-                steps.append(_noted(step.word, on, climb, before, size))
-    if size.tokens > climb.limit and not climb.yields:
-        sizes = sizes_of(plan, climb.of, fitting.counting, fitting.beside)
-        raise OverBudget(size.tokens, climb.limit, sizes, climb.of)
+                steps.append(_build_step_record(step.action_name, on, climb, before, size))
+    if size.tokens > climb.limit and not climb.is_soft:
+        sizes = measure_layers(plan, climb.scope, fitting.counting, fitting.tool_tokens)
+        raise BudgetExceeded(size.tokens, climb.limit, sizes, climb.scope)
     return plan, steps
 
 
-def _noted(word: str, on: str, climb: Climb, before: Size, after: Size) -> StepTaken:
-    return StepTaken(
+def _build_step_record(word: str, on: str, climb: LadderRun, before: PlanSize, after: PlanSize) -> AppliedTrimStep:
+    return AppliedTrimStep(
         step=word,
         on=on,
-        section=climb.of.section,
-        component=climb.of.component,
+        section=climb.scope.section,
+        component=climb.scope.component,
         before=before.tokens,
         after=after.tokens,
     )
 
 
-def plan_size(plan: Plan, counting: Counting, beside: int = 0) -> Size:
+def measure_plan(plan: PromptPlan, counting: TokenCounter, beside: int = 0) -> PlanSize:
     """Return the size of the whole prompt."""
     tokens, characters = beside, 0
     for slot in plan:
-        if isinstance(slot, HistorySlot):
+        if isinstance(slot, PlannedHistory):
             tokens += slot.tokens
             characters += slot.characters
         else:
-            text = message(slot)
-            tokens += counting.count(text)
+            text = format_message(slot)
+            tokens += counting.count_tokens(text)
             characters += len(text)
-    return Size(tokens, characters)
+    return PlanSize(tokens, characters)
 
 
-def section_size(plan: Plan, layer: str, counting: Counting) -> Size:
+def measure_section(plan: PromptPlan, layer: str, counting: TokenCounter) -> PlanSize:
     """Return the size of one layer, without delimiters."""
-    blocks = (block for slot in plan if isinstance(slot, LayerSlot) for block in slot.blocks)
+    blocks = (block for slot in plan if isinstance(slot, PlannedMessage) for block in slot.blocks)
     text = "".join([block.content for block in blocks if block.layer == layer])
-    return Size(counting.count(text), len(text))
+    return PlanSize(counting.count_tokens(text), len(text))
 
 
-def component_size(plan: Plan, component: str, counting: Counting, beside: int = 0) -> Size:
+def measure_component(plan: PromptPlan, component: str, counting: TokenCounter, beside: int = 0) -> PlanSize:
     """Return the size of one component, delimiters and separators included.
 
     Each text is counted by itself, so that cutting one component does not lengthen another.
     """
-    tokens, characters = beside if component == TOOLS_CONTEXT else 0, 0
+    tokens, characters = beside if component == TOOLS_COMPONENT else 0, 0
     for slot in plan:
-        if isinstance(slot, LayerSlot):
-            texts = [each.text for each in stretches(slot) if each.block.component == component]
-            tokens += sum(map(counting.count, texts))
+        if isinstance(slot, PlannedMessage):
+            texts = [each.text for each in place_pieces(slot) if each.block.component == component]
+            tokens += sum(map(counting.count_tokens, texts))
             characters += sum(map(len, texts))
-        elif component == HISTORY:
+        elif component == HISTORY_COMPONENT:
             tokens += slot.tokens
             characters += slot.characters
-    return Size(tokens, characters)
+    return PlanSize(tokens, characters)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar, assert_never
 
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import FromBlob, FromBlueprint, FromEvent, FromResolved, Source
-from turnlog.projections.blueprint.form import Form
+from turnlog.events.manifest import BlobSource, BlueprintTextSource, EventTextSource, ResolutionSource, PartSource
+from turnlog.projections.blueprint.form import MessageFormat
 from turnlog.projections.blueprint.layer import (
     AttributeLayer,
     CarryLayer,
@@ -19,7 +19,7 @@ from turnlog.projections.blueprint.layer import (
     FieldsLayer,
     FileLayer,
     InputLayer,
-    Layer,
+    LayerSpec,
     OverrideLayer,
     PromptsLayer,
     ResolvedLayer,
@@ -30,26 +30,26 @@ from turnlog.projections.blueprint.layer import (
     TextLayer,
     ToolsLayer,
 )
-from turnlog.projections.blueprint.overriding import pinned_file
-from turnlog.projections.blueprint.slots import filled_slots, slots_in, spelt
-from turnlog.projections.session.state import Said, SessionState
-from turnlog.projections.window.call import Call, Texts
-from turnlog.projections.window.conditions import condition_name, holds
-from turnlog.projections.window.hydrating import hydration, in_short, named
-from turnlog.projections.window.material import Material, listed
-from turnlog.projections.window.pieces import Block, Item, Piece, stood
-from turnlog.projections.window.resolved import resolved_text
-from turnlog.projections.window.segments import segment_pieces
-from turnlog.projections.window.stepping import told_of
-from turnlog.projections.window.telling import told
-from turnlog.projections.window.visibility import sight
+from turnlog.projections.blueprint.overriding import find_pinned_file
+from turnlog.projections.blueprint.slots import fill_slots, find_slots, format_prompt_value
+from turnlog.projections.session.state import TextRef, SessionState
+from turnlog.projections.window.call import PromptCall, PromptTexts
+from turnlog.projections.window.conditions import format_condition, is_condition_met
+from turnlog.projections.window.hydrating import find_prior_results, list_condensed_refs, label_results
+from turnlog.projections.window.material import SessionMaterial, format_value
+from turnlog.projections.window.pieces import LayerBlock, LayerItem, LayerPiece, include_text
+from turnlog.projections.window.resolved import format_resolved_text
+from turnlog.projections.window.segments import build_segment_pieces
+from turnlog.projections.window.stepping import list_step_refs
+from turnlog.projections.window.telling import build_tool_pieces
+from turnlog.projections.window.visibility import find_phase_visibility
 
-INPUT: Final = "input"
+INPUT_LAYER: Final = "input"
 """The built-in layer that holds the text of the turn."""
 
-NOTHING: Final = "nothing to say"
+EMPTY_RULE: Final = "nothing to say"
 """The rule of a layer whose text is empty."""
-DISTIL: Final = "distil"
+DISTIL_RULE: Final = "distil"
 """The rule of a text that condenses a longer tool result."""
 """Why a layer whose text is empty is left out."""
 
@@ -57,147 +57,147 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class LayerSources:
     """Everything that the text of a layer can come from."""
 
-    material: Material
+    material: SessionMaterial
     state: SessionState
-    call: Call
-    texts: Texts
+    call: PromptCall
+    texts: PromptTexts
 
 
-def layer_block(sources: Sources, name: str, form: Form) -> Block:
+def resolve_layer(sources: LayerSources, name: str, form: MessageFormat) -> LayerBlock:
     """Resolve one layer; raises `Corrupt` if a text that it needs was not fetched."""
-    if name == INPUT:
-        return Block(INPUT, "query", True, form, (_input(sources, form),))  # noqa: FBT003
+    if name == INPUT_LAYER:
+        return LayerBlock(INPUT_LAYER, "query", True, form, (_build_input_piece(sources, form),))  # noqa: FBT003
     layer = sources.material.blueprint.layers[name]
     keep = layer.keep == "always"
-    return Block(name, layer.component, keep, form, _pieces(sources, layer, name, form))
+    return LayerBlock(name, layer.component, keep, form, _resolve_pieces(sources, layer, name, form))
 
 
-def _pieces(sources: Sources, layer: Layer, name: str, form: Form) -> tuple[Piece, ...]:
-    rule = f"when {condition_name(layer.when)}" if layer.when else None
+def _resolve_pieces(sources: LayerSources, layer: LayerSpec, name: str, form: MessageFormat) -> tuple[LayerPiece, ...]:
+    rule = f"when {format_condition(layer.when)}" if layer.when else None
     material, state, call = sources.material, sources.state, sources.call
-    if layer.when and not holds(layer.when, material, state, call):
-        return (Piece(None, "", rule=rule),)
+    if layer.when and not is_condition_met(layer.when, material, state, call):
+        return (LayerPiece(None, "", rule=rule),)
     if isinstance(layer, SegmentsLayer):
-        found = segment_pieces(layer, name, form, state, call)
-        return tuple(_under(rule, piece) for piece in found) or (Piece(None, "", rule=NOTHING),)
+        found = build_segment_pieces(layer, name, form, state, call)
+        return tuple(_add_condition(rule, piece) for piece in found) or (LayerPiece(None, "", rule=EMPTY_RULE),)
     if isinstance(layer, StepLayer):
-        said = [_told(each, sources, name, form) for each in told_of(layer, material, state)]
-        return tuple(_under(rule, piece) for piece in said) or (Piece(None, "", rule=NOTHING),)
+        said = [_build_text_piece(each, sources, name, form) for each in list_step_refs(layer, material, state)]
+        return tuple(_add_condition(rule, piece) for piece in said) or (LayerPiece(None, "", rule=EMPTY_RULE),)
     if isinstance(layer, ResultsLayer):
-        return tuple(_under(rule, piece) for piece in _hydrated(layer, sources, name, form))
+        return tuple(_add_condition(rule, piece) for piece in _build_result_pieces(layer, sources, name, form))
     if isinstance(layer, ToolsLayer | PromptsLayer):
-        return told(layer, material, state, sources.texts.blobs, form) or (
-            Piece(None, "", rule=NOTHING),
+        return build_tool_pieces(layer, material, state, sources.texts.blobs, form) or (
+            LayerPiece(None, "", rule=EMPTY_RULE),
         )
-    source, text = _sourced(layer, name, sources)
-    return (_under(rule, _piece(source, text, form)),)
+    source, text = _resolve_source(layer, name, sources)
+    return (_add_condition(rule, _build_piece(source, text, form)),)
 
 
-def _under(rule: str | None, piece: Piece) -> Piece:
+def _add_condition(rule: str | None, piece: LayerPiece) -> LayerPiece:
     """Record the condition of a layer on a piece, unless the piece has a rule of its own."""
     return replace(piece, rule=piece.rule or rule) if piece.text else piece
 
 
-def _piece(source: Source | None, text: str, form: Form) -> Piece:
-    return stood(Piece(source, text), text, form) if text else Piece(source, text, rule=NOTHING)
+def _build_piece(source: PartSource | None, text: str, form: MessageFormat) -> LayerPiece:
+    return include_text(LayerPiece(source, text), text, form) if text else LayerPiece(source, text, rule=EMPTY_RULE)
 
 
-def _input(sources: Sources, form: Form) -> Piece:
+def _build_input_piece(sources: LayerSources, form: MessageFormat) -> LayerPiece:
     said = sources.state.open.text if sources.state.open else None
     if said is None:
-        return Piece(None, "", rule="no input")
-    return _told(said, sources, INPUT, form)
+        return LayerPiece(None, "", rule="no input")
+    return _build_text_piece(said, sources, INPUT_LAYER, form)
 
 
-def _hydrated(layer: ResultsLayer, sources: Sources, name: str, form: Form) -> Iterator[Piece]:
-    found = hydration(sources.material, sources.state)
+def _build_result_pieces(layer: ResultsLayer, sources: LayerSources, name: str, form: MessageFormat) -> Iterator[LayerPiece]:
+    found = find_prior_results(sources.material, sources.state)
     heading = f"{layer.heading}\n" if layer.heading else ""
-    for place, (word, given) in enumerate(named(found.results)):
-        piece = _told(given.summary, sources, name, form)
-        yield replace(piece, item=Item(place, word, f"{heading}{word}:"))
+    for place, (word, given) in enumerate(label_results(found.results)):
+        piece = _build_text_piece(given.summary, sources, name, form)
+        yield replace(piece, item=LayerItem(place, word, f"{heading}{word}:"))
         heading = ""
     if not found.results:
-        yield Piece(None, "", rule=found.why or NOTHING)
+        yield LayerPiece(None, "", rule=found.reason or EMPTY_RULE)
 
 
-def _told(said: Said, sources: Sources, layer: str, form: Form) -> Piece:
-    source = FromEvent(sequence=said.sequence, field=said.field)
-    piece = _piece(source, _fetched(sources.texts.said, said, layer), form)
-    if piece.text and said in in_short(sources.state):
-        return replace(piece, treatment="condensed", rule=DISTIL)
+def _build_text_piece(said: TextRef, sources: LayerSources, layer: str, form: MessageFormat) -> LayerPiece:
+    source = EventTextSource(sequence=said.sequence, field=said.field)
+    piece = _build_piece(source, _get_text(sources.texts.by_ref, said, layer), form)
+    if piece.text and said in list_condensed_refs(sources.state):
+        return replace(piece, treatment="condensed", rule=DISTIL_RULE)
     return piece
 
 
-def _sourced(layer: Layer, name: str, sources: Sources) -> tuple[Source | None, str]:
+def _resolve_source(layer: LayerSpec, name: str, sources: LayerSources) -> tuple[PartSource | None, str]:
     material, state, call = sources.material, sources.state, sources.call
     match layer:
         case FileLayer() | OverrideLayer() | SourceLayer():
-            file = pinned_file(state.prompts.get(call.provider, {}), name, state.profile)
+            file = find_pinned_file(state.prompts.get(call.provider, {}), name, state.profile)
             if file is None:
                 return None, ""
-            text = _fetched(sources.texts.blobs, file.digest, name)
-            return FromBlob(digest=file.digest, path=file.path), text
+            text = _get_text(sources.texts.blobs, file.digest, name)
+            return BlobSource(digest=file.digest, path=file.path), text
         case TextLayer(text=text):
-            of = tuple(f"attributes.{slot}" for slot in slots_in(text))
-            return _written(filled_slots(text, state.attributes), of)
+            of = tuple(f"attributes.{slot}" for slot in find_slots(text))
+            return _build_literal(fill_slots(text, state.attributes), of)
         case AttributeLayer(attribute=attribute):
-            source = FromEvent(sequence=state.attributes_in, field=f"attributes.{attribute}")
-            return source, spelt(state.attributes.get(attribute))
+            source = EventTextSource(sequence=state.attributes_in, field=f"attributes.{attribute}")
+            return source, format_prompt_value(state.attributes.get(attribute))
         case InputLayer(input=name):
-            return _brought(state, call, name)
+            return _resolve_input(state, call, name)
         case FieldsLayer(heading=heading, fields=fields):
-            spelled = [(label, listed(material.at(p, state))) for label, p in fields.items()]
+            spelled = [(label, format_value(material.resolve_path(p, state))) for label, p in fields.items()]
             lines = [f"{label}: {value}" for label, value in spelled if value]
-            return _written("\n".join(filter(None, (heading, *lines))), tuple(fields.values()))
+            return _build_literal("\n".join(filter(None, (heading, *lines))), tuple(fields.values()))
         case CarryLayer():
             carried = state.carried
             if carried is None:
                 return None, ""
-            told = _fetched(sources.texts.said, carried, name)
-            return FromEvent(sequence=carried.sequence, field=carried.field), told
+            told = _get_text(sources.texts.by_ref, carried, name)
+            return EventTextSource(sequence=carried.sequence, field=carried.field), told
         case ChoicesLayer(heading=heading):
-            seen = sight(material, state)
-            made = (each for each in state.choices if seen.holds(each.phase))
+            seen = find_phase_visibility(material, state)
+            made = (each for each in state.choices if seen.can_show(each.phase))
             labels = [each.label for each in made if each.label]
             text = "\n".join(filter(None, (heading, *labels))) if labels else ""
-            return _written(text, ("session.choices",))
+            return _build_literal(text, ("session.choices",))
         case ResolvedLayer():
-            return _resolved(layer, name, state, sources.texts)
+            return _resolve_reference(layer, name, state, sources.texts)
         case SegmentsLayer() | StepLayer() | ResultsLayer() | ToolsLayer() | PromptsLayer():
             raise TypeError(name)
         case _ as never:
             assert_never(never)
 
 
-def _brought(state: SessionState, call: Call, name: str) -> tuple[Source | None, str]:
+def _resolve_input(state: SessionState, call: PromptCall, name: str) -> tuple[PartSource | None, str]:
     """Return an input of the turn; its event is known only while the turn is open."""
     given = state.open.inputs if state.open else None
     if given is None or name not in call.inputs:
         return None, ""
-    return FromEvent(sequence=given.sequence, field=f"inputs.{name}"), spelt(call.inputs[name])
+    return EventTextSource(sequence=given.sequence, field=f"inputs.{name}"), format_prompt_value(call.inputs[name])
 
 
-def _resolved(
-    layer: ResolvedLayer, name: str, state: SessionState, texts: Texts
-) -> tuple[Source | None, str]:
+def _resolve_reference(
+    layer: ResolvedLayer, name: str, state: SessionState, texts: PromptTexts
+) -> tuple[PartSource | None, str]:
     said = state.open.resolved if state.open else None
     if said is None:
         return None, ""
-    results = _fetched(texts.said, said.results, name)
-    text = resolved_text(layer.heading, layer.resolved, said, results)
+    results = _get_text(texts.by_ref, said.results, name)
+    text = format_resolved_text(layer.heading, layer.resolved, said, results)
     lines = dict[str, str](layer.resolved)
-    source = FromResolved(resolution=said.results.sequence, heading=layer.heading, lines=lines)
+    source = ResolutionSource(resolution=said.results.sequence, heading=layer.heading, lines=lines)
     return source, text
 
 
-def _written(text: str, of: tuple[str, ...]) -> tuple[Source, str]:
-    return FromBlueprint(text=text, of=of), text
+def _build_literal(text: str, of: tuple[str, ...]) -> tuple[PartSource, str]:
+    return BlueprintTextSource(text=text, of=of), text
 
 
-def _fetched(texts: Mapping[Key, str], key: Key, layer: str) -> str:
+def _get_text(texts: Mapping[Key, str], key: Key, layer: str) -> str:
     text = texts.get(key)
     if text is None:
         raise Corrupt(f"layer {layer}", f"the text of {key} was not fetched")

@@ -10,92 +10,92 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from turnlog.events.errors import Corrupt
-from turnlog.projections.blueprint.budget import Budget
-from turnlog.projections.blueprint.schema import History, HistoryMessages
-from turnlog.projections.session.state import Said, SessionState, TurnRef
-from turnlog.projections.session.summaries import Summary
-from turnlog.projections.window.call import Call, Texts
-from turnlog.projections.window.condensing import in_short
-from turnlog.projections.window.counting import Counting
+from turnlog.projections.blueprint.budget import BudgetSpec
+from turnlog.projections.blueprint.schema import HistoryViewSpec, HistoryMessageSlot
+from turnlog.projections.session.state import TextRef, SessionState, SettledTurnRef
+from turnlog.projections.session.summaries import HistorySummary
+from turnlog.projections.window.call import PromptCall, PromptTexts
+from turnlog.projections.window.condensing import condense_history
+from turnlog.projections.window.counting import TokenCounter
 from turnlog.projections.window.history import (
-    LeftOut,
-    chosen,
-    exchanges_of,
-    reaches_further,
-    said_in,
+    ExcludedTurns,
+    select_turns,
+    build_exchanges,
+    has_reachable_runs,
+    list_turn_refs,
 )
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.memory import Recall, recalled
-from turnlog.projections.window.plan import HistorySlot, Recap
-from turnlog.projections.window.visibility import Sight, sight
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.memory import MemoryAccess, build_memory_access
+from turnlog.projections.window.plan import PlannedHistory, SummaryMessage
+from turnlog.projections.window.visibility import PhaseVisibility, find_phase_visibility
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class HistoryWindow:
     """One history view as one call sees it."""
 
     name: str
-    view: History
-    sight: Sight
-    recall: Recall | None
+    view: HistoryViewSpec
+    visibility: PhaseVisibility
+    access: MemoryAccess | None
     """Limits of the memory policy; None where no policy applies."""
-    summary: Summary | None
+    summary: HistorySummary | None
     """The summary that replaces older turns."""
 
-    def turns(self, state: SessionState) -> tuple[tuple[TurnRef, ...], tuple[LeftOut, ...]]:
+    def select_turns(self, state: SessionState) -> tuple[tuple[SettledTurnRef, ...], tuple[ExcludedTurns, ...]]:
         """Split the settled turns into those the view includes and those it excludes."""
-        return chosen(self.view, state, self.sight, self.recall, self.summary)
+        return select_turns(self.view, state, self.visibility, self.access, self.summary)
 
-    def said(self, state: SessionState) -> Iterator[Said]:
+    def list_refs(self, state: SessionState) -> Iterator[TextRef]:
         """Yield the references of all texts that the view includes."""
         if self.summary:
             yield self.summary.said
-        yield from said_in(self.turns(state)[0], work=self.view.of == "work")
+        yield from list_turn_refs(self.select_turns(state)[0], work=self.view.of == "work")
 
-    def further(self, state: SessionState, budget: Budget | None, tokens: int) -> bool:
+    def has_reachable_runs(self, state: SessionState, budget: BudgetSpec | None, tokens: int) -> bool:
         """Return whether the view could include turns that the state keeps only as runs."""
-        view, seen = self.view, self.sight
-        return reaches_further(view, state, seen, budget, self.recall, tokens, self.summary)
+        view, seen = self.view, self.visibility
+        return has_reachable_runs(view, state, seen, budget, self.access, tokens, self.summary)
 
 
-def looks(material: Material, state: SessionState, call: Call) -> tuple[Look, ...]:
+def list_history_windows(material: SessionMaterial, state: SessionState, call: PromptCall) -> tuple[HistoryWindow, ...]:
     """Return the history views that a call lists."""
     slots = material.blueprint.calls[call.kind].messages
-    named = (slot.history for slot in slots if isinstance(slot, HistoryMessages))
-    return tuple(look(material, state, call.at, name) for name in named)
+    named = (slot.history for slot in slots if isinstance(slot, HistoryMessageSlot))
+    return tuple(build_history_window(material, state, call.at, name) for name in named)
 
 
-def look(material: Material, state: SessionState, at: str, name: str) -> Look:
+def build_history_window(material: SessionMaterial, state: SessionState, at: str, name: str) -> HistoryWindow:
     """Return a history view at a clock reading `at`."""
-    view, seen = material.blueprint.view(name), sight(material, state)
-    recall = recalled(material.memory, view.memory, state, at)
-    return Look(name, view, seen, recall, _summary(material, state, name, view, seen))
+    view, seen = material.blueprint.resolve_view(name), find_phase_visibility(material, state)
+    recall = build_memory_access(material.memory, view.memory, state, at)
+    return HistoryWindow(name, view, seen, recall, _find_summary(material, state, name, view, seen))
 
 
-def _summary(
-    material: Material, state: SessionState, name: str, view: History, seen: Sight
-) -> Summary | None:
+def _find_summary(
+    material: SessionMaterial, state: SessionState, name: str, view: HistoryViewSpec, seen: PhaseVisibility
+) -> HistorySummary | None:
     if view.of == "selected":
         summing = state.open.summing if state.open else None
         former = summing.former if summing else None
         return next((each for each in state.summaries if each.sequence == former), None)
-    by = material.blueprint.summarised_by(name) if view.summary else ""
+    by = material.blueprint.find_summary_view(name) if view.summary else ""
     standing = (each for each in reversed(state.summaries) if each.view == by)
-    return next((each for each in standing if all(map(seen.holds, each.phases))), None)
+    return next((each for each in standing if all(map(seen.can_show, each.phases))), None)
 
 
-def history_of(back: Look, state: SessionState, texts: Texts, counting: Counting) -> HistorySlot:
+def render_history(back: HistoryWindow, state: SessionState, texts: PromptTexts, counting: TokenCounter) -> PlannedHistory:
     """Return the messages of a view; raises `Corrupt` if a text was not fetched."""
-    turns, left_out = back.turns(state)
+    turns, left_out = back.select_turns(state)
     work = back.view.of == "work"
-    exchanges = tuple(exchanges_of(turns, texts.said, counting, work=work))
-    recap = _recap(back.summary, texts, counting) if back.summary else None
-    slot = HistorySlot(back.name, exchanges, left_out, work, recap)
-    return in_short(slot, back.view.condense, counting)
+    exchanges = tuple(build_exchanges(turns, texts.by_ref, counting, work=work))
+    recap = _build_summary_message(back.summary, texts, counting) if back.summary else None
+    slot = PlannedHistory(back.name, exchanges, left_out, work, recap)
+    return condense_history(slot, back.view.condense, counting)
 
 
-def _recap(summary: Summary, texts: Texts, counting: Counting) -> Recap:
-    text = texts.said.get(summary.said)
+def _build_summary_message(summary: HistorySummary, texts: PromptTexts, counting: TokenCounter) -> SummaryMessage:
+    text = texts.by_ref.get(summary.said)
     if text is None:
         raise Corrupt(f"summary {summary.sequence}", "its text was not fetched")
-    return Recap(summary.said, text, counting.count(text))
+    return SummaryMessage(summary.said, text, counting.count_tokens(text))

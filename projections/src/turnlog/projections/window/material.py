@@ -19,12 +19,12 @@ from turnlog.projections.blueprint.asking import ReferencesSpec
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.layer import CarryLayer, WhenContext
 from turnlog.projections.blueprint.memory import MemoryPolicy
-from turnlog.projections.blueprint.phases import BY_PHASE, PhaseGraph, graph_of
+from turnlog.projections.blueprint.phases import BY_PHASE, PhaseGraph, build_phase_graph
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.session.programs import Stage, stage
+from turnlog.projections.session.programs import CallStage, get_call_stage
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.counting import Vocabulary
-from turnlog.projections.window.pieces import TakeStep
+from turnlog.projections.window.counting import TokenVocabulary
+from turnlog.projections.window.pieces import ApplyRegisteredStep
 
 SESSION_ONLY = "session_only"
 """The context level that every session has."""
@@ -32,15 +32,15 @@ SESSION_ONLY = "session_only"
 
 # Without slots, for the cached property.
 @dataclass(frozen=True)
-class Material:
+class SessionMaterial:
     """What a session is pinned to, loaded."""
 
     blueprint: Blueprint
     cartridge: Cartridge = field(default_factory=dict[str, JsonValue])
     memory: MemoryPolicy | None = None
-    registered: Mapping[str, TakeStep] = field(default_factory=dict[str, TakeStep])
+    registered_steps: Mapping[str, ApplyRegisteredStep] = field(default_factory=dict[str, ApplyRegisteredStep])
     """Trim steps of packages that the blueprint's ladders name."""
-    vocabularies: Mapping[str, Vocabulary] = field(default_factory=dict[str, Vocabulary])
+    vocabularies: Mapping[str, TokenVocabulary] = field(default_factory=dict[str, TokenVocabulary])
     """Vocabularies that the blueprint's budgets count with."""
 
     @cached_property
@@ -49,78 +49,78 @@ class Material:
         spec, layers = self.blueprint.phases, self.blueprint.layers.values()
         words = (layer.text for layer in layers if isinstance(layer, CarryLayer))
         drawn = self.cartridge.get("phases")
-        return graph_of(spec, drawn, next(words, "{summary}")) if spec else None
+        return build_phase_graph(spec, drawn, next(words, "{summary}")) if spec else None
 
     @property
     def references(self) -> ReferencesSpec | None:
         """The rules for inheriting references; None if the session has no memory."""
-        return self.blueprint.policies.references if self.remembers else None
+        return self.blueprint.policies.references if self.has_memory else None
 
     @property
-    def remembers(self) -> bool:
+    def has_memory(self) -> bool:
         """Whether prompts may include earlier turns at all."""
         return self.memory is None or self.memory.enabled
 
-    def at(self, path: str, state: SessionState | None = None) -> JsonValue:
+    def resolve_path(self, path: str, state: SessionState | None = None) -> JsonValue:
         """Return the value at a dotted path; None if it leads nowhere."""
         place, _, rest = path.partition(".")
         match place:
             case "cartridge":
-                return followed(self.cartridge, rest)
+                return resolve_value(self.cartridge, rest)
             case "attributes":
-                return followed(state.attributes, rest) if state else None
+                return resolve_value(state.attributes, rest) if state else None
             case "session":
                 return state.phase if state and rest == "phase" else None
             case _:
                 return None
 
     @property
-    def unknown_context(self) -> tuple[str, ...]:
+    def unknown_context_levels(self) -> tuple[str, ...]:
         """Context levels that no layer handles; they are treated as `session_only`."""
         answered = {
             layer.when.context
             for layer in self.blueprint.layers.values()
             if isinstance(layer.when, WhenContext)
         }
-        return tuple(sorted({*self.context} - answered - {SESSION_ONLY}))
+        return tuple(sorted({*self.context_levels} - answered - {SESSION_ONLY}))
 
     @property
-    def context(self) -> tuple[str, ...]:
+    def context_levels(self) -> tuple[str, ...]:
         """The context levels that the cartridge requests."""
         spec = self.blueprint.cartridge
-        asked = self.at(spec.context) if spec and spec.context else None
+        asked = self.resolve_path(spec.context) if spec and spec.context else None
         levels = tuple(str(level) for level in asked) if isinstance(asked, list) else ()
         return levels or (SESSION_ONLY,)
 
-    def model(self, state: SessionState, default: str) -> str:
+    def resolve_model(self, state: SessionState, default: str) -> str:
         """Return the litellm name of the session's model; `default` is the service's default model.
         """
         named = state.model or self.blueprint.profiles[state.profile].model
         return default if named == "default" else named
 
-    def stage(self, state: SessionState) -> Stage:
+    def find_stage(self, state: SessionState) -> CallStage:
         """Return what the next call of the session is for."""
-        return stage(self.blueprint.profiles[state.profile], state.open)
+        return get_call_stage(self.blueprint.profiles[state.profile], state.open)
 
-    def call_kind(self, state: SessionState) -> str:
+    def find_call_kind(self, state: SessionState) -> str:
         """Return the kind of the session's next call."""
         summing = state.open.summing if state.open else None
-        summed = self.blueprint.view(summing.view).summary if summing else None
+        summed = self.blueprint.resolve_view(summing.view).summary if summing else None
         if summed is not None:
             return summed.call
         profile = self.blueprint.profiles[state.profile]
-        ahead = {"plan": profile.plan, "act": profile.act}.get(self.stage(state))
+        ahead = {"plan": profile.plan, "act": profile.act}.get(self.find_stage(state))
         if ahead is not None:
             return ahead
-        return self._replying(state)
+        return self._find_reply_kind(state)
 
-    def kinds(self, state: SessionState) -> tuple[str, ...]:
+    def list_call_kinds(self, state: SessionState) -> tuple[str, ...]:
         """Return the kinds of calls that a turn may make now, except calls that summarise."""
         profile = self.blueprint.profiles[state.profile]
         ahead = (call for call in (profile.plan, profile.act) if call is not None)
-        return (*ahead, self._replying(state))
+        return (*ahead, self._find_reply_kind(state))
 
-    def _replying(self, state: SessionState) -> str:
+    def _find_reply_kind(self, state: SessionState) -> str:
         profile = self.blueprint.profiles[state.profile]
         spec, phases = self.blueprint.phases, self.phases
         if profile.call != BY_PHASE or spec is None or phases is None:
@@ -129,23 +129,23 @@ class Material:
         return spec.calls["debrief" if kind == "debrief" else "freeform"]
 
 
-def read_cartridge(stored: str) -> Cartridge:
+def parse_cartridge(stored: str) -> Cartridge:
     """Parse a pinned cartridge."""
     found: JsonValue = json.loads(stored)
     return found if isinstance(found, dict) else {}
 
 
-def followed(value: JsonValue, path: str) -> JsonValue:
+def resolve_value(value: JsonValue, path: str) -> JsonValue:
     """Return the value at a dotted path in nested mappings, or None."""
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     return value
 
 
-def listed(value: JsonValue) -> str:
+def format_value(value: JsonValue) -> str:
     """Format a value on one line; the items of a list are separated by commas."""
     if isinstance(value, list):
-        return ", ".join(filter(None, (listed(item) for item in value)))
+        return ", ".join(filter(None, (format_value(item) for item in value)))
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

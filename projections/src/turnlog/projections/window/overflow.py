@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from turnlog.events.errors import Refused
-from turnlog.events.manifest import StepTaken
-from turnlog.projections.blueprint.components import HISTORY, TOOLS_CONTEXT
-from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.plan import HistorySlot, Plan
+from turnlog.events.manifest import AppliedTrimStep
+from turnlog.projections.blueprint.components import HISTORY_COMPONENT, TOOLS_COMPONENT
+from turnlog.projections.window.counting import TokenCounter
+from turnlog.projections.window.plan import PlannedHistory, PromptPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class LayerSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class BudgetScope:
     """What a limit applies to: one layer, one component, or the whole prompt."""
 
     section: str | None = None
     component: str | None = None
 
-    def holds(self, layer: str, component: str) -> bool:
+    def has_layer(self, layer: str, component: str) -> bool:
         """Return whether a layer counts towards the limit."""
         return self.section in {None, layer} and self.component in {None, component}
 
@@ -43,20 +43,20 @@ class Bounds:
         return f" of component {self.component}" if self.component else ""
 
 
-WHOLE: Final = Bounds()
+WHOLE_PROMPT: Final = BudgetScope()
 """The limit of the whole prompt."""
 
 
-def bounds_of(step: StepTaken) -> Bounds:
+def find_step_scope(step: AppliedTrimStep) -> BudgetScope:
     """Return the scope of the limit that required a step."""
-    return Bounds(step.section, step.component)
+    return BudgetScope(step.section, step.component)
 
 
-class OverBudget(Refused):
+class BudgetExceeded(Refused):
     """A prompt, section or component that no trim step makes short enough."""
 
     def __init__(
-        self, tokens: int, limit: int, sizes: Iterable[LayerSize], of: Bounds = WHOLE
+        self, tokens: int, limit: int, sizes: Iterable[LayerSize], of: BudgetScope = WHOLE_PROMPT
     ) -> None:
         self.tokens = tokens
         self.limit = limit
@@ -73,20 +73,20 @@ class OverBudget(Refused):
         )
 
     @property
-    def kept(self) -> tuple[LayerSize, ...]:
+    def required_layers(self) -> tuple[LayerSize, ...]:
         """The layers that are always kept."""
         return tuple(size for size in self.sizes if size.always)
 
 
-def sizes_of(plan: Plan, of: Bounds, counting: Counting, beside: int) -> Iterator[LayerSize]:
+def measure_layers(plan: PromptPlan, of: BudgetScope, counting: TokenCounter, beside: int) -> Iterator[LayerSize]:
     """Yield the size of everything that is included within these bounds."""
     for slot in plan:
-        if isinstance(slot, HistorySlot):
-            if slot.tokens and of.holds(HISTORY, HISTORY):
+        if isinstance(slot, PlannedHistory):
+            if slot.tokens and of.has_layer(HISTORY_COMPONENT, HISTORY_COMPONENT):
                 yield LayerSize("history", slot.tokens)
             continue
         for block in slot.blocks:
-            if block.standing and of.holds(block.layer, block.component):
-                yield LayerSize(block.layer, counting.count(block.content), block.keep)
-    if beside and of.holds("tools", TOOLS_CONTEXT):
+            if block.included_pieces and of.has_layer(block.layer, block.component):
+                yield LayerSize(block.layer, counting.count_tokens(block.content), block.keep)
+    if beside and of.has_layer("tools", TOOLS_COMPONENT):
         yield LayerSize("tools", beside)

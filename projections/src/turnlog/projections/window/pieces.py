@@ -12,13 +12,13 @@ from functools import cached_property
 
 from pydantic import JsonValue
 
-from turnlog.events.manifest import Cut, Excerpt, FromSegment, Source, Treatment
-from turnlog.projections.blueprint.form import Form
-from turnlog.projections.window.fences import closing, imitations, indented, opening
+from turnlog.events.manifest import TextTruncation, TextExcerpt, SegmentSource, PartSource, PartTreatment
+from turnlog.projections.blueprint.form import MessageFormat
+from turnlog.projections.window.fences import format_closing, find_imitations, indent_lines, format_opening
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class LayerItem:
     """One entry of a list that a layer repeats for."""
 
     place: int
@@ -30,46 +30,46 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LayerPiece:
     """One text of a layer."""
 
-    source: Source | None
-    whole: str
+    source: PartSource | None
+    full_text: str
     """The text as its source has it."""
     text: str = ""
     """The included text; empty if the piece is left out."""
-    treatment: Treatment = "absent"
+    treatment: PartTreatment = "absent"
     rule: str | None = None
     """The condition of the layer, the step that changed the piece, or why it is left out."""
-    cut: Cut | None = None
+    cut: TextTruncation | None = None
     indented: tuple[int, ...] = ()
-    item: Item | None = None
-    excerpt: Excerpt | None = None
+    item: LayerItem | None = None
+    excerpt: TextExcerpt | None = None
     """The range of its source's text that `full_text` is; None if it is all of it."""
 
     @property
-    def segment(self) -> FromSegment:
+    def segment(self) -> SegmentSource:
         """The segment that it comes from; raises `TypeError` if its source is something else."""
-        if isinstance(self.source, FromSegment):
+        if isinstance(self.source, SegmentSource):
             return self.source
         raise TypeError(f"{self.source} is no segment")
 
-    def out(self, rule: str) -> Piece:
+    def drop_text(self, rule: str) -> LayerPiece:
         """Return the piece left out of the prompt."""
         return replace(self, text="", treatment="dropped", rule=rule, cut=None, indented=())
 
 
 # Without slots, for the cached property: a ladder measures a block at every step and changes few.
 @dataclass(frozen=True)
-class Block:
+class LayerBlock:
     """A layer as it appears in one call."""
 
     layer: str
     component: str
     keep: bool
     """Whether it may never be left out."""
-    form: Form
-    pieces: tuple[Piece, ...]
+    form: MessageFormat
+    pieces: tuple[LayerPiece, ...]
     within: str | None = None
     """The layer that includes it, whether it is an excerpt of that layer or another layer."""
 
@@ -79,16 +79,16 @@ class Block:
         return self.within or self.layer
 
     @property
-    def standing(self) -> tuple[Piece, ...]:
+    def included_pieces(self) -> tuple[LayerPiece, ...]:
         """The pieces that are included in the prompt."""
         return tuple([piece for piece in self.pieces if piece.text])
 
     @property
-    def led_in(self) -> Sequence[tuple[Piece, str]]:
+    def pieces_with_headings(self) -> Sequence[tuple[LayerPiece, str]]:
         """The included pieces, each with its heading if it is the first of its item."""
-        led: list[tuple[Piece, str]] = []
+        led: list[tuple[LayerPiece, str]] = []
         shown = -1
-        for piece in self.standing:
+        for piece in self.included_pieces:
             item = piece.item
             heading = item.heading if item and item.place != shown else ""
             led.append((piece, heading + self.form.segments_between if heading else ""))
@@ -98,42 +98,42 @@ class Block:
     @cached_property
     def content(self) -> str:
         """The text of the layer, without delimiters."""
-        stand = [before + piece.text for piece, before in self.led_in]
+        stand = [before + piece.text for piece, before in self.pieces_with_headings]
         return self.form.segments_between.join(stand)
 
     @property
-    def fenced(self) -> str:
+    def delimited_content(self) -> str:
         """The text of the layer with delimiters; empty if the layer is empty."""
         text, form = self.content, self.form
-        return opening(form, self.layer) + text + closing(form, self.layer) if text else ""
+        return format_opening(form, self.layer) + text + format_closing(form, self.layer) if text else ""
 
-    def changed(self, change: Callable[[Piece], Piece]) -> Block:
+    def map_pieces(self, change: Callable[[LayerPiece], LayerPiece]) -> LayerBlock:
         """Return the block with `change` applied to its included pieces."""
         pieces = tuple([change(piece) if piece.text else piece for piece in self.pieces])
-        return Block(self.layer, self.component, self.keep, self.form, pieces, self.within)
+        return LayerBlock(self.layer, self.component, self.keep, self.form, pieces, self.within)
 
-    def without(self, gone: Iterable[Piece], rule: str) -> Block:
+    def drop_pieces(self, gone: Iterable[LayerPiece], rule: str) -> LayerBlock:
         """Return the block without some of its included pieces."""
         leaving = {id(piece) for piece in gone}
-        return self.changed(lambda piece: piece.out(rule) if id(piece) in leaving else piece)
+        return self.map_pieces(lambda piece: piece.drop_text(rule) if id(piece) in leaving else piece)
 
-    def shortened(self, piece: Piece, text: str, treatment: Treatment, rule: str) -> Piece:
+    def shorten_piece(self, piece: LayerPiece, text: str, treatment: PartTreatment, rule: str) -> LayerPiece:
         """Return a piece shortened to this beginning of it."""
-        cut = Cut(of=len(piece.whole), to=len(text))
-        return replace(stood(piece, text, self.form), treatment=treatment, rule=rule, cut=cut)
+        cut = TextTruncation(of=len(piece.full_text), to=len(text))
+        return replace(include_text(piece, text, self.form), treatment=treatment, rule=rule, cut=cut)
 
 
-TakeStep = Callable[[Block, Mapping[str, JsonValue]], Block]
+ApplyRegisteredStep = Callable[[LayerBlock, Mapping[str, JsonValue]], LayerBlock]
 """A trim step that a package registers: pure, and always the same result for the same layer."""
 
 
-def stood(piece: Piece, text: str, form: Form) -> Piece:
+def include_text(piece: LayerPiece, text: str, form: MessageFormat) -> LayerPiece:
     """Return a piece that includes this text, with imitated delimiters indented."""
-    places = imitations(form, text)
-    stands = indented(text, places)
-    return Piece(
+    places = find_imitations(form, text)
+    stands = indent_lines(text, places)
+    return LayerPiece(
         piece.source,
-        piece.whole,
+        piece.full_text,
         stands,
         "kept",
         piece.rule,

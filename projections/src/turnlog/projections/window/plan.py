@@ -12,76 +12,76 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from turnlog.events.manifest import Role
-from turnlog.projections.blueprint.form import Form
-from turnlog.projections.session.state import Said
-from turnlog.projections.window.fences import closing, opening
-from turnlog.projections.window.history import LeftOut
-from turnlog.projections.window.pieces import Block, Piece
-from turnlog.projections.window.spoken import Exchange
+from turnlog.events.manifest import MessageRole
+from turnlog.projections.blueprint.form import MessageFormat
+from turnlog.projections.session.state import TextRef
+from turnlog.projections.window.fences import format_closing, format_opening
+from turnlog.projections.window.history import ExcludedTurns
+from turnlog.projections.window.pieces import LayerBlock, LayerPiece
+from turnlog.projections.window.spoken import TurnExchange
 
 
 @dataclass(frozen=True, slots=True)
-class LayerSlot:
+class PlannedMessage:
     """One message made of layers; it is omitted if no layer has a text."""
 
-    role: Role
-    form: Form
-    blocks: tuple[Block, ...]
+    role: MessageRole
+    form: MessageFormat
+    blocks: tuple[LayerBlock, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Recap:
+class SummaryMessage:
     """The summary of older turns, as the message before the turns of its view."""
 
-    said: Said
+    text_ref: TextRef
     text: str
     tokens: int
-    stands: bool = True
+    included: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class HistorySlot:
+class PlannedHistory:
     """The messages of a history view, oldest first, and the turns that are excluded."""
 
     view: str
-    exchanges: tuple[Exchange, ...]
-    left_out: tuple[LeftOut, ...]
-    work: bool = False
+    exchanges: tuple[TurnExchange, ...]
+    left_out: tuple[ExcludedTurns, ...]
+    shows_work: bool = False
     """Whether they also show how each turn was worked out."""
-    recap: Recap | None = None
+    summary: SummaryMessage | None = None
     """The summary that replaces older turns."""
 
     @property
-    def summed(self) -> Recap | None:
+    def included_summary(self) -> SummaryMessage | None:
         """The summary, if it is included."""
-        return self.recap if self.recap and self.recap.stands else None
+        return self.summary if self.summary and self.summary.included else None
 
     @property
     def tokens(self) -> int:
         """Tokens of all messages."""
-        summed = self.summed.tokens if self.summed else 0
+        summed = self.included_summary.tokens if self.included_summary else 0
         return summed + sum([exchange.tokens for exchange in self.exchanges])
 
     @property
     def characters(self) -> int:
         """Length of all messages."""
-        summed = len(self.summed.text) if self.summed else 0
-        return summed + sum([exchange.said.characters for exchange in self.exchanges])
+        summed = len(self.included_summary.text) if self.included_summary else 0
+        return summed + sum([exchange.content.characters for exchange in self.exchanges])
 
 
 _HOST: Final = attrgetter("host")
 
-Slot = LayerSlot | HistorySlot
-Plan = tuple[Slot, ...]
+PlannedSlot = PlannedMessage | PlannedHistory
+PromptPlan = tuple[PlannedSlot, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class PlacedPiece:
     """A piece with the text around it in its message."""
 
-    block: Block
-    piece: Piece
+    block: LayerBlock
+    piece: LayerPiece
     before: str
     after: str
 
@@ -91,44 +91,44 @@ class Stretch:
         return self.before + self.piece.text + self.after
 
 
-def stretches(slot: LayerSlot) -> Iterator[Stretch]:
+def place_pieces(slot: PlannedMessage) -> Iterator[PlacedPiece]:
     """Yield the included pieces of a message with the delimiters and separators around them."""
     form, joint = slot.form, ""
     for host, blocks in groupby(slot.blocks, _HOST):
         standing = [
             (block, piece, form.segments_between * (place > 0) + before)
             for block in blocks
-            for place, (piece, before) in enumerate(block.led_in)
+            for place, (piece, before) in enumerate(block.pieces_with_headings)
         ]
         for at, (block, piece, before) in enumerate(standing):
-            outer = "" if at else joint + opening(form, host)
-            after = closing(form, host) if at == len(standing) - 1 else ""
-            yield Stretch(block, piece, outer + before, after)
+            outer = "" if at else joint + format_opening(form, host)
+            after = format_closing(form, host) if at == len(standing) - 1 else ""
+            yield PlacedPiece(block, piece, outer + before, after)
         joint = form.between if standing else joint
 
 
-def message(slot: LayerSlot) -> str:
+def format_message(slot: PlannedMessage) -> str:
     """Return the whole text of a message."""
     if any(block.within for block in slot.blocks):
-        return "".join([stretch.text for stretch in stretches(slot)])
-    return slot.form.between.join(filter(None, [block.fenced for block in slot.blocks]))
+        return "".join([stretch.text for stretch in place_pieces(slot)])
+    return slot.form.between.join(filter(None, [block.delimited_content for block in slot.blocks]))
 
 
-def on_block(plan: Plan, layer: str, change: Callable[[Block], Block]) -> Plan:
+def update_layer(plan: PromptPlan, layer: str, change: Callable[[LayerBlock], LayerBlock]) -> PromptPlan:
     """Apply a change to a layer in every message that contains it."""
-    return tuple(_on(slot, layer, change) for slot in plan)
+    return tuple(_update_slot(slot, layer, change) for slot in plan)
 
 
-def _on(slot: Slot, layer: str, change: Callable[[Block], Block]) -> Slot:
-    if isinstance(slot, HistorySlot) or all(block.layer != layer for block in slot.blocks):
+def _update_slot(slot: PlannedSlot, layer: str, change: Callable[[LayerBlock], LayerBlock]) -> PlannedSlot:
+    if isinstance(slot, PlannedHistory) or all(block.layer != layer for block in slot.blocks):
         return slot
     blocks = (change(block) if block.layer == layer else block for block in slot.blocks)
-    return LayerSlot(slot.role, slot.form, tuple(blocks))
+    return PlannedMessage(slot.role, slot.form, tuple(blocks))
 
 
-def on_view(plan: Plan, view: str, change: Callable[[HistorySlot], HistorySlot]) -> Plan:
+def update_view(plan: PromptPlan, view: str, change: Callable[[PlannedHistory], PlannedHistory]) -> PromptPlan:
     """Apply a change to a history view."""
     return tuple(
-        change(slot) if isinstance(slot, HistorySlot) and slot.view == view else slot
+        change(slot) if isinstance(slot, PlannedHistory) and slot.view == view else slot
         for slot in plan
     )

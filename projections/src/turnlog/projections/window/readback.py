@@ -15,30 +15,30 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, Plain, digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Digest, PlainText, compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.manifest import (
-    FromBlob,
-    FromBlueprint,
-    FromEvent,
-    FromResolved,
-    FromSegment,
-    FromTurns,
+    BlobSource,
+    BlueprintTextSource,
+    EventTextSource,
+    ResolutionSource,
+    SegmentSource,
+    HistorySource,
     Manifest,
-    Part,
+    PromptPart,
 )
 from turnlog.events.reference import TurnResolved
-from turnlog.projections.blueprint.slots import spelt
-from turnlog.projections.history import Turn, history
-from turnlog.projections.window.condensing import retold
+from turnlog.projections.blueprint.slots import format_prompt_value
+from turnlog.projections.history import HistoryTurn, build_history
+from turnlog.projections.window.condensing import condense_run
 from turnlog.projections.window.request import ChatMessage
-from turnlog.projections.window.resolved import readable_results, resolved_text
-from turnlog.projections.window.spoken import run_digest
+from turnlog.projections.window.resolved import read_results, format_resolved_text
+from turnlog.projections.window.spoken import compute_run_digest
 
 
-def read_back(
-    manifest: Manifest, events: Sequence[Recorded], blobs: Mapping[Digest, str]
+def read_prompt(
+    manifest: Manifest, events: Sequence[RecordedEvent], blobs: Mapping[Digest, str]
 ) -> tuple[ChatMessage, ...]:
     """Rebuild the messages of a call from the events up to it and the blobs it names.
 
@@ -46,13 +46,13 @@ def read_back(
     there. Raises `Corrupt` naming the first part whose text does not match its recorded digest.
     """
     known = [event for event in events if event.sequence <= manifest.sequence]
-    return read_parts(manifest, known, {turn.turn: turn for turn in history(known)}, blobs)
+    return read_parts(manifest, known, {turn.turn: turn for turn in build_history(known)}, blobs)
 
 
 def read_parts(
     manifest: Manifest,
-    known: Sequence[Recorded],
-    turns: Mapping[int, Turn],
+    known: Sequence[RecordedEvent],
+    turns: Mapping[int, HistoryTurn],
     blobs: Mapping[Digest, str],
 ) -> tuple[ChatMessage, ...]:
     """Rebuild the messages where the events up to the call and their turns are loaded already."""
@@ -60,36 +60,36 @@ def read_parts(
     for part in manifest.parts:
         if part.message is None or part.source is None:
             continue
-        if isinstance(part.source, FromTurns):
-            messages += _run(part, part.source, turns)
+        if isinstance(part.source, HistorySource):
+            messages += _read_run(part, part.source, turns)
         else:
-            text = _stands(part, _text(part.source, known, blobs))
-            _join(messages, part, part.before + text + part.after)
+            text = _restore_text(part, _read_source(part.source, known, blobs))
+            _join_message(messages, part, part.before + text + part.after)
     return tuple(messages)
 
 
-def tools_of(manifest: Manifest, blobs: Mapping[Digest, str]) -> tuple[dict[str, JsonValue], ...]:
+def read_tools(manifest: Manifest, blobs: Mapping[Digest, str]) -> tuple[dict[str, JsonValue], ...]:
     """Rebuild the tools that were offered with the messages."""
     offered = (part for part in manifest.parts if part.role == "tools")
-    read: list[JsonValue] = [json.loads(_tool(part, blobs)) for part in offered]
+    read: list[JsonValue] = [json.loads(_read_tool(part, blobs)) for part in offered]
     return tuple(tool for tool in read if isinstance(tool, dict))
 
 
-def _tool(part: Part, blobs: Mapping[Digest, str]) -> str:
+def _read_tool(part: PromptPart, blobs: Mapping[Digest, str]) -> str:
     match part.source:
-        case FromBlueprint() | FromBlob() as source:
-            return _stands(part, _text(source, (), blobs))
+        case BlueprintTextSource() | BlobSource() as source:
+            return _restore_text(part, _read_source(source, (), blobs))
         case _:
             raise Corrupt(f"part {part.layer}", "no tool comes from there")
 
 
-def blobs_of(manifest: Manifest) -> tuple[Digest, ...]:
+def list_referenced_blobs(manifest: Manifest) -> tuple[Digest, ...]:
     """Return the digests of the blobs that rebuilding needs."""
-    sources = (part.source for part in manifest.parts if part.kept)
-    return tuple(each.digest for each in sources if isinstance(each, FromBlob | FromSegment))
+    sources = (part.source for part in manifest.parts if part.is_included)
+    return tuple(each.digest for each in sources if isinstance(each, BlobSource | SegmentSource))
 
 
-def _join(messages: list[ChatMessage], part: Part, text: str) -> None:
+def _join_message(messages: list[ChatMessage], part: PromptPart, text: str) -> None:
     role, message = part.role, part.message
     if role is None or role == "tools" or message is None or message > len(messages):
         raise Corrupt(f"part {part.layer}", "it names no place among the messages")
@@ -100,76 +100,76 @@ def _join(messages: list[ChatMessage], part: Part, text: str) -> None:
         messages[message] = ChatMessage(role, before + text)
 
 
-def _stands(part: Part, text: str) -> str:
+def _restore_text(part: PromptPart, text: str) -> str:
     """Apply the recorded changes to a text; raises `Corrupt` if its digest does not match."""
     source = part.source
-    if isinstance(source, FromBlob | FromSegment) and digest_of(text) != source.digest:
-        raise _altered(part)
+    if isinstance(source, BlobSource | SegmentSource) and compute_digest(text) != source.digest:
+        raise _build_mismatch(part)
     text = text[part.excerpt.begin : part.excerpt.end] if part.excerpt else text
     left = text[: part.cut.to] if part.cut else text
     ends = (*part.indented, len(left))
     lines = [left[begin:end] for begin, end in pairwise((0, *ends))]
     stands = " ".join(lines)
-    if part.digest and digest_of(stands) != part.digest:
-        raise _altered(part)
+    if part.digest and compute_digest(stands) != part.digest:
+        raise _build_mismatch(part)
     return stands
 
 
-def _altered(part: Part) -> Corrupt:
+def _build_mismatch(part: PromptPart) -> Corrupt:
     return Corrupt(f"part {part.layer}", "its text does not match the recorded digest")
 
 
-def _text(
-    source: FromBlob | FromSegment | FromEvent | FromBlueprint | FromResolved,
-    events: Sequence[Recorded],
+def _read_source(
+    source: BlobSource | SegmentSource | EventTextSource | BlueprintTextSource | ResolutionSource,
+    events: Sequence[RecordedEvent],
     blobs: Mapping[Digest, str],
 ) -> str:
     match source:
-        case FromBlueprint(text=text):
+        case BlueprintTextSource(text=text):
             return text
-        case FromBlob(digest=digest) | FromSegment(digest=digest):
+        case BlobSource(digest=digest) | SegmentSource(digest=digest):
             if digest not in blobs:
                 raise Corrupt(f"blob {digest}", "it was not fetched")
             return blobs[digest]
-        case FromEvent(sequence=sequence, field=field):
-            return _from_event(events, sequence, field)
-        case FromResolved(resolution=sequence, lines=lines, heading=heading):
-            said = _event(events, sequence).event
+        case EventTextSource(sequence=sequence, field=field):
+            return _read_event_field(events, sequence, field)
+        case ResolutionSource(resolution=sequence, lines=lines, heading=heading):
+            said = _find_event(events, sequence).event
             if not isinstance(said, TurnResolved):
                 raise Corrupt(f"event {sequence}", "no resolver said anything in it")
-            return resolved_text(heading, lines, said, readable_results(said.results))
+            return format_resolved_text(heading, lines, said, read_results(said.results))
         case _ as never:
             assert_never(never)
 
 
-def _event(events: Sequence[Recorded], sequence: int) -> Recorded:
+def _find_event(events: Sequence[RecordedEvent], sequence: int) -> RecordedEvent:
     at = bisect_left(events, sequence, key=lambda event: event.sequence)
     if at == len(events) or events[at].sequence != sequence:
         raise Corrupt(f"event {sequence}", "it is not among the events of the session")
     return events[at]
 
 
-def _from_event(events: Sequence[Recorded], sequence: int, field: str) -> str:
-    recorded = _event(events, sequence)
+def _read_event_field(events: Sequence[RecordedEvent], sequence: int, field: str) -> str:
+    recorded = _find_event(events, sequence)
     said = getattr(recorded.event, field, None)
-    if isinstance(said, Plain):
+    if isinstance(said, PlainText):
         return said.text
     value: JsonValue = recorded.envelope.data
     for step in field.split("."):
         value = value.get(step) if isinstance(value, dict) else None
-    return spelt(value)
+    return format_prompt_value(value)
 
 
-def _run(part: Part, source: FromTurns, turns: Mapping[int, Turn]) -> Iterator[ChatMessage]:
+def _read_run(part: PromptPart, source: HistorySource, turns: Mapping[int, HistoryTurn]) -> Iterator[ChatMessage]:
     numbers = range(source.first, source.last + 1)
     try:
         told = [turns[number] for number in numbers]
     except KeyError as missing:
         raise Corrupt(f"turn {missing}", "it is not in the session's history") from None
-    run = [turn.worked if source.work else turn.spoken for turn in told]
+    run = [turn.messages_with_work if source.work else turn.messages for turn in told]
     if source.condensed:
-        run = [retold(source.condensed, source.again, run)]
-    if run_digest(run) != part.digest:
+        run = [condense_run(source.condensed, source.again, run)]
+    if compute_run_digest(run) != part.digest:
         what = f"turns {source.first} to {source.last}"
         raise Corrupt(what, "their texts do not match the recorded digest")
     return chain.from_iterable(said.messages for said in run)

@@ -14,10 +14,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, digest_of, digest_of_all
-from turnlog.events.manifest import Role
+from turnlog.events.content import Digest, compute_digest, compute_joined_digest
+from turnlog.events.manifest import MessageRole
 
-_TOGETHER: Final = 64
+_DIGEST_BATCH: Final = 64
 """Messages that are hashed at a time: neither one by one nor a long prompt at once."""
 _ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
@@ -28,22 +28,22 @@ _ENCODER: Final = JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",
 class ChatMessage:
     """One message of a prompt."""
 
-    role: Role
+    role: MessageRole
     content: str
 
     @cached_property
-    def form(self) -> bytes:
+    def canonical_bytes(self) -> bytes:
         """The canonical form as UTF-8, see `encode_canonical`."""
-        return f'{{"content":{canonical(self.content)},"role":"{self.role}"}}'.encode()
+        return f'{{"content":{encode_canonical(self.content)},"role":"{self.role}"}}'.encode()
 
     @cached_property
     def digest(self) -> Digest:
         """Digest of the content."""
-        return digest_of(self.content)
+        return compute_digest(self.content)
 
 
 @dataclass(frozen=True)
-class Request:
+class ChatRequest:
     """Everything that a model is sent."""
 
     model: str
@@ -51,7 +51,7 @@ class Request:
     tools: tuple[dict[str, JsonValue], ...] = ()
     parameters: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
-    def wire(self) -> dict[str, JsonValue]:
+    def encode_plain(self) -> dict[str, JsonValue]:
         """Return the request as plain values."""
         return {
             "model": self.model,
@@ -63,32 +63,32 @@ class Request:
     @cached_property
     def digest(self) -> Digest:
         """SHA-256 of the canonical form of `encode_plain`: JSON, keys sorted, no spaces, UTF-8."""
-        return digest_of_all(self._form())
+        return compute_joined_digest(self._iterate_canonical())
 
-    def digested_with(self, other: Request | None) -> Digest:
+    def compute_digest(self, other: ChatRequest | None) -> Digest:
         """Return the digest; reuse that of `other` if both have the same canonical form.
 
         Equality is not enough: 1 and 1.0 are equal, and JSON spells them differently.
         """
-        if other and other.messages == self.messages and other.around == self.around:
+        if other and other.messages == self.messages and other.canonical_tail == self.canonical_tail:
             return other.digest
         return self.digest
 
     @cached_property
-    def around(self) -> bytes:
+    def canonical_tail(self) -> bytes:
         """The canonical form after the messages."""
-        model, parameters = canonical(self.model), canonical(self.parameters)
-        tools = ",".join(map(canonical, self.tools))
+        model, parameters = encode_canonical(self.model), encode_canonical(self.parameters)
+        tools = ",".join(map(encode_canonical, self.tools))
         return f'],"model":{model},"parameters":{parameters},"tools":[{tools}]}}'.encode()
 
-    def _form(self) -> Iterator[bytes]:
+    def _iterate_canonical(self) -> Iterator[bytes]:
         yield b'{"messages":['
-        forms = [message.form for message in self.messages]
-        for at in range(0, len(forms), _TOGETHER):
-            yield (b"," if at else b"") + b",".join(forms[at : at + _TOGETHER])
-        yield self.around
+        forms = [message.canonical_bytes for message in self.messages]
+        for at in range(0, len(forms), _DIGEST_BATCH):
+            yield (b"," if at else b"") + b",".join(forms[at : at + _DIGEST_BATCH])
+        yield self.canonical_tail
 
 
-def canonical(value: JsonValue) -> str:
+def encode_canonical(value: JsonValue) -> str:
     """Return the canonical form of a value: JSON, keys sorted, no spaces."""
     return _ENCODER.encode(value)

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from turnlog.events.content import Content, Plain
+from turnlog.events.content import Content, PlainText
 from turnlog.events.reference import TurnResolved
-from turnlog.projections.session.state import Resolved
-from turnlog.projections.window.material import listed
+from turnlog.projections.session.state import TurnResolution
+from turnlog.projections.window.material import format_value
 
 
-def resolved_text(
-    heading: str, lines: Mapping[str, str], said: Resolved | TurnResolved, results: str
+def format_resolved_text(
+    heading: str, lines: Mapping[str, str], said: TurnResolution | TurnResolved, results: str
 ) -> str:
     """Return the lines of a layer; empty if every value is empty."""
     values: dict[str, JsonValue] = {
@@ -27,11 +27,11 @@ def resolved_text(
         "identifiers": said.identifiers,
         "results": json.loads(results),
     }
-    spelled = [(label, listed(values.get(what) or "")) for label, what in lines.items()]
+    spelled = [(label, format_value(values.get(what) or "")) for label, what in lines.items()]
     told = [f"{label}: {value}" for label, value in spelled if value]
     return "\n".join(filter(None, (heading, *told))) if told else ""
 
 
-def readable_results(results: Content) -> str:
+def read_results(results: Content) -> str:
     """Return the results as JSON, or `null` if the content cannot be opened."""
-    return results.text if isinstance(results, Plain) else "null"
+    return results.text if isinstance(results, PlainText) else "null"

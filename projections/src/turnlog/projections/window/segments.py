@@ -12,73 +12,73 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.manifest import FromSegment, Manifest, Omission
-from turnlog.projections.blueprint.form import Form
-from turnlog.projections.blueprint.layer import Segments, SegmentsLayer
-from turnlog.projections.blueprint.slots import filled_slots
-from turnlog.projections.library.picked import Gathered, Omitted, Picked, Wanted
+from turnlog.events.manifest import SegmentSource, Manifest, SegmentOmission
+from turnlog.projections.blueprint.form import MessageFormat
+from turnlog.projections.blueprint.layer import SegmentQuery, SegmentsLayer
+from turnlog.projections.blueprint.slots import fill_slots
+from turnlog.projections.library.picked import CallSegments, OmittedSegment, SelectedSegment, SegmentRequest
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.call import Call
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.pieces import Item, Piece, stood
+from turnlog.projections.window.call import PromptCall
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.pieces import LayerItem, LayerPiece, include_text
 
 Values = Mapping[str, JsonValue]
 
 
-def asked_for(
-    layer: SegmentsLayer, state: SessionState, call: Call
-) -> Iterator[tuple[Item | None, Wanted, int | None]]:
+def iterate_layer_requests(
+    layer: SegmentsLayer, state: SessionState, call: PromptCall
+) -> Iterator[tuple[LayerItem | None, SegmentRequest, int | None]]:
     """Yield what a layer requests: the item, the segments, and the highest tier allowed."""
     spec = layer.segments
     required = layer.keep == "always"
     if layer.each is None:
         given = {"attributes": state.attributes, "inputs": call.inputs}
-        yield None, Wanted(spec.scope, _text_at(spec.ref, given), required), _tier(spec, given)
+        yield None, SegmentRequest(spec.scope, _get_text_value(spec.ref, given), required), _get_tier(spec, given)
         return
-    listed = value_at(layer.each, {"inputs": call.inputs})
+    listed = get_value(layer.each, {"inputs": call.inputs})
     for place, item in enumerate(listed if isinstance(listed, list) else ()):
         said = item if isinstance(item, dict) else {}
         given = {"attributes": state.attributes, "inputs": call.inputs, "item": said}
-        ref = _text_at(spec.ref, given)
-        heading = filled_slots(layer.heading, said)
-        named = Item(place, ref or "", heading)
-        yield named, Wanted(spec.scope, ref, required), _tier(spec, given)
+        ref = _get_text_value(spec.ref, given)
+        heading = fill_slots(layer.heading, said)
+        named = LayerItem(place, ref or "", heading)
+        yield named, SegmentRequest(spec.scope, ref, required), _get_tier(spec, given)
 
 
-def wanted(
-    material: Material, names: Iterable[str], state: SessionState, call: Call
-) -> list[Wanted]:
+def collect_segment_requests(
+    material: SessionMaterial, names: Iterable[str], state: SessionState, call: PromptCall
+) -> list[SegmentRequest]:
     """Return everything that these layers request from the library, without duplicates."""
     layers = (material.blueprint.layers.get(name) for name in names)
     asked = (
         want
         for layer in layers
         if isinstance(layer, SegmentsLayer)
-        for _, want, _ in asked_for(layer, state, call)
+        for _, want, _ in iterate_layer_requests(layer, state, call)
     )
     return list(dict.fromkeys(asked))
 
 
-def locales(material: Material, state: SessionState, inputs: Values) -> tuple[str, ...]:
+def list_locales(material: SessionMaterial, state: SessionState, inputs: Values) -> tuple[str, ...]:
     """Return the locales to request, in order of preference."""
     given = {"attributes": state.attributes, "inputs": inputs}
     chain = (
-        _text_at(each, given) if "." in each else each
+        _get_text_value(each, given) if "." in each else each
         for each in material.blueprint.segments.locale
     )
     return tuple(dict.fromkeys(each for each in chain if each))
 
 
-def segment_pieces(
-    layer: SegmentsLayer, name: str, form: Form, state: SessionState, call: Call
-) -> tuple[Piece, ...]:
+def build_segment_pieces(
+    layer: SegmentsLayer, name: str, form: MessageFormat, state: SessionState, call: PromptCall
+) -> tuple[LayerPiece, ...]:
     """Return the pieces of a layer; raises `Refused` if one that is always kept has no text."""
-    pieces: list[Piece] = []
-    for item, want, tier in asked_for(layer, state, call):
+    pieces: list[LayerPiece] = []
+    for item, want, tier in iterate_layer_requests(layer, state, call):
         found = call.gathered.segments.get(want)
         if found is None:
             raise Corrupt(f"layer {name}", f"the segments of {want} were not gathered")
-        pieces += [_piece(layer, each, item, tier, form) for each in found]
+        pieces += [_build_segment_piece(layer, each, item, tier, form) for each in found]
     if layer.keep and not any(piece.text for piece in pieces):
         raise Refused(
             "segments-missing",
@@ -89,23 +89,23 @@ def segment_pieces(
     return tuple(pieces)
 
 
-def _piece(
-    layer: SegmentsLayer, picked: Picked, item: Item | None, tier: int | None, form: Form
-) -> Piece:
-    piece = Piece(_source(picked), picked.text, item=item)
+def _build_segment_piece(
+    layer: SegmentsLayer, picked: SelectedSegment, item: LayerItem | None, tier: int | None, form: MessageFormat
+) -> LayerPiece:
+    piece = LayerPiece(_build_source(picked), picked.text, item=item)
     if tier is not None and picked.tier > tier:
-        return Piece(piece.source, piece.whole, rule=HIDDEN, item=item)
+        return LayerPiece(piece.source, piece.full_text, rule=TIER_RULE, item=item)
     if picked.type in layer.segments.except_:
-        return Piece(piece.source, piece.whole, rule=f"except {picked.type}", item=item)
-    return stood(piece, piece.whole, form)
+        return LayerPiece(piece.source, piece.full_text, rule=f"except {picked.type}", item=item)
+    return include_text(piece, piece.full_text, form)
 
 
-HIDDEN = "tier"
+TIER_RULE = "tier"
 """The rule of a segment whose tier is higher than the turn allows."""
 
 
-def _source(picked: Picked) -> FromSegment:
-    return FromSegment(
+def _build_source(picked: SelectedSegment) -> SegmentSource:
+    return SegmentSource(
         segment=picked.id,
         version=picked.version,
         digest=picked.digest,
@@ -119,58 +119,58 @@ def _source(picked: Picked) -> FromSegment:
     )
 
 
-def value_at(path: str | None, given: Mapping[str, Values]) -> JsonValue:
+def get_value(path: str | None, given: Mapping[str, Values]) -> JsonValue:
     """Return the value at a dotted path; None if it leads nowhere."""
     place, _, name = (path or "").partition(".")
     return given.get(place, {}).get(name)
 
 
-def _text_at(path: str | None, given: Mapping[str, Values]) -> str | None:
-    value = value_at(path, given)
+def _get_text_value(path: str | None, given: Mapping[str, Values]) -> str | None:
+    value = get_value(path, given)
     return value if isinstance(value, str) else None
 
 
-def _tier(spec: Segments, given: Mapping[str, Values]) -> int | None:
-    value = value_at(spec.tier, given)
+def _get_tier(spec: SegmentQuery, given: Mapping[str, Values]) -> int | None:
+    value = get_value(spec.tier, given)
     return value if isinstance(value, int) else None
 
 
-def omissions(gathered: Gathered) -> tuple[Omission, ...]:
+def build_omissions(gathered: CallSegments) -> tuple[SegmentOmission, ...]:
     """Return what the library could not provide, as the manifest records it."""
     return tuple(
-        Omission(scope=each.scope, ref=each.ref, segment=each.segment, reason=each.reason)
+        SegmentOmission(scope=each.scope, ref=each.ref, segment=each.segment, reason=each.reason)
         for each in gathered.omitted
     )
 
 
-def segments_in(manifest: Manifest) -> tuple[FromSegment, ...]:
+def list_segments(manifest: Manifest) -> tuple[SegmentSource, ...]:
     """Return the segments that a call was given, including those that it left out."""
     sources = (part.source for part in manifest.parts)
-    return tuple(dict.fromkeys(each for each in sources if isinstance(each, FromSegment)))
+    return tuple(dict.fromkeys(each for each in sources if isinstance(each, SegmentSource)))
 
 
-def recalled(asked: Sequence[Wanted], manifest: Manifest, blobs: Mapping[Digest, str]) -> Gathered:
+def restore_segments(asked: Sequence[SegmentRequest], manifest: Manifest, blobs: Mapping[Digest, str]) -> CallSegments:
     """Restore what a call was given from its manifest; raises `Corrupt` for a missing text."""
-    held = segments_in(manifest) if asked else ()
-    return Gathered(
+    held = list_segments(manifest) if asked else ()
+    return CallSegments(
         {
-            want: tuple(_picked(each, blobs) for each in held if _meant(each, want))
+            want: tuple(_restore_segment(each, blobs) for each in held if _is_requested(each, want))
             for want in asked
         },
-        tuple(Omitted(o.scope, o.ref, o.segment, o.reason) for o in manifest.omitted),
+        tuple(OmittedSegment(o.scope, o.ref, o.segment, o.reason) for o in manifest.omitted),
         manifest.stale,
     )
 
 
-def _meant(source: FromSegment, want: Wanted) -> bool:
+def _is_requested(source: SegmentSource, want: SegmentRequest) -> bool:
     return (source.scope, source.ref) == (want.scope, want.ref)
 
 
-def _picked(source: FromSegment, blobs: Mapping[Digest, str]) -> Picked:
+def _restore_segment(source: SegmentSource, blobs: Mapping[Digest, str]) -> SelectedSegment:
     text = blobs.get(source.digest)
     if text is None:
         raise Corrupt(f"segment {source.segment}", f"the text of {source.digest} was not fetched")
-    return Picked(
+    return SelectedSegment(
         source.segment,
         source.scope,
         source.ref,

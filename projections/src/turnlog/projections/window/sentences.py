@@ -22,7 +22,7 @@ _SENTENCE: Final = re.compile(
 _WORD: Final = re.compile(r"(?<=\S)(?=\s)")
 
 
-def beginning(text: str, most: int, at: Literal["sentence", "word"]) -> str:
+def truncate_text(text: str, most: int, at: Literal["sentence", "word"]) -> str:
     """Return the longest beginning of `most` characters that ends with a sentence or word.
 
     If there is no such end the next smaller unit is used: a sentence, a word, a character.
@@ -32,11 +32,11 @@ def beginning(text: str, most: int, at: Literal["sentence", "word"]) -> str:
     head = text[:most]
     patterns = (_SENTENCE, _WORD) if at == "sentence" else (_WORD,)
     # The next characters decide whether the last sentence or word is complete.
-    ends = (_last(pattern, text[: most + 2], most) for pattern in patterns)
+    ends = (_find_last_end(pattern, text[: most + 2], most) for pattern in patterns)
     end = next((end for end in ends if end), most)
     return head[:end].rstrip() or head
 
 
-def _last(pattern: re.Pattern[str], text: str, most: int) -> int:
+def _find_last_end(pattern: re.Pattern[str], text: str, most: int) -> int:
     """Return the end of the last match within `most` characters, or 0."""
     return max((found.end() for found in pattern.finditer(text) if found.end() <= most), default=0)

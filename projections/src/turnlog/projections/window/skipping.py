@@ -10,51 +10,51 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from turnlog.events.content import Digest, digest_of
-from turnlog.projections.blueprint.schema import History
-from turnlog.projections.session.state import TurnRef
-from turnlog.projections.window.memory import messages_in
-from turnlog.projections.window.visibility import Sight
+from turnlog.events.content import Digest, compute_digest
+from turnlog.projections.blueprint.schema import HistoryViewSpec
+from turnlog.projections.session.state import SettledTurnRef
+from turnlog.projections.window.memory import list_message_refs
+from turnlog.projections.window.visibility import PhaseVisibility
 
-LAST_MESSAGES: Final = "last_messages"
-SKIP: Final = "skip"
+LAST_MESSAGES_RULE: Final = "last_messages"
+SKIP_RULE: Final = "skip"
 
 
-def skipped(view: History, turns: Iterable[TurnRef], sight: Sight) -> dict[int, str]:
+def find_skipped_turns(view: HistoryViewSpec, turns: Iterable[SettledTurnRef], sight: PhaseVisibility) -> dict[int, str]:
     """Return the turns that the view's options exclude, each with the name of the option."""
     rules: dict[int, str] = {}
     if view.skip:
-        texts = _digests(view.skip)
-        rules |= {ref.turn: SKIP for ref in turns if texts.issuperset(_said(ref))}
+        texts = _compute_digests(view.skip)
+        rules |= {ref.turn: SKIP_RULE for ref in turns if texts.issuperset(_list_digests(ref))}
     if view.last_messages is not None:
-        replied = _replied(turns, sight)
-        rules |= dict.fromkeys(_before(replied, view.last_messages), LAST_MESSAGES)
+        replied = _list_completed_turns(turns, sight)
+        rules |= dict.fromkeys(_list_turns_before(replied, view.last_messages), LAST_MESSAGES_RULE)
     return rules
 
 
-def enough(view: History, turns: Iterable[TurnRef], sight: Sight) -> bool:
+def has_enough_messages(view: HistoryViewSpec, turns: Iterable[SettledTurnRef], sight: PhaseVisibility) -> bool:
     """Return whether these turns fill the view's `last_messages`."""
     if view.last_messages is None:
         return False
-    return sum(len(messages_in(ref)) for ref in _replied(turns, sight)) >= view.last_messages
+    return sum(len(list_message_refs(ref)) for ref in _list_completed_turns(turns, sight)) >= view.last_messages
 
 
-def _replied(turns: Iterable[TurnRef], sight: Sight) -> list[TurnRef]:
-    return [ref for ref in turns if ref.status == "completed" and sight.holds(ref.phase)]
+def _list_completed_turns(turns: Iterable[SettledTurnRef], sight: PhaseVisibility) -> list[SettledTurnRef]:
+    return [ref for ref in turns if ref.status == "completed" and sight.can_show(ref.phase)]
 
 
-def _before(turns: Sequence[TurnRef], most: int) -> Iterator[int]:
+def _list_turns_before(turns: Sequence[SettledTurnRef], most: int) -> Iterator[int]:
     """Yield the turns that are not wholly within the latest `most` messages."""
     for ref in reversed(turns):
-        most -= len(messages_in(ref))
+        most -= len(list_message_refs(ref))
         if most < 0:
             yield ref.turn
 
 
-def _said(ref: TurnRef) -> Iterator[Digest]:
-    return (said.digest for said in messages_in(ref))
+def _list_digests(ref: SettledTurnRef) -> Iterator[Digest]:
+    return (said.digest for said in list_message_refs(ref))
 
 
 @lru_cache(64)
-def _digests(texts: tuple[str, ...]) -> frozenset[Digest]:
-    return frozenset(map(digest_of, texts))
+def _compute_digests(texts: tuple[str, ...]) -> frozenset[Digest]:
+    return frozenset(map(compute_digest, texts))

@@ -12,14 +12,14 @@ from functools import lru_cache
 from sys import getsizeof
 from typing import Final
 
-from turnlog.events.content import Digest, digest_of
-from turnlog.events.manifest import Condensed
-from turnlog.projections.window.counting import Counting
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.manifest import CondenseRule
+from turnlog.projections.window.counting import TokenCounter
 from turnlog.projections.window.request import ChatMessage
 
-SHORT: Final = 3_000
+MAX_CACHED_BYTES: Final = 3_000
 """Maximum memory of a turn's texts, in bytes, for the turn to be cached."""
-REMEMBERED: Final = 4_096
+CACHE_SIZE: Final = 4_096
 """Number of cached turns.
 
 That is 12 MB of text and as much of what digests are computed from, and at most 90 MB where JSON
@@ -28,23 +28,23 @@ escapes most characters.
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class TurnMessages:
     """The question and the answer of a turn."""
 
     messages: tuple[ChatMessage, ...]
     characters: int
     """Length in code points."""
-    line: str
+    digest_line: str
     """What the digest of a run is computed from: role and digest of each message, one a line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Retelling:
+class CondensedRun:
     """How turns are condensed."""
 
-    last: int
+    last_turn: int
     """The last condensed turn."""
-    condensed: Condensed
+    condensed: CondenseRule
     """The rule and its version, by which the text is rebuilt."""
     rule: str
     """Why it was condensed: an option of the view or a trim step."""
@@ -55,59 +55,59 @@ class Retelling:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class TurnExchange:
     """The messages of a turn in a view, with their token count."""
 
     turn: int
-    said: Spoken
+    content: TurnMessages
     tokens: int
-    retelling: Retelling | None = None
+    condensed_run: CondensedRun | None = None
     """How one or several turns were condensed; None for a turn in its own words."""
     saved: int = 0
     """Tokens that condensing saved, unless a trim step records them."""
 
     @property
-    def last(self) -> int:
+    def last_turn(self) -> int:
         """The last turn that it covers."""
-        return self.retelling.last if self.retelling else self.turn
+        return self.condensed_run.last_turn if self.condensed_run else self.turn
 
 
-def spoken(text: str, reply: str) -> Spoken:
+def build_turn_messages(text: str, reply: str) -> TurnMessages:
     """Return the messages of a turn; an empty text is no message."""
-    return (_remembered if _short(text, reply) else _spoken)(text, reply)
+    return (_build_cached_messages if _is_cacheable(text, reply) else _build_turn_messages)(text, reply)
 
 
-def worked_out(work: str, reply: str) -> str:
+def add_work(work: str, reply: str) -> str:
     """Put the description of how a turn was worked out before its reply."""
     return f"{work}\n\n{reply}"
 
 
-def exchange(turn: int, text: str, reply: str, counting: Counting) -> Exchange:
+def build_exchange(turn: int, text: str, reply: str, counting: TokenCounter) -> TurnExchange:
     """Return the messages of a turn with their token count."""
-    made = _remembered_exchange if _short(text, reply) else _exchange
+    made = _build_cached_exchange if _is_cacheable(text, reply) else _build_exchange
     return made(turn, text, reply, counting)
 
 
-def _short(text: str, reply: str) -> bool:
-    return getsizeof(text) + getsizeof(reply) <= SHORT
+def _is_cacheable(text: str, reply: str) -> bool:
+    return getsizeof(text) + getsizeof(reply) <= MAX_CACHED_BYTES
 
 
-def _spoken(text: str, reply: str) -> Spoken:
+def _build_turn_messages(text: str, reply: str) -> TurnMessages:
     asked = (ChatMessage("user", text),) if text else ()
     said = (*asked, ChatMessage("assistant", reply)) if reply else asked
     lines = (f"{message.role} {message.digest}\n" for message in said)
-    return Spoken(said, len(text) + len(reply), "".join(lines))
+    return TurnMessages(said, len(text) + len(reply), "".join(lines))
 
 
-def _exchange(turn: int, text: str, reply: str, counting: Counting) -> Exchange:
-    said = spoken(text, reply)
-    return Exchange(turn, said, sum(counting.count(each.content) for each in said.messages))
+def _build_exchange(turn: int, text: str, reply: str, counting: TokenCounter) -> TurnExchange:
+    said = build_turn_messages(text, reply)
+    return TurnExchange(turn, said, sum(counting.count_tokens(each.content) for each in said.messages))
 
 
-_remembered: Final = lru_cache(REMEMBERED)(_spoken)
-_remembered_exchange: Final = lru_cache(REMEMBERED)(_exchange)
+_build_cached_messages: Final = lru_cache(CACHE_SIZE)(_build_turn_messages)
+_build_cached_exchange: Final = lru_cache(CACHE_SIZE)(_build_exchange)
 
 
-def run_digest(run: Iterable[Spoken]) -> Digest:
+def compute_run_digest(run: Iterable[TurnMessages]) -> Digest:
     """Return the digest of a run of turns."""
-    return digest_of("".join([turn.line for turn in run]))
+    return compute_digest("".join([turn.digest_line for turn in run]))

@@ -3,26 +3,26 @@ from __future__ import annotations
 from typing import assert_never
 
 from turnlog.projections.blueprint.layer import StepLayer
-from turnlog.projections.session.programs import step_of
-from turnlog.projections.session.state import OpenTurn, Said, SessionState
-from turnlog.projections.window.hydrating import given_to, hydration
-from turnlog.projections.window.material import Material
+from turnlog.projections.session.programs import find_current_step
+from turnlog.projections.session.state import OpenTurn, TextRef, SessionState
+from turnlog.projections.window.hydrating import list_reused_refs, find_prior_results
+from turnlog.projections.window.material import SessionMaterial
 
 
-def told_of(layer: StepLayer, material: Material, state: SessionState) -> tuple[Said, ...]:
+def list_step_refs(layer: StepLayer, material: SessionMaterial, state: SessionState) -> tuple[TextRef, ...]:
     """Return the text references of a step layer, oldest first."""
     opened = state.open
     match layer.step:
         case "goal":
-            step = step_of(opened)
+            step = find_current_step(opened)
             return (step.goal,) if step else ()
         case "results":
-            return _results(opened, material, state) if opened else ()
+            return _list_result_refs(opened, material, state) if opened else ()
         case _ as never:
             assert_never(never)
 
 
-def _results(opened: OpenTurn, material: Material, state: SessionState) -> tuple[Said, ...]:
+def _list_result_refs(opened: OpenTurn, material: SessionMaterial, state: SessionState) -> tuple[TextRef, ...]:
     """Return the reused results and then those of the turn's own tools."""
-    given = given_to(opened, hydration(material, state).results)
+    given = list_reused_refs(opened, find_prior_results(material, state).results)
     return (*given, *(use.said for use in opened.tools if use.said))

@@ -17,92 +17,92 @@ from functools import partial
 from typing import assert_never
 
 from turnlog.projections.blueprint.ladder import (
-    Compress,
+    CompressLayer,
     CondenseRepeats,
-    CondenseTools,
-    Drop,
-    DropLowest,
+    CondenseToolList,
+    DropLayer,
+    DropLowestPriority,
     DropOldestPairs,
-    LowerTier,
-    OfHistory,
-    Registered,
-    Replace,
-    Rung,
-    Summarise,
-    Trim,
+    LowerSegmentTier,
+    HistoryAction,
+    RegisteredStep,
+    ReplaceSegments,
+    LadderAction,
+    SummariseHistory,
+    TrimLayer,
 )
-from turnlog.projections.window.condensing import repeats_told
-from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.cuts import compressed, dropped, trimmed
-from turnlog.projections.window.history import LeftOut, merged
-from turnlog.projections.window.pieces import TakeStep
-from turnlog.projections.window.plan import HistorySlot, LayerSlot, Plan, on_block, on_view
-from turnlog.projections.window.telling import condensed
-from turnlog.projections.window.tiers import lowered, replaced, without_lowest
+from turnlog.projections.window.condensing import condense_repeats
+from turnlog.projections.window.counting import TokenCounter
+from turnlog.projections.window.cuts import compress_block, drop_block, trim_block
+from turnlog.projections.window.history import ExcludedTurns, merge_excluded
+from turnlog.projections.window.pieces import ApplyRegisteredStep
+from turnlog.projections.window.plan import PlannedHistory, PlannedMessage, PromptPlan, update_layer, update_view
+from turnlog.projections.window.telling import condense_tools
+from turnlog.projections.window.tiers import lower_tier, replace_segments, drop_lowest
 
 
-def aims(plan: Plan, rung: Rung) -> tuple[str, ...]:
+def list_step_targets(plan: PromptPlan, rung: LadderAction) -> tuple[str, ...]:
     """Return the layers or views that a step applies to: the named one, or all of its kind."""
-    if isinstance(rung, OfHistory):
-        views = [slot.view for slot in plan if isinstance(slot, HistorySlot)]
+    if isinstance(rung, HistoryAction):
+        views = [slot.view for slot in plan if isinstance(slot, PlannedHistory)]
         return tuple(views) if rung.history is None else (rung.history,)
     if rung.layer is not None:
         return (rung.layer,)
-    blocks = [block for slot in plan if isinstance(slot, LayerSlot) for block in slot.blocks]
-    return tuple(block.layer for block in blocks if condensed(block) is not block)
+    blocks = [block for slot in plan if isinstance(slot, PlannedMessage) for block in slot.blocks]
+    return tuple(block.layer for block in blocks if condense_tools(block) is not block)
 
 
-def taken(
-    plan: Plan,
-    rung: Rung,
+def apply_step(
+    plan: PromptPlan,
+    rung: LadderAction,
     on: str,
     over: int,
-    counting: Counting,
-    registered: Mapping[str, TakeStep],
-) -> Plan:
+    counting: TokenCounter,
+    registered: Mapping[str, ApplyRegisteredStep],
+) -> PromptPlan:
     """Take a step once, on a layer or a view."""
     match rung:
-        case Trim():
-            return on_block(plan, on, partial(trimmed, step=rung))
-        case Compress():
-            return on_block(plan, on, partial(compressed, step=rung))
-        case LowerTier():
-            return on_block(plan, on, partial(lowered, step=rung))
-        case DropLowest():
-            return on_block(plan, on, partial(without_lowest, step=rung))
-        case Replace():
-            return on_block(plan, on, partial(replaced, step=rung))
-        case Drop():
-            return on_block(plan, on, partial(dropped, step=rung))
-        case Registered(name=name, with_=told):
+        case TrimLayer():
+            return update_layer(plan, on, partial(trim_block, step=rung))
+        case CompressLayer():
+            return update_layer(plan, on, partial(compress_block, step=rung))
+        case LowerSegmentTier():
+            return update_layer(plan, on, partial(lower_tier, step=rung))
+        case DropLowestPriority():
+            return update_layer(plan, on, partial(drop_lowest, step=rung))
+        case ReplaceSegments():
+            return update_layer(plan, on, partial(replace_segments, step=rung))
+        case DropLayer():
+            return update_layer(plan, on, partial(drop_block, step=rung))
+        case RegisteredStep(name=name, with_=told):
             step = registered[name]
-            return on_block(plan, on, lambda block: step(block, told))
-        case CondenseTools():
-            return on_block(plan, on, condensed)
+            return update_layer(plan, on, lambda block: step(block, told))
+        case CondenseToolList():
+            return update_layer(plan, on, condense_tools)
         case DropOldestPairs():
-            return on_view(plan, on, partial(_without_oldest, over=over))
+            return update_view(plan, on, partial(_drop_oldest_turns, over=over))
         case CondenseRepeats():
-            return on_view(plan, on, partial(_with_repeats_told, counting=counting))
-        case Summarise():
+            return update_view(plan, on, partial(_condense_slot_repeats, counting=counting))
+        case SummariseHistory():
             return plan
         case _ as never:
             assert_never(never)
 
 
-def _with_repeats_told(slot: HistorySlot, counting: Counting) -> HistorySlot:
-    told = repeats_told(slot.exchanges, counting, "condense_repeats")
+def _condense_slot_repeats(slot: PlannedHistory, counting: TokenCounter) -> PlannedHistory:
+    told = condense_repeats(slot.exchanges, counting, "condense_repeats")
     return replace(slot, exchanges=told)
 
 
-def _without_oldest(slot: HistorySlot, over: int) -> HistorySlot:
+def _drop_oldest_turns(slot: PlannedHistory, over: int) -> PlannedHistory:
     """Drop as many of the oldest turns as save `over` tokens, and at last the summary."""
-    if slot.recap and not slot.exchanges:
-        return replace(slot, recap=replace(slot.recap, stands=False))
-    dropped: list[LeftOut] = []
+    if slot.summary and not slot.exchanges:
+        return replace(slot, recap=replace(slot.summary, stands=False))
+    dropped: list[ExcludedTurns] = []
     for exchange in slot.exchanges:
         if over <= 0:
             break
-        dropped.append(LeftOut(exchange.turn, exchange.last, "drop_oldest_pairs"))
+        dropped.append(ExcludedTurns(exchange.turn, exchange.last_turn, "drop_oldest_pairs"))
         over -= exchange.tokens
-    left_out = merged((*slot.left_out, *dropped))
+    left_out = merge_excluded((*slot.left_out, *dropped))
     return replace(slot, exchanges=slot.exchanges[len(dropped) :], left_out=left_out)

@@ -14,36 +14,36 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.memory import SummaryBegun
-from turnlog.projections.blueprint.budget import Budget, CharactersPerToken, allowed
-from turnlog.projections.blueprint.components import HISTORY
-from turnlog.projections.blueprint.ladder import Summarise
-from turnlog.projections.blueprint.schema import HistoryMessages
+from turnlog.projections.blueprint.budget import BudgetSpec, CharacterCounterSpec, resolve_limit
+from turnlog.projections.blueprint.components import HISTORY_COMPONENT
+from turnlog.projections.blueprint.ladder import SummariseHistory
+from turnlog.projections.blueprint.schema import HistoryMessageSlot
 from turnlog.projections.blueprint.views import SummarySpec
-from turnlog.projections.session.state import OpenTurn, Said, SessionState, TurnRef
-from turnlog.projections.session.summaries import numbers, ranges
-from turnlog.projections.window.call import Texts
-from turnlog.projections.window.counting import Counting, counting_by
-from turnlog.projections.window.history import exchanges_of
-from turnlog.projections.window.looking import Look, history_of, look
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.memory import messages_in
-from turnlog.projections.window.spoken import Exchange
+from turnlog.projections.session.state import OpenTurn, TextRef, SessionState, SettledTurnRef
+from turnlog.projections.session.summaries import iterate_turns, build_ranges
+from turnlog.projections.window.call import PromptTexts
+from turnlog.projections.window.counting import TokenCounter, build_token_counter
+from turnlog.projections.window.history import build_exchanges
+from turnlog.projections.window.looking import HistoryWindow, render_history, build_history_window
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.memory import list_message_refs
+from turnlog.projections.window.spoken import TurnExchange
 
-_UNBUDGETED: Final = CharactersPerToken(chars_per_token=4)
+_DEFAULT_COUNTER_SPEC: Final = CharacterCounterSpec(chars_per_token=4)
 """The counter of calls without a budget."""
-WIDEST: Final = 4
+MAX_TOKENS_PER_CHARACTER: Final = 4
 """The maximum number of tokens of one character."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SummaryCandidate:
     """A history view of the open turn's calls that may have become too long."""
 
-    back: Look
+    history_window: HistoryWindow
     spec: SummarySpec
-    by: str
+    summarised_view: str
     """The view whose settings it is summarised by."""
-    budget: Budget | None
+    budget: BudgetSpec | None
     """The budget of the call that lists the view."""
     inputs: Mapping[str, JsonValue]
 
@@ -51,100 +51,100 @@ class Candidate:
     def limit(self) -> int:
         """The number of tokens above which it is summarised."""
         budget = self.budget
-        history = budget.components.get(HISTORY) if budget else None
-        rungs = [step.rung for step in history.ladder] if history else []
-        asked = [rung for rung in rungs if isinstance(rung, Summarise)]
-        if history is None or not any(rung.history in {None, self.back.name} for rung in asked):
+        history = budget.components.get(HISTORY_COMPONENT) if budget else None
+        rungs = [step.action for step in history.ladder] if history else []
+        asked = [rung for rung in rungs if isinstance(rung, SummariseHistory)]
+        if history is None or not any(rung.history in {None, self.history_window.name} for rung in asked):
             return self.spec.above_tokens
-        return min(self.spec.above_tokens, allowed(history.tokens, self.inputs))
+        return min(self.spec.above_tokens, resolve_limit(history.tokens, self.inputs))
 
-    def said(self, state: SessionState) -> tuple[Said, ...]:
+    def list_refs(self, state: SessionState) -> tuple[TextRef, ...]:
         """Return the references of its texts; empty if it cannot be too long."""
-        stands = tuple(self.back.said(state))
-        long = sum(said.characters for said in stands) * WIDEST > self.limit
+        stands = tuple(self.history_window.list_refs(state))
+        long = sum(said.characters for said in stands) * MAX_TOKENS_PER_CHARACTER > self.limit
         return stands if long else ()
 
-    def further(self, state: SessionState) -> bool:
+    def has_reachable_runs(self, state: SessionState) -> bool:
         """Return whether it could include turns that the state keeps only as runs."""
-        tokens = allowed(self.budget.tokens, self.inputs) if self.budget else 0
-        return self.back.further(state, self.budget, tokens)
+        tokens = resolve_limit(self.budget.tokens, self.inputs) if self.budget else 0
+        return self.history_window.has_reachable_runs(state, self.budget, tokens)
 
 
-def sums_up(material: Material) -> bool:
+def has_summaries(material: SessionMaterial) -> bool:
     """Return whether any view of the blueprint is summarised."""
     return any(view.summary for view in material.blueprint.history.values())
 
 
-def candidates(
-    material: Material, state: SessionState, at: str, inputs: Mapping[str, JsonValue]
-) -> Iterator[Candidate]:
+def list_summary_candidates(
+    material: SessionMaterial, state: SessionState, at: str, inputs: Mapping[str, JsonValue]
+) -> Iterator[SummaryCandidate]:
     """Yield the views that may be summarised before the turn's first call, each once."""
-    if state.open is None or not _at_its_beginning(state.open):
+    if state.open is None or not _is_at_start(state.open):
         return
     seen = set(state.open.summed)
-    for kind in material.kinds(state):
+    for kind in material.list_call_kinds(state):
         spec = material.blueprint.calls[kind]
         budget = material.blueprint.budget.get(spec.budget or "")
         for slot in spec.messages:
-            name = slot.history if isinstance(slot, HistoryMessages) else ""
-            summary = material.blueprint.view(name).summary if name else None
-            by = material.blueprint.summarised_by(name) if summary else ""
+            name = slot.history if isinstance(slot, HistoryMessageSlot) else ""
+            summary = material.blueprint.resolve_view(name).summary if name else None
+            by = material.blueprint.find_summary_view(name) if summary else ""
             if summary and by not in seen:
                 seen.add(by)
-                yield Candidate(look(material, state, at, name), summary, by, budget, inputs)
+                yield SummaryCandidate(build_history_window(material, state, at, name), summary, by, budget, inputs)
 
 
-def _at_its_beginning(opened: OpenTurn) -> bool:
+def _is_at_start(opened: OpenTurn) -> bool:
     return opened.summing is None and opened.context is None and opened.plan is None
 
 
-def due(
-    candidate: Candidate, material: Material, state: SessionState, texts: Texts, model: str
+def find_due_summary(
+    candidate: SummaryCandidate, material: SessionMaterial, state: SessionState, texts: PromptTexts, model: str
 ) -> SummaryBegun | None:
     """Return the summary to begin; None if the view is short enough or has no old turns."""
-    counter = candidate.budget.counter if candidate.budget else _UNBUDGETED
-    counting = counting_by(counter, material.vocabularies, model)
-    back, opened = candidate.back, state.open
-    if opened is None or _grown(candidate, state, texts, counting) <= candidate.limit:
+    counter = candidate.budget.counter if candidate.budget else _DEFAULT_COUNTER_SPEC
+    counting = build_token_counter(counter, material.vocabularies, model)
+    back, opened = candidate.history_window, state.open
+    if opened is None or _measure_growth(candidate, state, texts, counting) <= candidate.limit:
         return None
-    turns, _ = back.turns(state)
-    older = _older(turns, candidate.spec.keep_messages)
+    turns, _ = back.select_turns(state)
+    older = _list_older_turns(turns, candidate.spec.keep_messages)
     work = back.view.of == "work"
-    told = zip(older, exchanges_of(older, texts.said, counting, work=work), strict=True)
-    taken = [ref for ref, before in _running(told) if before < candidate.spec.above_tokens]
+    told = zip(older, build_exchanges(older, texts.by_ref, counting, work=work), strict=True)
+    taken = [ref for ref, before in _sum_preceding_tokens(told) if before < candidate.spec.above_tokens]
     if not taken:
         return None
     former = back.summary
-    before = numbers(former.turns) if former else ()
+    before = iterate_turns(former.turns) if former else ()
     return SummaryBegun(
         turn=opened.turn,
-        view=candidate.by,
-        turns=ranges([*before, *(ref.turn for ref in taken)]),
+        view=candidate.summarised_view,
+        turns=build_ranges([*before, *(ref.turn for ref in taken)]),
         former=former.sequence if former else None,
         characters=sum(ref.characters for ref in taken) + (former.said.characters if former else 0),
     )
 
 
-def _grown(candidate: Candidate, state: SessionState, texts: Texts, counting: Counting) -> int:
+def _measure_growth(candidate: SummaryCandidate, state: SessionState, texts: PromptTexts, counting: TokenCounter) -> int:
     """Count the tokens of a view, without turns that are to be kept whole."""
-    slot = history_of(candidate.back, state, texts, counting)
-    whole = state.whole.get(candidate.by)
+    slot = render_history(candidate.history_window, state, texts, counting)
+    whole = state.whole.get(candidate.summarised_view)
     if whole is None:
         return slot.tokens
     return sum(each.tokens for each in slot.exchanges if each.turn > whole)
 
 
-def _older(turns: Sequence[TurnRef], keep: int) -> Sequence[TurnRef]:
+def _list_older_turns(turns: Sequence[SettledTurnRef], keep: int) -> Sequence[SettledTurnRef]:
     """Return the turns before the latest `keep` messages."""
     kept = messages = 0
     for ref in reversed(turns):
         if messages >= keep:
             break
-        kept, messages = kept + 1, messages + len(messages_in(ref))
+        kept, messages = kept + 1, messages + len(list_message_refs(ref))
     return turns[: len(turns) - kept]
 
 
-def _running(told: Iterable[tuple[TurnRef, Exchange]]) -> Iterator[tuple[TurnRef, int]]:
+def _sum_preceding_tokens(told: Iterable[tuple[SettledTurnRef, TurnExchange]]) -> Iterator[tuple[SettledTurnRef, int]]:
     """Yield each turn with the tokens of the turns before it."""
     before = 0
     for ref, said in told:

@@ -11,56 +11,56 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from turnlog.events import codec
-from turnlog.events.content import Plain
+from turnlog.events.content import PlainText
 from turnlog.events.errors import Refused
 from turnlog.events.turn import TurnSubmitted
 from turnlog.projections.session.commands import SubmitTurn
 from turnlog.projections.session.decide import decide
 from turnlog.projections.session.evolve import fold
-from turnlog.projections.session.state import Said, SessionState
-from turnlog.projections.window.call import Texts
-from turnlog.projections.window.material import Material
+from turnlog.projections.session.state import TextRef, SessionState
+from turnlog.projections.window.call import PromptTexts
+from turnlog.projections.window.material import SessionMaterial
 
 
 @dataclass(frozen=True, slots=True)
-class Supposed:
+class HypotheticalTurn:
     """A session state with an open turn that was never submitted."""
 
     state: SessionState
-    after: int
+    base_sequence: int
     """The session's sequence that it was derived from."""
-    said: Said | None
+    text_ref: TextRef | None
     """The reference of the turn's text."""
     text: str
 
-    def told(self, texts: Texts) -> Texts:
+    def add_text(self, texts: PromptTexts) -> PromptTexts:
         """Return the texts with the turn's own text added, which cannot be fetched."""
-        if self.said is None:
+        if self.text_ref is None:
             return texts
-        return replace(texts, said={**texts.said, self.said: self.text})
+        return replace(texts, said={**texts.by_ref, self.text_ref: self.text})
 
 
-def supposing(state: SessionState, command: SubmitTurn, at: datetime) -> Supposed:
+def build_hypothetical_turn(state: SessionState, command: SubmitTurn, at: datetime) -> HypotheticalTurn:
     """Open a hypothetical turn; raises `Refused` if the session would refuse it."""
     alone = replace(state, open=None, waiting=())
     drafts = [
-        codec.Draft(event, f"supposed-{place}", at, "supposed", "supposed")
+        codec.EventDraft(event, f"supposed-{place}", at, "supposed", "supposed")
         for place, event in enumerate(decide(alone, command, at))
     ]
-    batch = codec.write(state.tenant, state.session, state.head, drafts)
+    batch = codec.encode_batch(state.tenant, state.session, state.head, drafts)
     place = state.head.stream_sequence
-    events = [codec.read(each.payload, place + n) for n, each in enumerate(batch.messages, 1)]
+    events = [codec.decode_event(each.payload, place + n) for n, each in enumerate(batch.messages, 1)]
     folded = fold(events, alone) or alone
     text = "".join(
         each.event.text.text
         for each in events
-        if isinstance(each.event, TurnSubmitted) and isinstance(each.event.text, Plain)
+        if isinstance(each.event, TurnSubmitted) and isinstance(each.event.text, PlainText)
     )
     said = folded.open.text if folded.open else None
-    return Supposed(folded, state.head.sequence, said, text)
+    return HypotheticalTurn(folded, state.head.sequence, said, text)
 
 
-def with_budget(material: Material, kind: str, tokens: int) -> Material:
+def replace_budget(material: SessionMaterial, kind: str, tokens: int) -> SessionMaterial:
     """Return the material with another token limit for one kind of call."""
     blueprint = material.blueprint
     name = blueprint.calls[kind].budget

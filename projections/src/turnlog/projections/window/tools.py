@@ -17,66 +17,66 @@ from pydantic import JsonValue
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.manifest import FromBlob, FromBlueprint, Part
+from turnlog.events.manifest import BlobSource, BlueprintTextSource, PromptPart
 from turnlog.events.tool import ToolPin, ToolsSnapshotted
 from turnlog.projections.blueprint.layer import PromptsLayer, ToolsLayer
-from turnlog.projections.blueprint.phases import BY_PHASE, TRANSITION
-from turnlog.projections.session.programs import step_of
+from turnlog.projections.blueprint.phases import BY_PHASE, TRANSITION_TOOL
+from turnlog.projections.session.programs import find_current_step
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.counting import Counting
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.request import canonical
+from turnlog.projections.window.counting import TokenCounter
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.request import encode_canonical
 
-_TOLD: Final = (ToolsLayer, PromptsLayer)
+_TOOL_LAYERS: Final = (ToolsLayer, PromptsLayer)
 
-Tool = dict[str, JsonValue]
+ToolSchema = dict[str, JsonValue]
 """A tool in OpenAI's format, which litellm translates for other providers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedTool:
     """A tool that is offered with a prompt, and its source."""
 
-    tool: Tool
+    tool: ToolSchema
     name: str
     text: str
     """The text that is counted."""
-    source: FromBlob | FromBlueprint
+    source: BlobSource | BlueprintTextSource
 
-    def part(self, counting: Counting) -> Part:
+    def build_part(self, counting: TokenCounter) -> PromptPart:
         """Return its part of the manifest."""
-        return Part(
+        return PromptPart(
             layer=self.name,
             component="tools_context",
             source=self.source,
             role="tools",
             characters=len(self.text),
-            tokens=counting.count(self.text),
+            tokens=counting.count_tokens(self.text),
         )
 
 
-def offered_tools(
-    material: Material, state: SessionState, kind: str, blobs: Mapping[Digest, str]
-) -> tuple[Offered, ...]:
+def list_offered_tools(
+    material: SessionMaterial, state: SessionState, kind: str, blobs: Mapping[Digest, str]
+) -> tuple[OfferedTool, ...]:
     """Return the tools of a call; raises `Corrupt` if one was not fetched."""
-    ending = tuple(_ending(material, state, kind))
-    return (*ending, *(_pinned(n, pin, blobs) for n, pin in pinned_tools(material, state, kind)))
+    ending = tuple(_build_transition_tools(material, state, kind))
+    return (*ending, *(_build_pinned_tool(n, pin, blobs) for n, pin in list_pinned_tools(material, state, kind)))
 
 
-def pinned_tools(
-    material: Material, state: SessionState, kind: str
+def list_pinned_tools(
+    material: SessionMaterial, state: SessionState, kind: str
 ) -> Iterator[tuple[str, ToolPin]]:
     """Yield the server tools that a call offers, by the names that the model sees."""
-    words, taken = material.blueprint.calls[kind].tools, tools_of(material, state)
+    words, taken = material.blueprint.calls[kind].tools, find_tool_snapshot(material, state)
     if taken is None or not {"all", "for_step"} & set(words):
         return
-    step = step_of(state.open) if "all" not in words else None
+    step = find_current_step(state.open) if "all" not in words else None
     for name, pin in taken.tools.items():
         if step is None or not step.tools or name in step.tools:
             yield name, pin
 
 
-def takes_tools(material: Material, state: SessionState) -> bool:
+def has_tools(material: SessionMaterial, state: SessionState) -> bool:
     """Return whether calls of the session's profile offer or describe server tools."""
     blueprint = material.blueprint
     profile = blueprint.profiles[state.profile]
@@ -86,47 +86,47 @@ def takes_tools(material: Material, state: SessionState) -> bool:
     named = by_phase.values() if profile.call == BY_PHASE else profile.calls.values()
     layers = {layer for kind in named for layer in blueprint.calls[kind].layers}
     told = (blueprint.layers.get(layer) for layer in layers)
-    return profile.program == "tools" or any(isinstance(each, _TOLD) for each in told)
+    return profile.program == "tools" or any(isinstance(each, _TOOL_LAYERS) for each in told)
 
 
-def tools_of(material: Material, state: SessionState) -> ToolsSnapshotted | None:
+def find_tool_snapshot(material: SessionMaterial, state: SessionState) -> ToolsSnapshotted | None:
     """Return the tool snapshot of the session's profile; None if the profile uses no tools."""
     profile = material.blueprint.profiles.get(state.profile)
     return None if profile and profile.tools == "none" else state.tools.get(state.profile)
 
 
-def tool_name(tool: Tool) -> str:
+def get_tool_name(tool: ToolSchema) -> str:
     function = tool.get("function")
     return str(function.get("name")) if isinstance(function, dict) else ""
 
 
-def read_tool(text: str) -> Tool:
+def parse_tool(text: str) -> ToolSchema:
     """Parse a stored tool."""
     found: JsonValue = json.loads(text)
     return found if isinstance(found, dict) else {}
 
 
-def _pinned(name: str, pin: ToolPin, blobs: Mapping[Digest, str]) -> Offered:
+def _build_pinned_tool(name: str, pin: ToolPin, blobs: Mapping[Digest, str]) -> OfferedTool:
     text = blobs.get(pin.digest)
     if text is None:
         raise Corrupt(f"tool {name}", f"blob {pin.digest} was not fetched")
-    source = FromBlob(digest=pin.digest, path=f"{pin.server}/{pin.tool}")
-    return Offered(read_tool(text), name, text, source)
+    source = BlobSource(digest=pin.digest, path=f"{pin.server}/{pin.tool}")
+    return OfferedTool(parse_tool(text), name, text, source)
 
 
-def _ending(material: Material, state: SessionState, kind: str) -> Iterator[Offered]:
+def _build_transition_tools(material: SessionMaterial, state: SessionState, kind: str) -> Iterator[OfferedTool]:
     """Yield the tool that ends the phase, unless the phase may not end yet."""
     phases = material.phases
-    if phases is None or TRANSITION not in material.blueprint.calls[kind].tools:
+    if phases is None or TRANSITION_TOOL not in material.blueprint.calls[kind].tools:
         return
-    if signals := phases.offered(state.phase, state.exchanges):
-        tool = _transition(signals)
-        text = canonical(tool)
-        source = FromBlueprint(text=text, of=("cartridge.phases",))
-        yield Offered(tool, tool_name(tool), text, source)
+    if signals := phases.list_signals(state.phase, state.exchanges):
+        tool = _build_transition_schema(signals)
+        text = encode_canonical(tool)
+        source = BlueprintTextSource(text=text, of=("cartridge.phases",))
+        yield OfferedTool(tool, get_tool_name(tool), text, source)
 
 
-def _transition(signals: tuple[str, ...]) -> Tool:
+def _build_transition_schema(signals: tuple[str, ...]) -> ToolSchema:
     signal: JsonValue = {
         "type": "string",
         "enum": list(signals),
@@ -135,7 +135,7 @@ def _transition(signals: tuple[str, ...]) -> Tool:
     return {
         "type": "function",
         "function": {
-            "name": TRANSITION,
+            "name": TRANSITION_TOOL,
             "description": "End this phase of the session, when its purpose is reached.",
             "parameters": {
                 "type": "object",

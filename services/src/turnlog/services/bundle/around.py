@@ -7,18 +7,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from turnlog.projections.audit.bundle import LISTED, READ_FIRST, VERIFIER, BundleList
+from turnlog.projections.audit.bundle import MANIFEST_FILE, README_FILE, VERIFIER_FILE, BundleManifest
 
-HERE: Final = Path(__file__).parent
+BUNDLE_FOLDER: Final = Path(__file__).parent
 
 
-def maker() -> str:
+def get_release_name() -> str:
     """Return the name and version of this release."""
     return f"turnlog {metadata.version('turnlog-services')}"
 
 
-def around(listed: BundleList) -> Iterator[tuple[str, bytes]]:
+def iterate_bundle_files(listed: BundleManifest) -> Iterator[tuple[str, bytes]]:
     """Yield the name and content of each file."""
-    yield READ_FIRST, (HERE / "stranger.md").read_bytes()
-    yield VERIFIER, (HERE / "verifier.py").read_bytes()
-    yield LISTED, listed.written()
+    yield README_FILE, (BUNDLE_FOLDER / "stranger.md").read_bytes()
+    yield VERIFIER_FILE, (BUNDLE_FOLDER / "verifier.py").read_bytes()
+    yield MANIFEST_FILE, listed.encode_json()

@@ -15,98 +15,98 @@ from itertools import islice
 from typing import IO, Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from turnlog.events.content import Digest, digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Digest, compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.projections.audit.bundle import (
-    Bundled,
-    BundleList,
-    Unreadable,
-    blob_file,
-    session_file,
+    BundledSession,
+    BundleManifest,
+    UndecodableLine,
+    build_blob_path,
+    build_session_path,
 )
-from turnlog.projections.audit.retelling import blobs_named
-from turnlog.services.bundle.around import around, maker
-from turnlog.services.bundle.drain import Drain
-from turnlog.services.bundle.taking import Taken, one_line
-from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.pages import Told, Unread
+from turnlog.projections.audit.retelling import collect_blob_digests
+from turnlog.services.bundle.around import iterate_bundle_files, get_release_name
+from turnlog.services.bundle.drain import ExportBuffer
+from turnlog.services.bundle.taking import ExportSource, encode_line
+from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.runtime.pages import PagedEvent, UndecodablePagedEvent
 
-AT_ONCE: Final = 16
+BLOBS_AT_ONCE: Final = 16
 """Number of blobs held in memory at a time."""
 
 
 @dataclass(slots=True)
-class Counted:
+class ExportedEvents:
     """What the manifest says about the events that were sent."""
 
-    number: int = 0
-    last: bytes = b""
-    unread: list[Unreadable] = field(default_factory=list[Unreadable])
+    event_count: int = 0
+    last_stored: bytes = b""
+    undecodable: list[UndecodableLine] = field(default_factory=list[UndecodableLine])
 
-    def count(self, page: Sequence[Told]) -> None:
-        found = (each for each in page if isinstance(each, Unread))
-        self.unread += [Unreadable(number=each.number, detail=each.detail) for each in found]
-        self.number, self.last = self.number + len(page), page[-1].stored
+    def add_page(self, page: Sequence[PagedEvent]) -> None:
+        found = (each for each in page if isinstance(each, UndecodablePagedEvent))
+        self.undecodable += [UndecodableLine(number=each.number, detail=each.detail) for each in found]
+        self.event_count, self.last_stored = self.event_count + len(page), page[-1].stored
 
 
-async def packed(taken: Taken) -> AsyncGenerator[bytes]:
+async def export_zip(source: ExportSource) -> AsyncGenerator[bytes]:
     """Yield the zip in pieces."""
-    drain, named, events = Drain(), dict[Digest, None](), Counted()
-    tenant, session = taken.key
+    drain, named, events = ExportBuffer(), dict[Digest, None](), ExportedEvents()
+    tenant, session = source.key
     with ZipFile(drain, "w") as archive:
-        file = entry(session_file(session))
+        file = build_zip_entry(build_session_path(session))
         with archive.open(file, "w", force_zip64=True) as lines:
-            async for page in taken.pages():
-                await aside(partial(_write, lines, page))
-                events.count(page)
-                named |= dict.fromkeys(blobs_named(_known(page)))
-                yield drain.taken()
-        for digests in _some(tuple(named)):
-            blobs = await taken.records.blobs(tenant, digests)
-            await aside(partial(_write_blobs, archive, blobs))
-            yield drain.taken()
-        for name, content in around(_listed(taken, events, tuple(named))):
-            archive.writestr(entry(name), content)
-    yield drain.taken()
+            async for page in source.iterate_pages():
+                await run_in_thread(partial(_write_lines, lines, page))
+                events.add_page(page)
+                named |= dict.fromkeys(collect_blob_digests(_filter_decoded(page)))
+                yield drain.pop_bytes()
+        for digests in _split_digests(tuple(named)):
+            blobs = await source.records.load_blobs(tenant, digests)
+            await run_in_thread(partial(_write_blobs, archive, blobs))
+            yield drain.pop_bytes()
+        for name, content in iterate_bundle_files(_build_bundle_list(source, events, tuple(named))):
+            archive.writestr(build_zip_entry(name), content)
+    yield drain.pop_bytes()
 
 
 # Compression takes time, so both writers run in a thread and do not block other requests.
 
 
-def _write(lines: IO[bytes], page: Sequence[Told]) -> None:
-    lines.write(b"".join(map(one_line, page)))
+def _write_lines(lines: IO[bytes], page: Sequence[PagedEvent]) -> None:
+    lines.write(b"".join(map(encode_line, page)))
 
 
 def _write_blobs(archive: ZipFile, blobs: Mapping[Digest, str]) -> None:
     for digest, text in blobs.items():
-        archive.writestr(entry(blob_file(digest)), text)
+        archive.writestr(build_zip_entry(build_blob_path(digest)), text)
 
 
-def entry(name: str) -> ZipInfo:
+def build_zip_entry(name: str) -> ZipInfo:
     """Build a zip entry without a timestamp of its own."""
     made = ZipInfo(name)
     made.compress_type = ZIP_DEFLATED
     return made
 
 
-def _some(digests: Sequence[Digest]) -> Iterator[tuple[Digest, ...]]:
+def _split_digests(digests: Sequence[Digest]) -> Iterator[tuple[Digest, ...]]:
     rest = iter(digests)
-    while some := tuple(islice(rest, AT_ONCE)):
+    while some := tuple(islice(rest, BLOBS_AT_ONCE)):
         yield some
 
 
-def _known(page: Sequence[Told]) -> Iterator[Recorded]:
-    return (each for each in page if not isinstance(each, Unread))
+def _filter_decoded(page: Sequence[PagedEvent]) -> Iterator[RecordedEvent]:
+    return (each for each in page if not isinstance(each, UndecodablePagedEvent))
 
 
-def _listed(taken: Taken, events: Counted, blobs: tuple[Digest, ...]) -> BundleList:
-    tenant, session = taken.key
-    bundled = Bundled(
+def _build_bundle_list(source: ExportSource, events: ExportedEvents, blobs: tuple[Digest, ...]) -> BundleManifest:
+    tenant, session = source.key
+    bundled = BundledSession(
         session=session,
-        events=events.number,
-        head=digest_of(events.last),
-        unread=tuple(events.unread),
+        events=events.event_count,
+        head=compute_digest(events.last_stored),
+        unread=tuple(events.undecodable),
     )
-    return BundleList(
-        made_at=taken.at, made_by=maker(), tenant=tenant, sessions=(bundled,), blobs=blobs
+    return BundleManifest(
+        made_at=source.requested_at, made_by=get_release_name(), tenant=tenant, sessions=(bundled,), blobs=blobs
     )

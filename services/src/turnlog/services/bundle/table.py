@@ -5,19 +5,19 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
-from turnlog.events.content import digest_of
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import compute_digest
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.kinds import name_of
-from turnlog.projections.audit.chain import Key
-from turnlog.services.bundle.drain import Drain
-from turnlog.services.bundle.taking import Taken
-from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.pages import Told, Unread
+from turnlog.events.kinds import format_event_name
+from turnlog.projections.audit.chain import ChainKey
+from turnlog.services.bundle.drain import ExportBuffer
+from turnlog.services.bundle.taking import ExportSource
+from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.runtime.pages import PagedEvent, UndecodablePagedEvent
 
-Row = dict[str, str | int | None]
+ParquetRow = dict[str, str | int | None]
 
-COLUMNS: Final = {
+PARQUET_COLUMNS: Final = {
     "tenant": "string",
     "session": "string",
     "sequence": "int64",
@@ -36,7 +36,7 @@ its line number as its sequence.
 """
 
 
-def arrow() -> Any:  # noqa: ANN401 - pyarrow has no types
+def import_pyarrow() -> Any:  # noqa: ANN401 - pyarrow has no types
     """Import pyarrow, or refuse the export where it is not installed."""
     try:
         return import_module("pyarrow")
@@ -45,32 +45,32 @@ def arrow() -> Any:  # noqa: ANN401 - pyarrow has no types
         raise Refused("not-installed", detail, field="format", fix=fix) from None
 
 
-async def table(taken: Taken) -> AsyncGenerator[bytes]:
+async def export_parquet(source: ExportSource) -> AsyncGenerator[bytes]:
     """Yield the Parquet file in pieces; each page of events is a row group."""
-    pa, parquet, drain = arrow(), import_module("pyarrow.parquet"), Drain()
-    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in COLUMNS.items()])
+    pa, parquet, drain = import_pyarrow(), import_module("pyarrow.parquet"), ExportBuffer()
+    schema = pa.schema([(name, getattr(pa, kind)()) for name, kind in PARQUET_COLUMNS.items()])
     with parquet.ParquetWriter(pa.PythonFile(drain, "w"), schema, compression="zstd") as writer:
-        async for page in taken.pages():
+        async for page in source.iterate_pages():
             # Compression takes time, so it runs in a thread and does not block other requests.
-            await aside(partial(_write, writer, schema, _rows(page, taken.key)))
-            yield drain.taken()
-    yield drain.taken()
+            await run_in_thread(partial(_write_rows, writer, schema, _build_rows(page, source.key)))
+            yield drain.pop_bytes()
+    yield drain.pop_bytes()
 
 
-def _write(writer: Any, schema: Any, rows: list[Row]) -> None:  # noqa: ANN401 - see `arrow`
-    writer.write_table(arrow().Table.from_pylist(rows, schema))
+def _write_rows(writer: Any, schema: Any, rows: list[ParquetRow]) -> None:  # noqa: ANN401 - see `arrow`
+    writer.write_table(import_pyarrow().Table.from_pylist(rows, schema))
 
 
-def _rows(page: Sequence[Told], key: Key) -> list[Row]:
-    return [_unread(each, key) if isinstance(each, Unread) else _row(each) for each in page]
+def _build_rows(page: Sequence[PagedEvent], key: ChainKey) -> list[ParquetRow]:
+    return [_build_undecodable_row(each, key) if isinstance(each, UndecodablePagedEvent) else _build_event_row(each) for each in page]
 
 
-def _row(recorded: Recorded) -> Row:
+def _build_event_row(recorded: RecordedEvent) -> ParquetRow:
     return {
         "tenant": recorded.tenant,
         "session": recorded.session,
         "sequence": recorded.sequence,
-        "name": name_of(recorded.envelope.type),
+        "name": format_event_name(recorded.envelope.type),
         "time": recorded.envelope.time,
         "actor": recorded.envelope.actor,
         "source": recorded.envelope.source,
@@ -80,8 +80,8 @@ def _row(recorded: Recorded) -> Row:
     }
 
 
-def _unread(unread: Unread, key: Key) -> Row:
+def _build_undecodable_row(unread: UndecodablePagedEvent, key: ChainKey) -> ParquetRow:
     tenant, session = key
     stored = unread.stored.decode(errors="backslashreplace")
     known = {"tenant": tenant, "session": session, "sequence": unread.number}
-    return dict.fromkeys(COLUMNS) | known | {"hash": digest_of(unread.stored), "stored": stored}
+    return dict.fromkeys(PARQUET_COLUMNS) | known | {"hash": compute_digest(unread.stored), "stored": stored}

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from turnlog.events.envelope import Recorded
-from turnlog.events.log.ports import Log
-from turnlog.projections.audit.chain import Key
-from turnlog.services.runtime.pages import Told, pages
-from turnlog.services.runtime.records import Records
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.log.ports import EventLog
+from turnlog.projections.audit.chain import ChainKey
+from turnlog.services.runtime.pages import PagedEvent, read_event_pages
+from turnlog.services.runtime.records import SessionRecordLoader
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ExportSource:
     """A session to export, and where to read it."""
 
-    log: Log
-    records: Records
-    key: Key
-    last: Recorded | None
+    log: EventLog
+    records: SessionRecordLoader
+    key: ChainKey
+    last_event: RecordedEvent | None
     """The last event to export, or None where it cannot be decoded."""
-    at: str
+    requested_at: str
     """When the export was requested, RFC 3339."""
 
-    def pages(self) -> AsyncGenerator[Sequence[Told]]:
+    def iterate_pages(self) -> AsyncGenerator[Sequence[PagedEvent]]:
         """Yield the events in pages of bounded size."""
-        return pages(self.log, self.key, self.last)
+        return read_event_pages(self.log, self.key, self.last_event)
 
 
-def one_line(told: Told) -> bytes:
+def encode_line(told: PagedEvent) -> bytes:
     """Return the stored bytes as a line; stored events contain no line breaks."""
     return told.stored + b"\n"

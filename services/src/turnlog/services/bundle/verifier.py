@@ -20,42 +20,42 @@ from itertools import groupby, pairwise, takewhile
 from pathlib import Path
 from typing import Any, TypeGuard, cast
 
-FAILED = 5
+EXIT_FAILED = 5
 """Exit code when something differs from the record."""
 Json = Any
-Object = dict[str, Json]
+JsonDict = dict[str, Json]
 Message = dict[str, str]
 
 
-class Wrong(Exception):
+class VerificationFailure(Exception):
     """Something differs from the record; the message says what and where."""
 
 
-def digest_of(raw: bytes) -> str:
+def compute_digest(raw: bytes) -> str:
     return f"sha256:{sha256(raw).hexdigest()}"
 
 
-def parsed(raw: bytes, what: str) -> Object:
+def parse_object(raw: bytes, what: str) -> JsonDict:
     try:
         value = json.loads(raw)
     except ValueError:
         value = None
     if not is_object(value):
-        raise Wrong(f"{what}: it is not a JSON object")
+        raise VerificationFailure(f"{what}: it is not a JSON object")
     return value
 
 
-def canonical(value: Json) -> bytes:
+def encode_canonical(value: Json) -> bytes:
     """Encode a value in canonical JSON: keys sorted, no whitespace, UTF-8."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def harmless(text: str) -> str:
+def escape_text(text: str) -> str:
     """Escape everything that could control a terminal or imitate a line of this program."""
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
-def is_object(value: Json) -> TypeGuard[Object]:
+def is_object(value: Json) -> TypeGuard[JsonDict]:
     return isinstance(value, dict)
 
 
@@ -63,50 +63,50 @@ def is_object(value: Json) -> TypeGuard[Object]:
 
 
 @dataclass
-class Session:
+class EventChain:
     """The events of a session, up to the first break in the chain."""
 
-    events: list[Object] = field(default_factory=list[Object])
+    events: list[JsonDict] = field(default_factory=list[JsonDict])
     heads: list[str] = field(default_factory=list[str])
     """Digest of each event's stored bytes."""
     turns: dict[int, list[Json]] = field(default_factory=dict[int, list[Json]])
     """Turn to its text, reply and work summary, as of the first `learnt_count` events."""
-    learnt: int = 0
+    learnt_count: int = 0
 
-    def read(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
+    def read_lines(self, lines: Iterable[bytes], tenant: str, name: str) -> None:
         """Read lines; raise at the first that does not continue the one before."""
         for place, line in enumerate(lines, 1):
             stored, before = line.removesuffix(b"\n"), self.heads[-1] if self.heads else None
-            event = parsed(stored, f"event {place}")
+            event = parse_object(stored, f"event {place}")
             stands, names = event.get("sequence"), event.get("prevhash")
             if (event.get("tenant"), event.get("subject")) != (tenant, name):
-                raise Wrong(f"event {stands}: it belongs to session {event.get('subject')!a}")
+                raise VerificationFailure(f"event {stands}: it belongs to session {event.get('subject')!a}")
             if not isinstance(stands, int) or stands < place:
-                raise Wrong(f"event {stands}: it stands behind event {place - 1}")
+                raise VerificationFailure(f"event {stands}: it stands behind event {place - 1}")
             if stands > place:
-                raise Wrong(f"event {place}: it is missing before event {stands}")
+                raise VerificationFailure(f"event {place}: it is missing before event {stands}")
             if names != before:
-                raise Wrong(f"event {max(1, place - 1)}: event {place} does not continue its bytes")
+                raise VerificationFailure(f"event {max(1, place - 1)}: event {place} does not continue its bytes")
             self.events.append(event)
-            self.heads.append(digest_of(stored))
+            self.heads.append(compute_digest(stored))
 
-    def told(self, upto: int) -> dict[int, list[Json]]:
+    def replay_turns(self, upto: int) -> dict[int, list[Json]]:
         """Return the turns as of a sequence; later redactions are not applied."""
-        if upto < self.learnt:
-            self.turns, self.learnt = {}, 0
-        for event in self.events[self.learnt : upto]:
-            learn(self.turns, str(event["type"]), event["data"])
-        self.learnt = max(self.learnt, upto)
+        if upto < self.learnt_count:
+            self.turns, self.learnt_count = {}, 0
+        for event in self.events[self.learnt_count : upto]:
+            apply_event(self.turns, str(event["type"]), event["data"])
+        self.learnt_count = max(self.learnt_count, upto)
         return self.turns
 
-    def calls(self) -> Iterator[tuple[int, Object]]:
+    def iterate_calls(self) -> Iterator[tuple[int, JsonDict]]:
         """Yield each call with a recorded prompt, with the sequence of its event."""
         for place, event in enumerate(self.events, 1):
             if event["type"] == "turnlog.context-assembled.v1":
                 yield place, event["data"]
 
 
-def learn(turns: dict[int, list[Json]], kind: str, said: Object) -> None:
+def apply_event(turns: dict[int, list[Json]], kind: str, said: JsonDict) -> None:
     turn = said.get("turn")
     if kind in {"turnlog.turn-submitted.v1", "turnlog.turn-queued.v1"}:
         turns[said["turn"]] = [said.get("text"), None, None]
@@ -119,7 +119,7 @@ def learn(turns: dict[int, list[Json]], kind: str, said: Object) -> None:
 # Rebuilding a prompt: its manifest says where the text of each part is and how it was edited.
 
 
-def read_back(manifest: Object, session: Session, blobs: Mapping[str, bytes]) -> list[Message]:
+def rebuild_messages(manifest: JsonDict, session: EventChain, blobs: Mapping[str, bytes]) -> list[Message]:
     """Rebuild the messages of a call; raise where a text differs from the recorded digest."""
     messages: list[Message] = []
     known = session.events[: manifest["sequence"]]
@@ -128,97 +128,97 @@ def read_back(manifest: Object, session: Session, blobs: Mapping[str, bytes]) ->
         if source is None or place is None:
             continue
         if "view" in source:
-            messages += run_of(part, session.told(manifest["sequence"]))
+            messages += rebuild_run(part, session.replay_turns(manifest["sequence"]))
             continue
-        text = part.get("before", "") + stands(part, text_of(source, known, blobs))
+        text = part.get("before", "") + apply_edits(part, find_text(source, known, blobs))
         if place == len(messages):
             messages.append({"role": part["role"], "content": ""})
         messages[place]["content"] += text + part.get("after", "")
     return messages
 
 
-def proven(call: Object, session: Session, blobs: Mapping[str, bytes]) -> list[Message]:
+def verify_prompt(call: JsonDict, session: EventChain, blobs: Mapping[str, bytes]) -> list[Message]:
     """Rebuild the messages of a call, and compare the whole request with the recorded digest."""
     manifest = call["manifest"]
-    messages = read_back(manifest, session, blobs)
+    messages = rebuild_messages(manifest, session, blobs)
     offered = [part["source"] for part in manifest["parts"] if part.get("role") == "tools"]
-    tools = [json.loads(text_of(source, (), blobs)) for source in offered]
+    tools = [json.loads(find_text(source, (), blobs)) for source in offered]
     asked = {"model": call["model"], "parameters": call["parameters"]}
     request = {**asked, "messages": messages, "tools": tools}
-    if digest_of(canonical(request)) != manifest["digest"]:
-        raise Wrong("the request reads back as another one")
+    if compute_digest(encode_canonical(request)) != manifest["digest"]:
+        raise VerificationFailure("the request reads back as another one")
     return messages
 
 
-def stands(part: Object, text: str) -> str:
+def apply_edits(part: JsonDict, text: str) -> str:
     """Apply the recorded edits to a text: the excerpt, the cut and the indentation."""
     if part.get("excerpt"):
         text = text[part["excerpt"]["begin"] : part["excerpt"]["end"]]
     left = text[: part["cut"]["to"]] if part.get("cut") else text
     ends = (*part.get("indented", ()), len(left))
     done = " ".join(left[begin:end] for begin, end in pairwise((0, *ends)))
-    if part.get("digest") not in {None, digest_of(done.encode())}:
-        raise Wrong(f"part {part['layer']}: its text does not match the recorded digest")
+    if part.get("digest") not in {None, compute_digest(done.encode())}:
+        raise VerificationFailure(f"part {part['layer']}: its text does not match the recorded digest")
     return done
 
 
-def text_of(source: Object, known: Sequence[Object], blobs: Mapping[str, bytes]) -> str:
+def find_text(source: JsonDict, known: Sequence[JsonDict], blobs: Mapping[str, bytes]) -> str:
     """Return the text of a part, from a blob, an event or the manifest."""
     if "path" in source or "segment" in source:
         if source["digest"] not in blobs:
-            raise Wrong(f"blob {source['digest']}: it is missing, or altered")
+            raise VerificationFailure(f"blob {source['digest']}: it is missing, or altered")
         return blobs[source["digest"]].decode()
     if "resolution" in source:
         said = known[int(source["resolution"]) - 1]["data"]
-        return resolved(said, source["lines"], source.get("heading", ""))
+        return format_resolution(said, source["lines"], source.get("heading", ""))
     if "field" in source:
         value = known[int(source["sequence"]) - 1]["data"]
         for step in source["field"].split("."):
             value = value.get(step) if is_object(value) else None
-        return spelt(value if "." in source["field"] else plain(value))
+        return format_value(value if "." in source["field"] else get_text(value))
     return str(source["text"])
 
 
-def plain(content: Json) -> str | None:
+def get_text(content: Json) -> str | None:
     return content.get("text") if is_object(content) else None
 
 
-def spelt(value: Json) -> str:
+def format_value(value: Json) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
 
 
-def resolved(said: Object, lines: Mapping[str, str], heading: str) -> str:
+def format_resolution(said: JsonDict, lines: Mapping[str, str], heading: str) -> str:
     """Format a resolver's answer, one line for each value."""
-    found = json.loads(plain(said["results"]) or "null")
+    found = json.loads(get_text(said["results"]) or "null")
     told = {**said, "identifiers": said.get("identifiers", {}), "results": found}
-    spelled = ((label, listed(told.get(what) or "")) for label, what in lines.items())
+    spelled = ((label, format_list(told.get(what) or "")) for label, what in lines.items())
     rows = [f"{label}: {value}" for label, value in spelled if value]
     return "\n".join(filter(None, (heading, *rows))) if rows else ""
 
 
-def listed(value: Json) -> str:
+def format_list(value: Json) -> str:
     if isinstance(value, list):
-        items = (listed(item) for item in cast("Sequence[Json]", value))
+        items = (format_list(item) for item in cast("Sequence[Json]", value))
         return ", ".join(filter(None, items))
-    return spelt(value)
+    return format_value(value)
 
 
-def run_of(part: Object, turns: Mapping[int, Sequence[Json]]) -> list[Message]:
+def rebuild_run(part: JsonDict, turns: Mapping[int, Sequence[Json]]) -> list[Message]:
     """Rebuild a run of history: for each turn the user's text, then the reply."""
     source, messages = part["source"], list[Message]()
     run: list[list[str]] = []
     for number in range(source["first"], source["last"] + 1):
-        text, reply, work = (plain(each) or "" for each in turns[number])
+        text, reply, work = (get_text(each) or "" for each in turns[number])
         run.append([text, f"{work}\n\n{reply}" if source.get("work") and work else reply])
-    for texts in in_short(source, run):
+    for texts in condense_run(source, run):
         said = zip(("user", "assistant"), texts, strict=True)
         messages += [{"role": role, "content": text} for role, text in said if text]
-    lines = [f"{each['role']} {digest_of(each['content'].encode())}\n" for each in messages]
-    if digest_of("".join(lines).encode()) != part.get("digest"):
+    lines = [f"{each['role']} {compute_digest(each['content'].encode())}\n" for each in messages]
+    if compute_digest("".join(lines).encode()) != part.get("digest"):
         where = f"turns {source['first']} to {source['last']}"
-        raise Wrong(f"{where}: their texts do not match the recorded digest")
+        raise VerificationFailure(f"{where}: their texts do not match the recorded digest")
     return messages
 
 
@@ -242,19 +242,19 @@ COUNT = re.compile(
 )
 
 
-def in_short(source: Object, run: list[list[str]]) -> list[list[str]]:
+def condense_run(source: JsonDict, run: list[list[str]]) -> list[list[str]]:
     if source.get("condensed") == "duplicates-1":
-        return [without(run[0], source["again"])]
+        return [drop_repeats(run[0], source["again"])]
     if source.get("condensed") == "repeats-1":
-        return [in_one(run)]
+        return [merge_repeats(run)]
     return run
 
 
-def without(texts: Sequence[str], again: Sequence[int]) -> list[str]:
+def drop_repeats(texts: Sequence[str], again: Sequence[int]) -> list[str]:
     told, begins = list[str](), 0
     for text in texts:
         # A missing text has no paragraphs and must not shift the paragraph numbers of the other.
-        paragraphs = ["\n".join(lines) for _, lines in groupby(text.split("\n"), kind_of) if text]
+        paragraphs = ["\n".join(lines) for _, lines in groupby(text.split("\n"), classify_line) if text]
         numbered = enumerate(paragraphs, begins)
         stand = ["(said again below)" if at in again else each for at, each in numbered]
         told.append("\n".join(each for each, _ in groupby(stand)))
@@ -262,35 +262,35 @@ def without(texts: Sequence[str], again: Sequence[int]) -> list[str]:
     return told
 
 
-def kind_of(line: str) -> str:
+def classify_line(line: str) -> str:
     return "list" if LISTED.match(line) else "prose" if line.strip() else "blank"
 
 
-def in_one(run: Sequence[Sequence[str]]) -> list[str]:
+def merge_repeats(run: Sequence[Sequence[str]]) -> list[str]:
     asked, answered = zip(*run, strict=True)
-    question = f"{VALUE.sub('…', asked[0])} ({len(run)} times{values_of(asked)})"
+    question = f"{VALUE.sub('…', asked[0])} ({len(run)} times{format_values(asked)})"
     if len({VALUE.sub("…", answer) for answer in answered}) == 1:
-        return [question, f"{VALUE.sub('…', answered[0])} (each time{values_of(answered)})"]
-    return [question, f"In turn: {'; '.join(result(*pair) for pair in run)}"]
+        return [question, f"{VALUE.sub('…', answered[0])} (each time{format_values(answered)})"]
+    return [question, f"In turn: {'; '.join(shorten_answer(*pair) for pair in run)}"]
 
 
-def values_of(texts: Iterable[str]) -> str:
+def format_values(texts: Iterable[str]) -> str:
     values = [", ".join(VALUE.findall(text)) for text in texts]
     return f", in turn with: {'; '.join(values)}" if any(values) else ""
 
 
-def result(asked: str, answered: str) -> str:
+def shorten_answer(asked: str, answered: str) -> str:
     """Return a short answer whole, and a long one up to its last count of what was asked."""
     if len(answered) <= BRIEF:
         return " ".join(answered.split())
     prose = "\n".join(takewhile(lambda line: not LISTED.match(line), answered.split("\n")))
-    values, nouns = VALUE.findall(asked), {one(noun) for noun in NOUN.findall(asked)}
-    counts = [each for each in COUNT.finditer(prose) if one(each[2]) in nouns]
+    values, nouns = VALUE.findall(asked), {normalise_noun(noun) for noun in NOUN.findall(asked)}
+    counts = [each for each in COUNT.finditer(prose) if normalise_noun(each[2]) in nouns]
     ends = [each.end(3) for each in counts if each[1] not in values]
     return " ".join(prose[: max(ends, default=0)].split()) + " …"
 
 
-def one(noun: str) -> str:
+def normalise_noun(noun: str) -> str:
     return noun.casefold().rstrip("s")
 
 
@@ -302,7 +302,7 @@ ORDER = 2**252 + 27742317777372353535851937790883648493
 CURVE = -121665 * pow(121666, -1, PRIME) % PRIME
 
 
-def added(one: Point, two: Point) -> Point:
+def add_points(one: Point, two: Point) -> Point:
     a = (one[1] - one[0]) * (two[1] - two[0])
     b = (one[1] + one[0]) * (two[1] + two[0])
     c, d = 2 * one[3] * two[3] * CURVE, 2 * one[2] * two[2]
@@ -310,15 +310,15 @@ def added(one: Point, two: Point) -> Point:
     return e * f % PRIME, g * h % PRIME, f * g % PRIME, e * h % PRIME
 
 
-def times(scalar: int, point: Point) -> Point:
+def scale_point(scalar: int, point: Point) -> Point:
     total: Point = (0, 1, 1, 0)
     while scalar:
-        total = added(total, point) if scalar & 1 else total
-        point, scalar = added(point, point), scalar >> 1
+        total = add_points(total, point) if scalar & 1 else total
+        point, scalar = add_points(point, point), scalar >> 1
     return total
 
 
-def point_of(raw: bytes) -> Point | None:
+def decode_point(raw: bytes) -> Point | None:
     """Decode a point; None where the bytes are not its canonical encoding."""
     sign, y = divmod(int.from_bytes(raw, "little"), 1 << 255)
     square = (y * y - 1) * pow(CURVE * y * y + 1, -1, PRIME) % PRIME
@@ -331,17 +331,17 @@ def point_of(raw: bytes) -> Point | None:
     return x, y, 1, x * y % PRIME
 
 
-def signed(message: bytes, signature: bytes, key: bytes) -> bool:
+def is_signed(message: bytes, signature: bytes, key: bytes) -> bool:
     """Return whether the key signed exactly these bytes."""
-    base = point_of((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
-    commitment, signer = point_of(signature[:32]), point_of(key)
+    base = decode_point((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
+    commitment, signer = decode_point(signature[:32]), decode_point(key)
     scalar = int.from_bytes(signature[32:], "little")
     if (len(key), len(signature)) != (32, 64) or scalar >= ORDER:
         return False
     if base is None or commitment is None or signer is None:
         return False
     said = int.from_bytes(sha512(signature[:32] + key + message).digest(), "little") % ORDER
-    left, right = times(scalar, base), added(commitment, times(said, signer))
+    left, right = scale_point(scalar, base), add_points(commitment, scale_point(said, signer))
     return not any((left[axis] * right[2] - right[axis] * left[2]) % PRIME for axis in (0, 1))
 
 
@@ -349,69 +349,69 @@ def signed(message: bytes, signature: bytes, key: bytes) -> bool:
 
 
 @dataclass
-class Bundle:
+class BundleFolder:
     """A bundle folder, with the blobs and sessions that passed their checks so far."""
 
     folder: Path
-    manifest: Object
+    manifest: JsonDict
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
-    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
+    sessions: dict[str, EventChain] = field(default_factory=dict[str, EventChain])
 
     def check_blobs(self) -> str:
         named = self.manifest["blobs"]
         for digest in named:
             file = self.folder / "blobs" / digest.replace(":", "-")
             raw = file.read_bytes() if file.exists() else b""
-            if digest_of(raw) == digest:
+            if compute_digest(raw) == digest:
                 self.blobs[digest] = raw
         if bad := [digest for digest in named if digest not in self.blobs]:
-            raise Wrong(f"blob {bad[0]}: it is missing, or its bytes are not those it is named by")
+            raise VerificationFailure(f"blob {bad[0]}: it is missing, or its bytes are not those it is named by")
         return f"{len(named)}, each of the digest it is named by"
 
-    def check_session(self, stated: Object) -> str:
-        name, session = stated["session"], Session()
+    def check_session(self, stated: JsonDict) -> str:
+        name, session = stated["session"], EventChain()
         self.sessions[name] = session
         with (self.folder / "sessions" / f"{name}.ndjson").open("rb") as lines:
-            session.read(lines, self.manifest["tenant"], name)
+            session.read_lines(lines, self.manifest["tenant"], name)
         if (len(session.heads), session.heads[-1:]) != (stated["events"], [stated["head"]]):
-            raise Wrong(
+            raise VerificationFailure(
                 f"event {stated['events']}: it is not the one that was exported as the last"
             )
-        prompts = [self.prompt(session, *made) for made in session.calls()]
+        prompts = [self.rebuild_prompt(session, *made) for made in session.iterate_calls()]
         return f"{stated['events']} events in one chain, {len(prompts)} prompts as they were sent"
 
-    def shown(self, name: str, call: str) -> list[Message]:
+    def find_prompt(self, name: str, call: str) -> list[Message]:
         """Return a prompt to print; raise where it is missing or differs from the record."""
-        session = self.sessions.get(name, Session())
-        made = [each for each in session.calls() if each[1].get("call") == call]
+        session = self.sessions.get(name, EventChain())
+        made = [each for each in session.iterate_calls() if each[1].get("call") == call]
         if not made:
-            raise Wrong(f"session {name} has no call {call}")
-        return self.prompt(session, *made[-1])
+            raise VerificationFailure(f"session {name} has no call {call}")
+        return self.rebuild_prompt(session, *made[-1])
 
-    def prompt(self, session: Session, place: int, call: Object) -> list[Message]:
+    def rebuild_prompt(self, session: EventChain, place: int, call: JsonDict) -> list[Message]:
         """Rebuild the prompt of a call; raise where it differs from the record."""
         try:
-            return proven(call, session, self.blobs)
-        except (Wrong, *MALFORMED) as error:
-            raise Wrong(f"event {place}: the prompt of call {call.get('call')}: {error}") from None
+            return verify_prompt(call, session, self.blobs)
+        except (VerificationFailure, *MALFORMED) as error:
+            raise VerificationFailure(f"event {place}: the prompt of call {call.get('call')}: {error}") from None
 
     def check_checkpoint(self, trusted: str | None) -> str:
-        said = parsed((self.folder / "checkpoint.json").read_bytes(), "checkpoint.json")
+        said = parse_object((self.folder / "checkpoint.json").read_bytes(), "checkpoint.json")
         noted, keys = said["checkpoint"], [each["key"] for each in said["signatures"]]
         for each in said["signatures"]:
             raw = (b64decode(each[part], validate=True) for part in ("signature", "key"))
-            if each["algorithm"] != "ed25519" or not signed(canonical(noted), *raw):
-                raise Wrong(f"the signature is not that of {each['key']}")
+            if each["algorithm"] != "ed25519" or not is_signed(encode_canonical(noted), *raw):
+                raise VerificationFailure(f"the signature is not that of {each['key']}")
         if not keys or trusted not in {None, *keys}:
-            raise Wrong(f"it is not signed by {trusted or 'anybody'}")
+            raise VerificationFailure(f"it is not signed by {trusted or 'anybody'}")
         if noted["tenant"] != self.manifest["tenant"]:
-            raise Wrong(f"it is one of tenant {noted['tenant']}")
+            raise VerificationFailure(f"it is one of tenant {noted['tenant']}")
         for name, session in self.sessions.items():
             head = noted["sessions"].get(name)
             if trusted and not head:
-                raise Wrong(f"session {name}: nothing of it is signed")
+                raise VerificationFailure(f"session {name}: nothing of it is signed")
             if head and session.heads[head["sequence"] - 1 :][:1] != [head["hash"]]:
-                raise Wrong(f"session {name}, event {head['sequence']}: it is not the one noted")
+                raise VerificationFailure(f"session {name}, event {head['sequence']}: it is not the one noted")
         covered = sum(name in noted["sessions"] for name in self.sessions)
         return f"{covered} of the sessions as noted {noted['at']}, signed by {', '.join(keys)}"
 
@@ -419,24 +419,24 @@ class Bundle:
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
 
-def checked(what: str, check: Callable[..., str], *given: Json) -> bool:
+def run_check(what: str, check: Callable[..., str], *given: Json) -> bool:
     try:
-        print(harmless(f"  ok    {what}: {check(*given)}"))
-    except (Wrong, OSError, *MALFORMED) as error:
-        print(harmless(f"FAILED  {what}: {error if isinstance(error, Wrong) else repr(error)}"))
+        print(escape_text(f"  ok    {what}: {check(*given)}"))
+    except (VerificationFailure, OSError, *MALFORMED) as error:
+        print(escape_text(f"FAILED  {what}: {error if isinstance(error, VerificationFailure) else repr(error)}"))
         return False
     return True
 
 
-def everything(bundle: Bundle, trusted: str | None) -> bool:
+def check_bundle(bundle: BundleFolder, trusted: str | None) -> bool:
     """Run all checks, print a line for each, and return whether all passed."""
-    sound = [checked("blobs", bundle.check_blobs)]
+    sound = [run_check("blobs", bundle.check_blobs)]
     for stated in bundle.manifest["sessions"]:
-        sound += [checked(f"session {stated['session']}", bundle.check_session, stated)]
+        sound += [run_check(f"session {stated['session']}", bundle.check_session, stated)]
     if trusted or (bundle.folder / "checkpoint.json").exists():
-        sound += [checked("checkpoint", bundle.check_checkpoint, trusted)]
+        sound += [run_check("checkpoint", bundle.check_checkpoint, trusted)]
     if not bundle.sessions:
-        raise Wrong("manifest.json: it names no session")
+        raise VerificationFailure("manifest.json: it names no session")
     return all(sound)
 
 
@@ -447,17 +447,17 @@ def main(folder: Path, words: Sequence[str]) -> int:
     options.add_argument("--prompt", nargs=2, metavar=("SESSION", "CALL"), help="show it as well")
     asked = options.parse_args(words)
     try:
-        listed = parsed((folder / "manifest.json").read_bytes(), "manifest.json")
-        bundle = Bundle(folder, listed)
-        sound = everything(bundle, asked.key)
+        listed = parse_object((folder / "manifest.json").read_bytes(), "manifest.json")
+        bundle = BundleFolder(folder, listed)
+        sound = check_bundle(bundle, asked.key)
         print("verified" if sound else "NOT VERIFIED")
         if asked.prompt:
-            shown = json.dumps(bundle.shown(*asked.prompt), indent=2, ensure_ascii=False)
-            print("\n".join(map(harmless, shown.split("\n"))))
-    except (Wrong, OSError, *MALFORMED) as error:
-        print(harmless(f"FAILED  {error if isinstance(error, Wrong) else repr(error)}"))
-        return FAILED
-    return 0 if sound else FAILED
+            shown = json.dumps(bundle.find_prompt(*asked.prompt), indent=2, ensure_ascii=False)
+            print("\n".join(map(escape_text, shown.split("\n"))))
+    except (VerificationFailure, OSError, *MALFORMED) as error:
+        print(escape_text(f"FAILED  {error if isinstance(error, VerificationFailure) else repr(error)}"))
+        return EXIT_FAILED
+    return 0 if sound else EXIT_FAILED
 
 
 if __name__ == "__main__":

@@ -10,28 +10,28 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from turnlog.services.cli.overview import overview, show_overview, show_version
-from turnlog.services.cli.sections import GROUPS, SECTIONS, Command
-from turnlog.services.cli.spreading import spread
+from turnlog.services.cli.overview import format_overview, print_overview, print_version
+from turnlog.services.cli.sections import COMMAND_GROUPS, COMMAND_SECTIONS, CommandEntry
+from turnlog.services.cli.spreading import expand_option_groups
 
 _HELP: Final[dict[str, Any]] = {"help_option_names": ["--help", "-h"]}
 _NO_HELP: Final[dict[str, Any]] = {"help_option_names": []}
 
 
-def build() -> typer.Typer:
+def build_app() -> typer.Typer:
     """Build the command line application."""
-    app = _typer(_NO_HELP)
-    app.callback(invoke_without_command=True)(_root)
-    groups = {word: _typer(_HELP) for word in GROUPS}
+    app = _create_typer(_NO_HELP)
+    app.callback(invoke_without_command=True)(_handle_root)
+    groups = {word: _create_typer(_HELP) for word in COMMAND_GROUPS}
     for word, group in groups.items():
-        app.add_typer(group, name=word, help=GROUPS[word])
-    for section in SECTIONS:
+        app.add_typer(group, name=word, help=COMMAND_GROUPS[word])
+    for section in COMMAND_SECTIONS:
         for command in section.commands:
-            _register(app, groups, command)
+            _register_command(app, groups, command)
     return app
 
 
-def _typer(context: dict[str, Any]) -> typer.Typer:
+def _create_typer(context: dict[str, Any]) -> typer.Typer:
     return typer.Typer(
         add_completion=False,
         rich_markup_mode=None,
@@ -41,22 +41,22 @@ def _typer(context: dict[str, Any]) -> typer.Typer:
     )
 
 
-def _register(app: typer.Typer, groups: dict[str, typer.Typer], command: Command) -> None:
+def _register_command(app: typer.Typer, groups: dict[str, typer.Typer], command: CommandEntry) -> None:
     word, _, rest = command.name.partition(" ")
     home = groups[word] if rest else app
-    home.command(rest or word, context_settings=_HELP)(spread(command.does))
+    home.command(rest or word, context_settings=_HELP)(expand_option_groups(command.function))
 
 
-def _root(
+def _handle_root(
     ctx: typer.Context,
     *,
     help: Annotated[  # noqa: A002 - the name of the option
-        bool, typer.Option("--help", "-h", is_eager=True, callback=show_overview)
+        bool, typer.Option("--help", "-h", is_eager=True, callback=print_overview)
     ] = False,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=show_version)
+        bool, typer.Option("--version", is_eager=True, callback=print_version)
     ] = False,
 ) -> None:
     del help, version
     if ctx.invoked_subcommand is None:
-        typer.echo(overview())
+        typer.echo(format_overview())

@@ -17,50 +17,50 @@ from rich.console import Group
 from rich.text import Text
 
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.log.ports import Blobs, Log
-from turnlog.events.nats.blobs import JetStreamBlobs
-from turnlog.events.nats.connection import connected
+from turnlog.events.log.ports import BlobStore, EventLog
+from turnlog.events.nats.blobs import JetStreamBlobStore
+from turnlog.events.nats.connection import open_connection
 from turnlog.events.nats.jetstream_log import JetStreamLog
 from turnlog.events.redaction import ReplyRedacted
-from turnlog.projections.audit.origins import Cause, cause
-from turnlog.services.cli.console import answers, print_json
-from turnlog.services.cli.options import Stored
-from turnlog.services.cli.place import READY_FILE, Service, find
-from turnlog.services.cli.screens.history import WIDTH
-from turnlog.services.cli.screens.margin import beside
-from turnlog.services.cli.screens.origins import caused
-from turnlog.services.cli.screens.palette import BAD, QUIET
-from turnlog.services.cli.screens.spelling import harmless, short
-from turnlog.services.cli.show import Form
+from turnlog.projections.audit.origins import EventRef, build_event_ref
+from turnlog.services.cli.console import create_output_console, print_json
+from turnlog.services.cli.options import LogTarget
+from turnlog.services.cli.place import READY_FILE, RunningService, locate_data
+from turnlog.services.cli.screens.history import LABEL_WIDTH
+from turnlog.services.cli.screens.margin import render_labelled_text
+from turnlog.services.cli.screens.origins import render_cause
+from turnlog.services.cli.screens.palette import BAD, MUTED
+from turnlog.services.cli.screens.spelling import escape_controls, format_digest
+from turnlog.services.cli.show import OutputFormat
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class WithheldText:
     """A withheld text, and why it was withheld."""
 
-    by: Cause
+    cause: EventRef
     rule: str
     reason: str
     digest: Digest
     text: str
 
 
-async def show_withheld(
-    stored: Stored, nats: str | None, session: str, turn: int, form: Form
+async def print_withheld_text(
+    target: LogTarget, nats: str | None, session: str, turn: int, output: OutputFormat
 ) -> None:
     """Print the text that a rule withheld from a turn's reply."""
-    async with _nats(stored, nats) as url, connected(url, name="turnlog-audit") as connection:
-        log, blobs = JetStreamLog(connection), JetStreamBlobs(connection)
-        found = await _audited(log, blobs, stored.tenant, session, turn)
-    if form == "json":
+    async with _open_nats(target, nats) as url, open_connection(url, name="turnlog-audit") as connection:
+        log, blobs = JetStreamLog(connection), JetStreamBlobStore(connection)
+        found = await _load_withheld_text(log, blobs, target.tenant, session, turn)
+    if output == "json":
         told: dict[str, JsonValue] = {
             "session": session,
             "turn": turn,
-            "sequence": found.by.sequence,
+            "sequence": found.cause.sequence,
             "rule": found.rule,
             "reason": found.reason,
             "digest": found.digest,
@@ -68,23 +68,23 @@ async def show_withheld(
         }
         print_json(told)
     else:
-        answers().print(_screen(found))
+        create_output_console().print(_render_withheld_text(found))
 
 
-async def _audited(log: Log, blobs: Blobs, tenant: str, session: str, turn: int) -> Audited:
-    last = await log.last(tenant, session)
+async def _load_withheld_text(log: EventLog, blobs: BlobStore, tenant: str, session: str, turn: int) -> WithheldText:
+    last = await log.read_last_event(tenant, session)
     if last is None:
         raise Refused("unknown-session", "there is no such session", field="session")
-    recorded, redacted = _redaction(await log.between(tenant, session, None, last), turn)
+    recorded, redacted = _find_redaction(await log.read_range(tenant, session, None, last), turn)
     if redacted.withheld is None:
         detail = f"the reply of turn {turn} was recorded before it was withheld"
         fix = f"its text stands in the turn's own event: `turnlog tail {session} --no-follow`"
         raise Refused("no-withheld-text", detail, field="turn", fix=fix)
-    text = (await blobs.get(tenant, redacted.withheld)).decode()
-    return Audited(cause(recorded), redacted.rule, redacted.reason, redacted.withheld, text)
+    text = (await blobs.get_blob(tenant, redacted.withheld)).decode()
+    return WithheldText(build_event_ref(recorded), redacted.rule, redacted.reason, redacted.withheld, text)
 
 
-def _redaction(events: Sequence[Recorded], turn: int) -> tuple[Recorded, ReplyRedacted]:
+def _find_redaction(events: Sequence[RecordedEvent], turn: int) -> tuple[RecordedEvent, ReplyRedacted]:
     for recorded in events:
         match recorded.event:
             case ReplyRedacted() as redacted if redacted.turn == turn:
@@ -94,28 +94,28 @@ def _redaction(events: Sequence[Recorded], turn: int) -> tuple[Recorded, ReplyRe
     raise Refused("no-withheld-text", f"nothing was withheld from turn {turn}", field="turn")
 
 
-def _screen(found: Audited) -> Group:
-    rule = Text(f"by {found.rule}", BAD).append(f": {harmless(found.reason)}  ", "default")
-    digest = Text(f"blob {short(found.digest)}, read from the log's own store", QUIET)
+def _render_withheld_text(found: WithheldText) -> Group:
+    rule = Text(f"by {found.rule}", BAD).append(f": {escape_controls(found.reason)}  ", "default")
+    digest = Text(f"blob {format_digest(found.digest)}, read from the log's own store", MUTED)
     return Group(
-        beside("withheld", found.text, BAD, WIDTH),
+        render_labelled_text("withheld", found.text, BAD, LABEL_WIDTH),
         Text(),
-        rule.append_text(caused(found.by)),
+        rule.append_text(render_cause(found.cause)),
         digest,
     )
 
 
 @asynccontextmanager
-async def _nats(stored: Stored, nats: str | None) -> AsyncGenerator[str]:
+async def _open_nats(target: LogTarget, nats: str | None) -> AsyncGenerator[str]:
     """Yield the NATS address that is named, a running service's, or a new server's."""
     if nats is not None:
         yield nats
-    elif isinstance(find(None, stored.data_dir), Service):
-        yield _running(stored.data_dir)
+    elif isinstance(locate_data(None, target.data_dir), RunningService):
+        yield _read_nats_address(target.data_dir)
     else:
-        async with await NatsServer.start(NatsConfig(stored.data_dir)) as server:
+        async with await NatsServer.start(NatsConfig(target.data_dir)) as server:
             yield server.url
 
 
-def _running(data_dir: Path) -> str:
+def _read_nats_address(data_dir: Path) -> str:
     return str(json.loads((data_dir / READY_FILE).read_bytes())["nats"])

@@ -14,31 +14,31 @@ from rich.text import Text
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.source import BLUEPRINT_FILE
-from turnlog.services.cli.console import answers
-from turnlog.services.cli.screens.blueprints import fault_list
-from turnlog.services.cli.screens.palette import QUIET
-from turnlog.services.runtime.examining import examine
-from turnlog.services.runtime.library import SHIPPED
+from turnlog.services.cli.console import create_output_console
+from turnlog.services.cli.screens.blueprints import render_blueprint_faults
+from turnlog.services.cli.screens.palette import MUTED
+from turnlog.services.runtime.examining import check_blueprint_folder
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS
 
-_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-_NAMED: Final = re.compile(r"^blueprint: .*$", re.MULTILINE)
+_BLUEPRINT_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_BLUEPRINT_LINE: Final = re.compile(r"^blueprint: .*$", re.MULTILINE)
 
 
-def begin(name: str, pattern: str, parent: Path) -> None:
+def create_blueprint_folder(name: str, pattern: str, parent: Path) -> None:
     """Copy a shipped blueprint to `parent / name` and print its faults and the next steps."""
-    if not _NAME.fullmatch(name):
+    if not _BLUEPRINT_NAME.fullmatch(name):
         fix = "use a-z first, then a-z 0-9 _ -, at most 64 of them"
         raise Refused("bad-id", f"{name[:80]!r} is not a name", field="NAME", fix=fix)
     folder = parent / name
     if folder.exists():
         raise Refused("folder-exists", f"{folder} is there already", fix="choose another name")
-    shutil.copytree(SHIPPED / pattern, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SHIPPED_BLUEPRINTS / pattern, folder, ignore=shutil.ignore_patterns("__pycache__"))
     file = folder / BLUEPRINT_FILE
-    file.write_text(_NAMED.sub(f"blueprint: {name}", file.read_text(), count=1))
-    answers().print(fault_list(str(folder), examine(folder.absolute())))
-    answers().print(Text(f"  {_next(parent, name)}", QUIET))
+    file.write_text(_BLUEPRINT_LINE.sub(f"blueprint: {name}", file.read_text(), count=1))
+    create_output_console().print(render_blueprint_faults(str(folder), check_blueprint_folder(folder.absolute())))
+    create_output_console().print(Text(f"  {_describe_next_steps(parent, name)}", MUTED))
 
 
-def _next(parent: Path, name: str) -> str:
+def _describe_next_steps(parent: Path, name: str) -> str:
     check, use = f"turnlog blueprint check {parent / name}", f"turnlog up --blueprints {parent}"
     return f"change it, `{check}`, `{use}`"

@@ -7,20 +7,20 @@ from tempfile import TemporaryDirectory
 from zipfile import BadZipFile, ZipFile
 
 from turnlog.events.errors import Refused
-from turnlog.projections.audit.bundle import LISTED
+from turnlog.projections.audit.bundle import MANIFEST_FILE
 from turnlog.services.bundle import verifier
 
 
 def verify_bundle(bundle: Path, signer: str | None) -> bool:
     """Check a bundle and print the result line by line; return whether it is sound."""
-    with _unpacked(bundle) as folder:
-        if not (folder / LISTED).is_file():
-            raise _foreign(bundle, f"there is no {LISTED} in it")
+    with _unpack_bundle(bundle) as folder:
+        if not (folder / MANIFEST_FILE).is_file():
+            raise _build_refusal(bundle, f"there is no {MANIFEST_FILE} in it")
         return verifier.main(folder, (f"--key={signer}",) if signer else ()) == 0
 
 
 @contextmanager
-def _unpacked(bundle: Path) -> Generator[Path]:
+def _unpack_bundle(bundle: Path) -> Generator[Path]:
     if bundle.is_dir():
         yield bundle
         return
@@ -29,10 +29,10 @@ def _unpacked(bundle: Path) -> Generator[Path]:
             with ZipFile(bundle) as archive:
                 archive.extractall(place)
         except BadZipFile:
-            raise _foreign(bundle, "it is neither a folder nor a zip") from None
+            raise _build_refusal(bundle, "it is neither a folder nor a zip") from None
         yield Path(place)
 
 
-def _foreign(bundle: Path, why: str) -> Refused:
+def _build_refusal(bundle: Path, why: str) -> Refused:
     fix = "name what `turnlog export --bundle` made"
     return Refused("invalid", f"{bundle} is no bundle: {why}", field="--bundle", fix=fix)

@@ -13,34 +13,34 @@ from pydantic import JsonValue, ValidationError
 from rich.text import Text
 
 from turnlog.events.errors import Refused
-from turnlog.projections.audit.checkpoint import Checkpoint, SignedCheckpoint
-from turnlog.services.cli.console import answers, print_json, remarks
-from turnlog.services.cli.reader.proving import checkpoint
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.screens.palette import GOOD, QUIET
-from turnlog.services.cli.screens.spelling import counted
-from turnlog.services.cli.show import Form
-from turnlog.services.runtime.signing import key_at, signed, signers
+from turnlog.projections.audit.checkpoint import AuditCheckpoint, SignedCheckpoint
+from turnlog.services.cli.console import create_output_console, print_json, create_error_console
+from turnlog.services.cli.reader.proving import fetch_checkpoint
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.screens.palette import GOOD, MUTED
+from turnlog.services.cli.screens.spelling import format_count
+from turnlog.services.cli.show import OutputFormat
+from turnlog.services.runtime.signing import load_or_create_key, sign_checkpoint, verify_signatures
 
 
-async def take(reader: Reader, file: Path, key_file: Path, form: Form) -> None:
+async def create_checkpoint_file(reader: ServiceReader, file: Path, key_file: Path, output: OutputFormat) -> None:
     """Fetch a checkpoint, sign it and write it; raises `Refused` if the file exists."""
-    key = key_at(key_file)
-    taken = await checkpoint(reader)
-    kept = signed(taken, key)
+    key = load_or_create_key(key_file)
+    taken = await fetch_checkpoint(reader)
+    kept = sign_checkpoint(taken, key)
     try:
         with file.open("x") as writer:
             writer.write(kept.model_dump_json() + "\n")
     except FileExistsError:
         detail = f"{file} is there already"
         raise Refused("file-exists", detail, field="FILE", fix="name another file") from None
-    _tell(kept, file, form)
+    _print_checkpoint(kept, file, output)
 
 
-def _tell(kept: SignedCheckpoint, file: Path, form: Form) -> None:
+def _print_checkpoint(kept: SignedCheckpoint, file: Path, output: OutputFormat) -> None:
     taken, (by, *_) = kept.checkpoint, kept.signatures
     events = sum(head.sequence for head in taken.sessions.values())
-    if form == "json":
+    if output == "json":
         told: dict[str, JsonValue] = {
             "file": os.fspath(file),
             "sessions": len(taken.sessions),
@@ -50,11 +50,11 @@ def _tell(kept: SignedCheckpoint, file: Path, form: Form) -> None:
         print_json(told)
         return
     line = Text().append("signed", f"bold {GOOD}")
-    line.append(f" · {counted(len(taken.sessions), 'session')}, {counted(events, 'event')}")
-    answers().print(line.append(f" · {file}\n", QUIET).append(f"by key {by.key}", QUIET))
+    line.append(f" · {format_count(len(taken.sessions), 'session')}, {format_count(events, 'event')}")
+    create_output_console().print(line.append(f" · {file}\n", MUTED).append(f"by key {by.key}", MUTED))
 
 
-def held(file: Path, signer: str | None) -> Checkpoint:
+def load_signed_checkpoint(file: Path, signer: str | None) -> AuditCheckpoint:
     """Load a checkpoint and check its signatures; raises `Refused` if `signer` did not sign it.
 
     Raises `Corrupt` if a signature is invalid.
@@ -65,11 +65,11 @@ def held(file: Path, signer: str | None) -> Checkpoint:
         first = error.errors(include_url=False, include_input=False)[0]
         detail = f"{file} is no checkpoint: {first['msg']}"
         raise Refused("invalid", detail, field="--checkpoint", fix="name another file") from None
-    keys = signers(kept)
+    keys = verify_signatures(kept)
     if signer is not None and signer not in keys:
         detail = f"{file} is signed by {', '.join(keys)}"
         fix = "take a checkpoint that this signer has signed"
         raise Refused("other-signer", detail, field="--signer", fix=fix)
     if signer is None:
-        remarks().print(Text(f"signed by {', '.join(keys)}", QUIET))
+        create_error_console().print(Text(f"signed by {', '.join(keys)}", MUTED))
     return kept.checkpoint

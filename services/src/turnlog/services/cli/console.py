@@ -14,32 +14,32 @@ from typing import Final
 from pydantic import JsonValue
 from rich.console import Console
 
-UNWATCHED_WIDTH: Final = 100
+NON_TERMINAL_WIDTH: Final = 100
 """Columns to use when the output is not a terminal."""
-_ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
+_JSON_ESCAPES: Final = {code: f"\\u{code:04x}" for code in range(127, 160)}
 """C1 control characters and DEL, which JSON allows but a terminal would act on."""
 
 
-def answers() -> Console:
+def create_output_console() -> Console:
     """Create the console for answers, on standard output."""
-    return _console(stderr=False)
+    return _create_console(stderr=False)
 
 
-def remarks() -> Console:
+def create_error_console() -> Console:
     """Create the console for errors and progress, on standard error."""
-    return _console(stderr=True)
+    return _create_console(stderr=True)
 
 
 def print_json(value: JsonValue) -> None:
     """Print one JSON value: on one line when piped, indented on a terminal."""
     indent = 2 if sys.stdout.isatty() else None
     spelt = json.dumps(value, ensure_ascii=False, indent=indent)
-    sys.stdout.write(spelt.translate(_ESCAPED) + "\n")
+    sys.stdout.write(spelt.translate(_JSON_ESCAPES) + "\n")
     sys.stdout.flush()
 
 
-def _console(*, stderr: bool) -> Console:
+def _create_console(*, stderr: bool) -> Console:
     console = Console(stderr=stderr, highlight=False, emoji=False, markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = UNWATCHED_WIDTH
+        console.width = NON_TERMINAL_WIDTH
     return console

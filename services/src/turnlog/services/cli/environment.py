@@ -17,27 +17,27 @@ from pydantic import JsonValue, SecretStr, TypeAdapter, ValidationError
 from turnlog.events.errors import Refused
 from turnlog.services.runtime.settings import (
     GatewaySettings,
-    Process,
+    ProcessSettings,
     ProjectorSettings,
     WorkerSettings,
 )
-from turnlog.services.up.settings import UpSettings
+from turnlog.services.up.settings import AllInOneSettings
 
-PREFIX: Final = "TURNLOG_"
-PROCESSES: Final[Mapping[str, type[Process]]] = {
+VARIABLE_PREFIX: Final = "TURNLOG_"
+PROCESSES: Final[Mapping[str, type[ProcessSettings]]] = {
     "gateway": GatewaySettings,
     "worker": WorkerSettings,
     "projector": ProjectorSettings,
-    "up": UpSettings,
+    "up": AllInOneSettings,
 }
-HIDDEN: Final = "••••"
-_JSON: Final = TypeAdapter[JsonValue](JsonValue)
+SECRET_MASK: Final = "••••"
+_JSON_ADAPTER: Final = TypeAdapter[JsonValue](JsonValue)
 
-Settings = TypeVar("Settings", bound=Process)
+SettingsT = TypeVar("Settings", bound=ProcessSettings)
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class EffectiveSetting:
     """The effective value of one setting."""
 
     setting: str
@@ -48,62 +48,62 @@ class InForce:
     """The processes that read the setting."""
 
 
-def variable(setting: str) -> str:
+def format_variable(setting: str) -> str:
     """Return the name of a setting's environment variable."""
-    return f"{PREFIX}{setting.upper()}"
+    return f"{VARIABLE_PREFIX}{setting.upper()}"
 
 
-def refuse_unknown(environ: Mapping[str, str]) -> None:
+def refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     """Raise `Refused` for a variable with Turnlog's prefix that no process reads."""
-    known = {variable(field) for kind in PROCESSES.values() for field in kind.model_fields}
+    known = {format_variable(field) for kind in PROCESSES.values() for field in kind.model_fields}
     for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(VARIABLE_PREFIX) and name not in known:
             near = get_close_matches(name, known, n=1)
             fix = f"write {near[0]}" if near else "unset it; `turnlog config show` lists them all"
             raise Refused("unknown-setting", "no process knows it", field=name, fix=fix)
 
 
-def read(
-    kind: type[Settings], environ: Mapping[str, str], given: Mapping[str, Any] | None = None
-) -> Settings:
+def read_settings(
+    kind: type[SettingsT], environ: Mapping[str, str], overrides: Mapping[str, Any] | None = None
+) -> SettingsT:
     """Read the settings of a process; `overrides` take precedence over the environment.
 
     Raises `Refused` with the option or the variable whose value is invalid.
     """
-    refuse_unknown(environ)
-    said = {name: value for name, value in (given or {}).items() if value is not None}
+    refuse_unknown_variables(environ)
+    said = {name: value for name, value in (overrides or {}).items() if value is not None}
     try:
         return kind(**said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         setting = str(first["loc"][0])
-        field = f"--{setting.replace('_', '-')}" if setting in said else variable(setting)
+        field = f"--{setting.replace('_', '-')}" if setting in said else format_variable(setting)
         raise Refused("bad-setting", first["msg"], field=field, fix="change its value") from None
 
 
-def in_force(environ: Mapping[str, str]) -> tuple[InForce, ...]:
+def list_effective_settings(environ: Mapping[str, str]) -> tuple[EffectiveSetting, ...]:
     """Return every setting of every process, those read by most processes first."""
-    found: dict[str, InForce] = {}
+    found: dict[str, EffectiveSetting] = {}
     for process, kind in PROCESSES.items():
-        held = read(kind, environ)
+        held = read_settings(kind, environ)
         for setting in kind.model_fields:
             readers = (*found[setting].processes, process) if setting in found else (process,)
-            origin = variable(setting) if variable(setting) in environ else "default"
-            value = _shown(getattr(held, setting))
-            found[setting] = InForce(setting, value, origin, readers)
+            origin = format_variable(setting) if format_variable(setting) in environ else "default"
+            value = _dump_setting(getattr(held, setting))
+            found[setting] = EffectiveSetting(setting, value, origin, readers)
     return tuple(sorted(found.values(), key=lambda each: -len(each.processes)))
 
 
-def _shown(value: object) -> JsonValue:
+def _dump_setting(value: object) -> JsonValue:
     if isinstance(value, SecretStr):
-        return _without_secrets(value.get_secret_value())
-    return _JSON.validate_json(TypeAdapter(object).dump_json(value))
+        return _format_address(value.get_secret_value())
+    return _JSON_ADAPTER.validate_json(TypeAdapter(object).dump_json(value))
 
 
-def _without_secrets(address: str) -> str:
+def _format_address(address: str) -> str:
     parts = urlsplit(address)
     if not parts.scheme:
-        return HIDDEN
+        return SECRET_MASK
     user, at, host = parts.netloc.rpartition("@")
-    shown = f"{HIDDEN if user else ''}{at}{host}"
+    shown = f"{SECRET_MASK if user else ''}{at}{host}"
     return f"{parts.scheme}://{shown}{parts.path}"

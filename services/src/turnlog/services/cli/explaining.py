@@ -5,40 +5,40 @@ from typing import Final
 
 from pydantic import JsonValue, TypeAdapter
 
-from turnlog.projections.audit.diff import Diff
-from turnlog.projections.audit.why import Why
-from turnlog.services.cli.console import answers, print_json
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.screens.diff import diff_screen
-from turnlog.services.cli.screens.why import why_screen
-from turnlog.services.cli.show import Form
-from turnlog.services.gateway.payloads.prompts import PromptView
+from turnlog.projections.audit.diff import CallDiff
+from turnlog.projections.audit.why import TurnExplanation
+from turnlog.services.cli.console import create_output_console, print_json
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.screens.diff import render_diff
+from turnlog.services.cli.screens.why import render_why
+from turnlog.services.cli.show import OutputFormat
+from turnlog.services.gateway.payloads.prompts import RecordedPromptView
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedReply:
     """The explanation of a turn's reply with the exact prompt of the call."""
 
-    why: Why
-    prompt: PromptView
+    why: TurnExplanation
+    prompt: RecordedPromptView
 
 
-_EXPLAINED: Final = TypeAdapter(Explained)
+_EXPLANATION_ADAPTER: Final = TypeAdapter(ExplainedReply)
 
 
-async def explain(reader: Reader, session: str, which: str, form: Form) -> None:
+async def print_explanation(reader: ServiceReader, session: str, which: str, output: OutputFormat) -> None:
     """Print why a turn, or one call of it, was answered as it was."""
-    why = await reader.why(session, which)
-    found = Explained(why, await reader.prompt(session, why.call))
-    if form == "json":
-        print_json(plain(found))
+    why = await reader.fetch_explanation(session, which)
+    found = ExplainedReply(why, await reader.fetch_prompt(session, why.call))
+    if output == "json":
+        print_json(dump_explanation(found))
     else:
-        answers().print(why_screen(found.why, found.prompt))
+        create_output_console().print(render_why(found.why, found.prompt))
 
 
-def plain(found: Explained) -> JsonValue:
+def dump_explanation(found: ExplainedReply) -> JsonValue:
     """Return an explanation as JSON, with the fields of `why` and of the prompt side by side."""
-    told: dict[str, JsonValue] = _EXPLAINED.dump_python(found, mode="json")
+    told: dict[str, JsonValue] = _EXPLANATION_ADAPTER.dump_python(found, mode="json")
     prompt = told["prompt"]
     left = {"session", "turn", "call", "sequence"}
     rest = {k: v for k, v in prompt.items() if k not in left} if isinstance(prompt, dict) else {}
@@ -46,12 +46,12 @@ def plain(found: Explained) -> JsonValue:
     return {**own, **rest} if isinstance(own, dict) else rest
 
 
-async def show_diff(
-    reader: Reader, session: str, calls: tuple[str, str], other: str | None, form: Form
+async def print_diff(
+    reader: ServiceReader, session: str, calls: tuple[str, str], other: str | None, output: OutputFormat
 ) -> None:
     """Print what differs between two calls."""
-    found = await reader.diff(session, calls, other)
-    if form == "json":
-        print_json(TypeAdapter(Diff).dump_python(found, mode="json"))
+    found = await reader.fetch_diff(session, calls, other)
+    if output == "json":
+        print_json(TypeAdapter(CallDiff).dump_python(found, mode="json"))
     else:
-        answers().print(diff_screen(found))
+        create_output_console().print(render_diff(found))

@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unavailable
-from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET
-from turnlog.services.cli.screens.spelling import harmless
+from turnlog.services.cli.screens.palette import BAD, GOOD, MUTED
+from turnlog.services.cli.screens.spelling import escape_controls
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The exit codes of the command line."""
 
     OK = 0
@@ -30,7 +30,7 @@ class Exit(IntEnum):
     VERIFICATION_FAILED = 5
 
 
-USAGE: Final = frozenset(
+USAGE_CODES: Final = frozenset(
     {
         "bad-address",
         "bad-id",
@@ -42,7 +42,7 @@ USAGE: Final = frozenset(
         "unknown-type",
     }
 )
-NOT_FOUND: Final = frozenset(
+NOT_FOUND_CODES: Final = frozenset(
     {
         "no-front-door",
         "no-withheld-text",
@@ -58,7 +58,7 @@ NOT_FOUND: Final = frozenset(
         "unknown-turn",
     }
 )
-CONFLICTS: Final = frozenset(
+CONFLICT_CODES: Final = frozenset(
     {
         "already-redacted",
         "blueprint-changed",
@@ -86,7 +86,7 @@ CONFLICTS: Final = frozenset(
         "turn-open",
     }
 )
-WAYS_OUT: Final = {
+COMMAND_FIXES: Final = {
     "unknown-session": "`turnlog sessions` lists those there are",
     "unknown-segment": "`turnlog segments list` lists those there are",
     "unknown-turn": "`turnlog show SESSION` lists the turns there are",
@@ -98,62 +98,62 @@ WAYS_OUT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class DisplayedError:
     """An error with everything that is shown about it."""
 
-    what: str
-    why: str
+    subject: str
+    detail: str
     fix: str
-    exit: Exit
+    exit_code: ExitCode
     field: str = ""
     """The option, argument or variable that caused the error."""
 
 
-def failure_of(error: TurnlogError | OSError) -> Failure:
+def describe_error(error: TurnlogError | OSError) -> DisplayedError:
     """Return what to show for an error, with its exit code."""
     match error:
         case OSError():
             where = str(error.filename or "the operating system")
             fix = "`turnlog doctor` looks at what a service needs here"
-            return Failure(where, error.strerror or type(error).__name__, fix, Exit.ERROR)
+            return DisplayedError(where, error.strerror or type(error).__name__, fix, ExitCode.ERROR)
         case Refused():
-            return _refused(error)
+            return _describe_refusal(error)
         case Conflict(actual=actual):
             now = "it moved on" if actual is None else f"it is at sequence {actual} now"
-            return Failure(f"session {error.session}", now, "read it again", Exit.CONFLICT)
+            return DisplayedError(f"session {error.session}", now, "read it again", ExitCode.CONFLICT)
         case Unavailable(retry_after=seconds):
             fix = f"try again in {seconds:g} s; `turnlog doctor` says what is missing"
-            return Failure(f"{error.what} is unavailable", error.detail, fix, Exit.ERROR)
+            return DisplayedError(f"{error.what} is unavailable", error.detail, fix, ExitCode.ERROR)
         case Corrupt():
             fix = "`turnlog verify` names the first bad event; keep the data as it is"
-            return Failure(error.where, error.detail, fix, Exit.VERIFICATION_FAILED)
+            return DisplayedError(error.where, error.detail, fix, ExitCode.VERIFICATION_FAILED)
         case _:
-            return Failure("error", str(error), "", Exit.ERROR)
+            return DisplayedError("error", str(error), "", ExitCode.ERROR)
 
 
-def _refused(error: Refused) -> Failure:
-    fix = WAYS_OUT.get(error.code) or error.fix or ""
-    return Failure(error.code, error.detail, fix, _exit(error.code), error.field or "")
+def _describe_refusal(error: Refused) -> DisplayedError:
+    fix = COMMAND_FIXES.get(error.code) or error.fix or ""
+    return DisplayedError(error.code, error.detail, fix, _choose_exit_code(error.code), error.field or "")
 
 
-def _exit(code: str) -> Exit:
-    if code in USAGE:
-        return Exit.USAGE
-    if code in NOT_FOUND:
-        return Exit.NOT_FOUND
+def _choose_exit_code(code: str) -> ExitCode:
+    if code in USAGE_CODES:
+        return ExitCode.USAGE
+    if code in NOT_FOUND_CODES:
+        return ExitCode.NOT_FOUND
     if code == "other-signer":
-        return Exit.VERIFICATION_FAILED
-    return Exit.CONFLICT if code in CONFLICTS else Exit.ERROR
+        return ExitCode.VERIFICATION_FAILED
+    return ExitCode.CONFLICT if code in CONFLICT_CODES else ExitCode.ERROR
 
 
-def show(failure: Failure, console: Console) -> None:
+def print_error(error: DisplayedError, console: Console) -> None:
     """Print an error."""
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right")
     table.add_column(overflow="fold")
-    what = Text().append(failure.what, "bold").append(f"  {failure.field}", QUIET)
+    what = Text().append(error.subject, "bold").append(f"  {error.field}", MUTED)
     table.add_row(Text("error", f"bold {BAD}"), what)
-    table.add_row("", Text(harmless(failure.why)))
-    if failure.fix:
-        table.add_row(Text("do", GOOD), Text(harmless(failure.fix)))
+    table.add_row("", Text(escape_controls(error.detail)))
+    if error.fix:
+        table.add_row(Text("do", GOOD), Text(escape_controls(error.fix)))
     console.print(table)

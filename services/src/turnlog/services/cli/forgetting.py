@@ -4,49 +4,49 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from turnlog.events.memory import TurnRange
-from turnlog.services.cli.options import Served
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.screens.history import REPLY, WIDTH
-from turnlog.services.cli.screens.margin import beside
-from turnlog.services.cli.screens.palette import GOOD, QUIET
-from turnlog.services.cli.screens.spelling import spelt_turns
-from turnlog.services.cli.sending import sent
-from turnlog.services.cli.show import Form, shown
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.screens.history import REPLY_COLOUR, LABEL_WIDTH
+from turnlog.services.cli.screens.margin import render_labelled_text
+from turnlog.services.cli.screens.palette import GOOD, MUTED
+from turnlog.services.cli.screens.spelling import format_turn_ranges
+from turnlog.services.cli.sending import send_command
+from turnlog.services.cli.show import OutputFormat, print_answer
 from turnlog.services.gateway.payloads.memory import SummariesView, SummaryView
-from turnlog.services.gateway.payloads.turns import Acted
+from turnlog.services.gateway.payloads.turns import CommandResult
 
 
-async def show_summaries(reader: Reader, session: str, form: Form) -> None:
+async def print_summaries(reader: ServiceReader, session: str, output: OutputFormat) -> None:
     """Print the summaries that are in effect in a session's windows."""
-    found = await reader.summaries(session)
-    shown(found, _summaries(found), form)
+    found = await reader.list_summaries(session)
+    print_answer(found, _render_summaries(found), output)
 
 
-async def undo(served: Served, session: str, sequence: int, form: Form) -> None:
+async def send_undo(target: ServiceTarget, session: str, sequence: int, output: OutputFormat) -> None:
     path = f"/v1/sessions/{session}/summaries/{sequence}/undo"
-    done = await sent(served, "POST", path, {}, Acted)
-    shown(done, _done(f"windows show again what event {sequence} summed up", done), form)
+    done = await send_command(target, "POST", path, {}, CommandResult)
+    print_answer(done, _render_confirmation(f"windows show again what event {sequence} summed up", done), output)
 
 
-async def purge(served: Served, session: str, form: Form) -> None:
-    done = await sent(served, "POST", f"/v1/sessions/{session}/purge", {}, Acted)
-    shown(done, _done("no window shows any turn so far", done), form)
+async def send_purge(target: ServiceTarget, session: str, output: OutputFormat) -> None:
+    done = await send_command(target, "POST", f"/v1/sessions/{session}/purge", {}, CommandResult)
+    print_answer(done, _render_confirmation("no window shows any turn so far", done), output)
 
 
-def _done(what: str, done: Acted) -> Text:
-    return Text("✓ ", GOOD).append(what, "default").append(f"  event {done.sequence}", QUIET)
+def _render_confirmation(what: str, done: CommandResult) -> Text:
+    return Text("✓ ", GOOD).append(what, "default").append(f"  event {done.sequence}", MUTED)
 
 
-def _summaries(found: SummariesView) -> RenderableType:
+def _render_summaries(found: SummariesView) -> RenderableType:
     lines: list[RenderableType] = []
     for each in found.summaries:
-        lines += [_headline(each), beside("", each.text or "(gone)", REPLY, WIDTH)]
+        lines += [_render_summary_heading(each), render_labelled_text("", each.text or "(gone)", REPLY_COLOUR, LABEL_WIDTH)]
     if found.purged:
-        lines.append(Text(f"turns up to {found.purged} were purged", QUIET))
-    return Group(*lines) if lines else Text("nothing was summed up", QUIET)
+        lines.append(Text(f"turns up to {found.purged} were purged", MUTED))
+    return Group(*lines) if lines else Text("nothing was summed up", MUTED)
 
 
-def _headline(each: SummaryView) -> Text:
-    turns = spelt_turns([TurnRange(first=run.first, last=run.last) for run in each.turns])
-    line = Text(f"{each.sequence:>4} ", QUIET).append(f"{each.view}: {turns}", "default")
-    return line.append(f"  call {each.call} · {each.model}", QUIET)
+def _render_summary_heading(each: SummaryView) -> Text:
+    turns = format_turn_ranges([TurnRange(first=run.first, last=run.last) for run in each.turns])
+    line = Text(f"{each.sequence:>4} ", MUTED).append(f"{each.view}: {turns}", "default")
+    return line.append(f"  call {each.call} · {each.model}", MUTED)

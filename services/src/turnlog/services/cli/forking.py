@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from turnlog.services.cli.options import Served
-from turnlog.services.cli.screens.palette import QUIET
-from turnlog.services.cli.sending import sent
-from turnlog.services.cli.show import Form, shown
-from turnlog.services.gateway.payloads.sessions import Forked
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.screens.palette import MUTED
+from turnlog.services.cli.sending import send_command
+from turnlog.services.cli.show import OutputFormat, print_answer
+from turnlog.services.gateway.payloads.sessions import ForkedSession
 
 
-async def fork(served: Served, session: str, at: int, into: str | None, form: Form) -> None:
+async def send_fork(target: ServiceTarget, session: str, at: int, into: str | None, output: OutputFormat) -> None:
     """Fork a session and print the id of the fork."""
     body = {"at": at, "session": into}
-    made = await sent(served, "POST", f"/v1/sessions/{session}/fork", body, Forked)
+    made = await send_command(target, "POST", f"/v1/sessions/{session}/fork", body, ForkedSession)
     line = Text(made.session, "bold")
-    shown(made, line.append(f"  goes on from {session} at sequence {at:,}", QUIET), form)
+    print_answer(made, line.append(f"  goes on from {session} at sequence {at:,}", MUTED), output)

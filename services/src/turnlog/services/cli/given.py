@@ -10,27 +10,27 @@ from pydantic import JsonValue
 from turnlog.events.errors import Refused
 
 
-def named(words: Iterable[str], option: str) -> dict[str, JsonValue]:
+def parse_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
     """Parse `locale=lt` arguments; every value is a string."""
-    return dict(_parted(word, option) for word in words)
+    return dict(_split_pair(word, option) for word in pairs)
 
 
-def named_json(words: Iterable[str], option: str) -> dict[str, JsonValue]:
+def parse_json_pairs(pairs: Iterable[str], option: str) -> dict[str, JsonValue]:
     """Parse `first_turn=true` arguments; a value that is not JSON is a string."""
-    return {name: _value(spelt) for name, spelt in named(words, option).items()}
+    return {name: _parse_json_value(spelt) for name, spelt in parse_pairs(pairs, option).items()}
 
 
-def _parted(word: str, option: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
+def _split_pair(pair: str, option: str) -> tuple[str, str]:
+    name, equals, value = pair.partition("=")
     if not equals or not name:
         fix = "write it as NAME=VALUE"
-        raise Refused("bad-option", f"{word!r} is not NAME=VALUE", field=option, fix=fix)
+        raise Refused("bad-option", f"{pair!r} is not NAME=VALUE", field=option, fix=fix)
     return name, value
 
 
-def _value(spelt: JsonValue) -> JsonValue:
+def _parse_json_value(text: JsonValue) -> JsonValue:
     try:
-        value: JsonValue = json.loads(str(spelt))
+        value: JsonValue = json.loads(str(text))
     except ValueError:
-        return spelt
+        return text
     return value

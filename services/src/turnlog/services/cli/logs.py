@@ -12,14 +12,14 @@ from typing import Literal, TextIO
 
 import structlog
 
-Level = Literal["info", "warning"]
+LogLevel = Literal["info", "warning"]
 
 
-def log_to(stream: TextIO, form: Literal["console", "json"], *, least: int = logging.INFO) -> None:
+def configure_log(stream: TextIO, log_format: Literal["console", "json"], *, minimum_level: int = logging.INFO) -> None:
     """Send the log of this process to a stream, at `minimum_level` and above."""
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
-        if form == "json"
+        if log_format == "json"
         else structlog.dev.ConsoleRenderer(colors=stream.isatty())
     )
     structlog.configure(
@@ -29,7 +29,7 @@ def log_to(stream: TextIO, form: Literal["console", "json"], *, least: int = log
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(least),
+        wrapper_class=structlog.make_filtering_bound_logger(minimum_level),
         logger_factory=structlog.PrintLoggerFactory(stream),
     )
     logging.basicConfig(stream=stream, level=logging.WARNING, force=True)

@@ -10,22 +10,22 @@ import sys
 from collections.abc import Sequence
 
 from turnlog.events.errors import TurnlogError
-from turnlog.services.cli.app import build
+from turnlog.services.cli.app import build_app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line with these arguments, or with those of this process."""
     try:
-        build()(arguments)
+        build_app()(arguments)
     except (TurnlogError, OSError) as error:
-        sys.exit(_told(error))
+        sys.exit(_report_error(error))
 
 
-def _told(error: TurnlogError | OSError) -> int:
+def _report_error(error: TurnlogError | OSError) -> int:
     # Imported only when an error is shown, because `--help` must stay fast.
-    from turnlog.services.cli.console import remarks  # noqa: PLC0415
-    from turnlog.services.cli.failures import failure_of, show  # noqa: PLC0415
+    from turnlog.services.cli.console import create_error_console  # noqa: PLC0415
+    from turnlog.services.cli.failures import describe_error, print_error  # noqa: PLC0415
 
-    failure = failure_of(error)
-    show(failure, remarks())
-    return failure.exit
+    failure = describe_error(error)
+    print_error(failure, create_error_console())
+    return failure.exit_code

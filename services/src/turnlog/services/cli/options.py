@@ -13,15 +13,15 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-HERE: Final = Path(".turnlog")
+DEFAULT_DATA_DIR: Final = Path(".turnlog")
 """The data directory of a service that is started without `--data-dir`."""
-DEFAULT: Final = "default"
+DEFAULT_TENANT: Final = "default"
 """The tenant that is read when none is named."""
 
-Url = Annotated[
+UrlOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="Address of a running service.")
 ]
-DataDir = Annotated[
+DataDirOption = Annotated[
     Path,
     typer.Option(
         "--data-dir",
@@ -30,7 +30,7 @@ DataDir = Annotated[
         help="Data directory; its service is asked, or it is opened when none runs.",
     ),
 ]
-ServedDir = Annotated[
+ServiceDataDirOption = Annotated[
     Path,
     typer.Option(
         "--data-dir",
@@ -39,7 +39,7 @@ ServedDir = Annotated[
         help="Data directory; its service is asked.",
     ),
 ]
-Tenant = Annotated[
+TenantOption = Annotated[
     str,
     typer.Option(
         "--tenant",
@@ -48,40 +48,40 @@ Tenant = Annotated[
         help="Whose sessions, where no service is asked.",
     ),
 ]
-Output = Annotated[
+OutputOption = Annotated[
     Literal["table", "json"],
     typer.Option("-o", "--output", help="Tables for people, JSON for programs."),
 ]
-Session = Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
-At = Annotated[
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
+AtOption = Annotated[
     int | None, typer.Option("--at", metavar="SEQUENCE", min=1, help="As it was at this sequence.")
 ]
-InPhase = Annotated[
+PhaseOption = Annotated[
     str | None,
     typer.Option("--phase", metavar="PHASE", help="Only what was said in this phase."),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadTarget:
     """What a command reads: a running service, or a data directory that no service has open."""
 
-    url: Url = None
-    data_dir: DataDir = HERE
-    tenant: Tenant = DEFAULT
+    url: UrlOption = None
+    data_dir: DataDirOption = DEFAULT_DATA_DIR
+    tenant: TenantOption = DEFAULT_TENANT
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServiceTarget:
     """The running service that a command is sent to."""
 
-    url: Url = None
-    data_dir: ServedDir = HERE
+    url: UrlOption = None
+    data_dir: ServiceDataDirOption = DEFAULT_DATA_DIR
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class LogTarget:
     """The log of one tenant in a data directory, read without a gateway."""
 
-    data_dir: DataDir = HERE
-    tenant: Tenant = DEFAULT
+    data_dir: DataDirOption = DEFAULT_DATA_DIR
+    tenant: TenantOption = DEFAULT_TENANT

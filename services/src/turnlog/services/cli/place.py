@@ -14,37 +14,37 @@ from typing import Final
 import httpx
 
 from turnlog.events.errors import Refused
-from turnlog.services.cli.options import Served
+from turnlog.services.cli.options import ServiceTarget
 
 READY_FILE: Final = "ready.json"
-HEALTH_SECONDS: Final = 10.0
+HEALTH_TIMEOUT_SECONDS: Final = 10.0
 """A stopped service refuses the connection at once; this timeout is for a busy one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class RunningService:
     """A service that answers at an address."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
-class Directory:
+class UnservedDirectory:
     """A data directory that no service has open."""
 
     path: Path
 
 
-Place = Service | Directory
+DataLocation = RunningService | UnservedDirectory
 
 
-def find(url: str | None, data_dir: Path) -> Place:
+def locate_data(url: str | None, data_dir: Path) -> DataLocation:
     """Find what to read; raises `Refused` if there is neither a service nor a data directory."""
     if url is not None:
-        return Service(url.rstrip("/"))
-    address = ready_address(data_dir)
-    if address is not None and answers(address):
-        return Service(address)
+        return RunningService(url.rstrip("/"))
+    address = read_ready_address(data_dir)
+    if address is not None and is_answering(address):
+        return RunningService(address)
     if not data_dir.is_dir():
         raise Refused(
             "unknown-data-dir",
@@ -52,13 +52,13 @@ def find(url: str | None, data_dir: Path) -> Place:
             field="--data-dir",
             fix="start one with `turnlog up`, or name the place with --data-dir or --url",
         )
-    return Directory(data_dir)
+    return UnservedDirectory(data_dir)
 
 
-def service(served: Served) -> Service:
+def require_service(target: ServiceTarget) -> RunningService:
     """Find the running service; raises `Refused` if there is none."""
-    place = find(served.url, served.data_dir)
-    if isinstance(place, Service):
+    place = locate_data(target.url, target.data_dir)
+    if isinstance(place, RunningService):
         return place
     raise Refused(
         "no-service",
@@ -67,7 +67,7 @@ def service(served: Served) -> Service:
     )
 
 
-def ready_address(data_dir: Path) -> str | None:
+def read_ready_address(data_dir: Path) -> str | None:
     """Return the HTTP address in the ready file, or None if there is no valid one."""
     try:
         ready = json.loads((data_dir / READY_FILE).read_bytes())
@@ -76,9 +76,9 @@ def ready_address(data_dir: Path) -> str | None:
         return None
 
 
-def answers(url: str) -> bool:
+def is_answering(url: str) -> bool:
     """Return whether a service answers at this address."""
     try:
-        return httpx.get(f"{url}/healthz", timeout=HEALTH_SECONDS).is_success
+        return httpx.get(f"{url}/healthz", timeout=HEALTH_TIMEOUT_SECONDS).is_success
     except httpx.HTTPError:
         return False

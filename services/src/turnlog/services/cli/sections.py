@@ -25,94 +25,94 @@ from turnlog.services.cli.commands import (
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandEntry:
     """One command; a name of two words puts it into a command group."""
 
     name: str
-    does: Callable[..., None]
+    function: Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class CommandSection:
     """A heading of `--help` with its commands."""
 
     title: str
-    commands: tuple[Command, ...]
+    commands: tuple[CommandEntry, ...]
 
 
-GROUPS: Final = {
+COMMAND_GROUPS: Final = {
     "config": "Settings and where they come from.",
     "blueprint": "Blueprints: those there are, what is wrong with one, and who runs by which.",
     "segments": "Segments: stored texts that stand in prompts.",
 }
 """Help texts of the command groups, by the first word of the command name."""
-SECTIONS: Final = (
-    Section(
+COMMAND_SECTIONS: Final = (
+    CommandSection(
         "Start",
         (
-            Command("demo", starting.demo),
-            Command("up", starting.up),
-            Command("run", starting.run),
+            CommandEntry("demo", starting.run_demo),
+            CommandEntry("up", starting.start_all),
+            CommandEntry("run", starting.run_role),
         ),
     ),
-    Section(
+    CommandSection(
         "Talk",
         (
-            Command("chat", starting.chat),
-            Command("switch", switching.switch),
-            Command("schemas", tools.schemas),
-            Command("purge", forgetting.purge),
-            Command("undo", forgetting.undo),
-            Command("fork", forking.fork),
+            CommandEntry("chat", starting.start_chat),
+            CommandEntry("switch", switching.switch_profile),
+            CommandEntry("schemas", tools.request_schemas),
+            CommandEntry("purge", forgetting.purge_memory),
+            CommandEntry("undo", forgetting.undo_summary),
+            CommandEntry("fork", forking.fork_session),
         ),
     ),
-    Section(
+    CommandSection(
         "Read",
         (
-            Command("sessions", reading.sessions),
-            Command("show", reading.show),
-            Command("history", reading.history),
-            Command("window", reading.window),
-            Command("memory", remembering.memory),
-            Command("references", remembering.references),
-            Command("summaries", forgetting.summaries),
-            Command("growth", reading.growth),
-            Command("prompt", reading.prompt),
-            Command("tool", tools.tool),
-            Command("why", explaining.why),
-            Command("diff", explaining.diff),
-            Command("tail", watching.tail),
-            Command("replay", watching.replay),
+            CommandEntry("sessions", reading.list_sessions),
+            CommandEntry("show", reading.show_session),
+            CommandEntry("history", reading.show_history),
+            CommandEntry("window", reading.show_window),
+            CommandEntry("memory", remembering.show_memory),
+            CommandEntry("references", remembering.show_references),
+            CommandEntry("summaries", forgetting.show_summaries),
+            CommandEntry("growth", reading.show_growth),
+            CommandEntry("prompt", reading.show_prompt),
+            CommandEntry("tool", tools.show_tool_result),
+            CommandEntry("why", explaining.explain_turn),
+            CommandEntry("diff", explaining.compare_calls),
+            CommandEntry("tail", watching.tail_events),
+            CommandEntry("replay", watching.replay_session),
         ),
     ),
-    Section(
+    CommandSection(
         "Prove",
         (
-            Command("verify", proving.verify),
-            Command("checkpoint", proving.checkpoint),
-            Command("export", exporting.export),
-            Command("withheld", explaining.withheld),
-            Command("what-if", supposing.what_if),
-            Command("rebuild", watching.rebuild),
+            CommandEntry("verify", proving.verify_record),
+            CommandEntry("checkpoint", proving.create_checkpoint),
+            CommandEntry("export", exporting.export_sessions),
+            CommandEntry("withheld", explaining.show_withheld_text),
+            CommandEntry("what-if", supposing.compare_what_if),
+            CommandEntry("rebuild", watching.rebuild_read_models),
         ),
     ),
-    Section(
+    CommandSection(
         "Look after",
         (
-            Command("doctor", keeping.doctor),
-            Command("config show", keeping.config_show),
-            Command("blueprint new", keeping.blueprint_new),
-            Command("blueprint check", keeping.blueprint_check),
-            Command("blueprint list", keeping.blueprint_list),
-            Command("blueprint pinned", supposing.blueprint_pinned),
-            Command("blueprint move", supposing.blueprint_move),
-            Command("segments list", segments.listing),
-            Command("segments show", segments.show),
-            Command("segments add", segments.add),
-            Command("segments edit", segments.edit),
-            Command("segments activate", segments.activate),
-            Command("segments deactivate", segments.deactivate),
-            Command("segments import", segments.take_in),
+            CommandEntry("doctor", keeping.run_doctor),
+            CommandEntry("config show", keeping.show_config),
+            CommandEntry("blueprint new", keeping.create_blueprint),
+            CommandEntry("blueprint check", keeping.check_blueprint),
+            CommandEntry("blueprint list", keeping.list_blueprints),
+            CommandEntry("blueprint pinned", supposing.show_pins),
+            CommandEntry("blueprint move", supposing.move_blueprint),
+            CommandEntry("segments list", segments.list_segments),
+            CommandEntry("segments show", segments.show_segment),
+            CommandEntry("segments add", segments.add_segment),
+            CommandEntry("segments edit", segments.edit_segment),
+            CommandEntry("segments activate", segments.mark_segment_active),
+            CommandEntry("segments deactivate", segments.mark_segment_inactive),
+            CommandEntry("segments import", segments.import_segments),
         ),
     ),
 )

@@ -17,81 +17,81 @@ from pydantic import JsonValue
 from rich.text import Text
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.faults import Fault
-from turnlog.projections.library.authored import Authored
-from turnlog.services.cli.console import answers, print_json
-from turnlog.services.cli.importing.files import understood
-from turnlog.services.cli.importing.rows import Row
-from turnlog.services.cli.options import Served
-from turnlog.services.cli.screens.segments import changed_line, fault_lines, import_line
-from turnlog.services.cli.sending import Given, sent
-from turnlog.services.cli.show import Form
-from turnlog.services.gateway.payloads.segments import SegmentChanged, SegmentsImported
+from turnlog.projections.blueprint.faults import BlueprintFault
+from turnlog.projections.library.authored import SegmentInput
+from turnlog.services.cli.console import create_output_console, print_json
+from turnlog.services.cli.importing.files import read_segment_files
+from turnlog.services.cli.importing.rows import ImportedSegmentRow
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.screens.segments import render_segment_change, render_segment_faults, render_import
+from turnlog.services.cli.sending import CommandBody, send_command
+from turnlog.services.cli.show import OutputFormat
+from turnlog.services.gateway.payloads.segments import SegmentChangeResult, SegmentImportResult
 
-_ROW: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
-_READ: Final = "-"
-
-
-async def add_one(served: Served, text: str, form: Given, output: Form) -> None:
-    body = {"content": _text(text), **form}
-    _show(await sent(served, "POST", "/v1/segments", body, SegmentChanged), "added", output)
+_ROW_FIELD: Final = re.compile(r"segments\.(\d+)(?:\.(\w+))?")
+_READ_STDIN: Final = "-"
 
 
-async def edit_one(
-    served: Served, segment: int, text: str | None, form: Given, output: Form
+async def send_new_segment(target: ServiceTarget, text: str, fields: CommandBody, output: OutputFormat) -> None:
+    body = {"content": _read_text(text), **fields}
+    _print_change(await send_command(target, "POST", "/v1/segments", body, SegmentChangeResult), "added", output)
+
+
+async def send_segment_edit(
+    target: ServiceTarget, segment: int, text: str | None, fields: CommandBody, output: OutputFormat
 ) -> None:
     """Change a segment's text or activate or deactivate it."""
-    body = {"content": None if text is None else _text(text), **form}
-    done = await sent(served, "PATCH", f"/v1/segments/{segment}", body, SegmentChanged)
-    _show(done, "is as you asked", output)
+    body = {"content": None if text is None else _read_text(text), **fields}
+    done = await send_command(target, "PATCH", f"/v1/segments/{segment}", body, SegmentChangeResult)
+    _print_change(done, "is as you asked", output)
 
 
-async def import_all(served: Served, files: Sequence[Path], output: Form) -> bool:
+async def import_segment_files(target: ServiceTarget, files: Sequence[Path], output: OutputFormat) -> bool:
     """Import all segments of these files, or none; return whether they were imported."""
-    found = understood(files)
+    found = read_segment_files(files)
     if found.faults:
-        return _told(found.faults, output)
-    body: Given = {"segments": [_form(authored) for _, authored in found.segments]}
+        return _print_faults(found.faults, output)
+    body: CommandBody = {"segments": [_build_segment_body(authored) for _, authored in found.segments]}
     try:
-        done = await sent(served, "POST", "/v1/segments/import", body, SegmentsImported)
+        done = await send_command(target, "POST", "/v1/segments/import", body, SegmentImportResult)
     except Refused as refused:
-        fault = _placed(refused, [row for row, _ in found.segments])
+        fault = _locate_fault(refused, [row for row, _ in found.segments])
         if fault is None:
             raise
-        return _told([fault], output)
+        return _print_faults([fault], output)
     if output == "json":
         print_json(done.model_dump(mode="json"))
     else:
-        answers().print(import_line(done))
+        create_output_console().print(render_import(done))
     return True
 
 
-def _text(text: str) -> str:
-    return sys.stdin.read() if text == _READ else text
+def _read_text(text: str) -> str:
+    return sys.stdin.read() if text == _READ_STDIN else text
 
 
-def _form(authored: Authored) -> dict[str, JsonValue]:
+def _build_segment_body(authored: SegmentInput) -> dict[str, JsonValue]:
     return {name: value for name, value in asdict(authored).items() if value is not None}
 
 
-def _placed(refused: Refused, rows: Sequence[Row]) -> Fault | None:
+def _locate_fault(refused: Refused, rows: Sequence[ImportedSegmentRow]) -> BlueprintFault | None:
     """Return the service's refusal as a fault with file and line, or None if it names no row."""
-    match = _ROW.match(refused.field or "")
+    match = _ROW_FIELD.match(refused.field or "")
     if match is None or int(match[1]) >= len(rows):
         return None
-    return rows[int(match[1])].fault(match[2] or "", refused.detail, refused.fix)
+    return rows[int(match[1])].build_fault(match[2] or "", refused.detail, refused.fix)
 
 
-def _told(faults: Sequence[Fault], output: Form) -> bool:
+def _print_faults(faults: Sequence[BlueprintFault], output: OutputFormat) -> bool:
     if output == "json":
         print_json([asdict(fault) for fault in faults])
     else:
-        answers().print(fault_lines(faults))
+        create_output_console().print(render_segment_faults(faults))
     return False
 
 
-def _show(done: SegmentChanged, what: str, output: Form) -> None:
+def _print_change(done: SegmentChangeResult, what: str, output: OutputFormat) -> None:
     if output == "json":
         print_json(done.model_dump(mode="json"))
     else:
-        answers().print(Text.assemble(changed_line(done), f" {what}"))
+        create_output_console().print(Text.assemble(render_segment_change(done), f" {what}"))

@@ -10,105 +10,105 @@ from typing import Final, Literal
 from pydantic import JsonValue
 from rich.console import RenderableType
 
-from turnlog.services.cli.console import answers, print_json
-from turnlog.services.cli.reader.reader import Query, Reader
-from turnlog.services.cli.screens.blueprints import blueprint_table
-from turnlog.services.cli.screens.growth import growth_screen
-from turnlog.services.cli.screens.history import conversation
-from turnlog.services.cli.screens.prompt import prompt_screen, window_screen
-from turnlog.services.cli.screens.segments import segment_screen, segment_table
-from turnlog.services.cli.screens.sessions import session_list, summary
+from turnlog.services.cli.console import create_output_console, print_json
+from turnlog.services.cli.reader.reader import QueryParameters, ServiceReader
+from turnlog.services.cli.screens.blueprints import render_blueprints
+from turnlog.services.cli.screens.growth import render_growth
+from turnlog.services.cli.screens.history import render_conversation
+from turnlog.services.cli.screens.prompt import render_prompt, render_window
+from turnlog.services.cli.screens.segments import render_segment, render_segments
+from turnlog.services.cli.screens.sessions import render_sessions, render_session
 from turnlog.services.gateway.payloads.calls import CallList
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
-Form = Literal["table", "json"]
-MOST_FORKS: Final = 100
+OutputFormat = Literal["table", "json"]
+MAX_FORKS: Final = 100
 """The most forks shown with a session; `turnlog sessions --origin` lists all."""
 
 
-async def show_sessions(reader: Reader, query: Query, form: Form) -> None:
-    page = await reader.sessions(query)
-    shown(page, session_list(page), form)
+async def print_sessions(reader: ServiceReader, query: QueryParameters, output: OutputFormat) -> None:
+    page = await reader.list_sessions(query)
+    print_answer(page, render_sessions(page), output)
 
 
-async def show_session(reader: Reader, session: str, at: int | None, form: Form) -> None:
+async def print_session(reader: ServiceReader, session: str, at: int | None, output: OutputFormat) -> None:
     """Print a session with its turns, its calls and its forks; JSON merges the four answers."""
     facts, history, calls = (
-        await reader.session(session, at),
-        await reader.history(session, at),
-        _until(await reader.calls(session), at),
+        await reader.fetch_session(session, at),
+        await reader.fetch_history(session, at),
+        _drop_later_calls(await reader.list_calls(session), at),
     )
-    forks = (await reader.sessions({"origin": session, "limit": MOST_FORKS})).sessions
-    if form == "json":
+    forks = (await reader.list_sessions({"origin": session, "limit": MAX_FORKS})).sessions
+    if output == "json":
         print_json(
             {
-                **_plain(facts),
-                "turns": _plain(history)["turns"],
-                "calls": _plain(calls)["calls"],
-                "forks": [_plain(fork) for fork in forks],
+                **dump_answer(facts),
+                "turns": dump_answer(history)["turns"],
+                "calls": dump_answer(calls)["calls"],
+                "forks": [dump_answer(fork) for fork in forks],
             }
         )
     else:
-        answers().print(summary(facts, history, calls, forks))
+        create_output_console().print(render_session(facts, history, calls, forks))
 
 
-def _until(calls: CallList, at: int | None) -> CallList:
+def _drop_later_calls(calls: CallList, at: int | None) -> CallList:
     """Drop calls made after sequence `at`; the others still show their later attempts."""
     made = tuple(call for call in calls.calls if at is None or call.sequence <= at)
     return calls.model_copy(update={"calls": made})
 
 
-async def show_history(
-    reader: Reader, session: str, at: int | None, phase: str | None, form: Form
+async def print_history(
+    reader: ServiceReader, session: str, at: int | None, phase: str | None, output: OutputFormat
 ) -> None:
     """Print the conversation, or the part of it that belongs to one phase."""
-    history = await reader.history(session, at, phase)
-    shown(history, conversation(history), form)
+    history = await reader.fetch_history(session, at, phase)
+    print_answer(history, render_conversation(history), output)
 
 
-async def show_window(
-    reader: Reader, session: str, call: str | None, at: int | None, clock: str | None, form: Form
+async def print_window(
+    reader: ServiceReader, session: str, call: str | None, at: int | None, clock: str | None, output: OutputFormat
 ) -> None:
     """Print the window of a call, now or at a sequence."""
-    window = await reader.window(session, call, at, clock)
-    shown(window, window_screen(window), form)
+    window = await reader.fetch_window(session, call, at, clock)
+    print_answer(window, render_window(window), output)
 
 
-async def show_growth(reader: Reader, query: Query, form: Form) -> None:
+async def print_growth(reader: ServiceReader, query: QueryParameters, output: OutputFormat) -> None:
     """Print the token counts by component and call."""
-    growth = await reader.growth(query)
-    shown(growth, growth_screen(growth, str(query["group_by"])), form)
+    growth = await reader.fetch_growth(query)
+    print_answer(growth, render_growth(growth, str(query["group_by"])), output)
 
 
-async def show_prompt(reader: Reader, session: str, call: str, form: Form) -> None:
+async def print_prompt(reader: ServiceReader, session: str, call: str, output: OutputFormat) -> None:
     """Print the exact prompt of a call."""
-    prompt = await reader.prompt(session, call)
-    shown(prompt, prompt_screen(prompt), form)
+    prompt = await reader.fetch_prompt(session, call)
+    print_answer(prompt, render_prompt(prompt), output)
 
 
-async def show_segments(reader: Reader, query: Query, form: Form) -> None:
-    page = await reader.segments(query)
-    shown(page, segment_table(page), form)
+async def print_segments(reader: ServiceReader, query: QueryParameters, output: OutputFormat) -> None:
+    page = await reader.list_segments(query)
+    print_answer(page, render_segments(page), output)
 
 
-async def show_segment(reader: Reader, segment: int, form: Form) -> None:
+async def print_segment(reader: ServiceReader, segment: int, output: OutputFormat) -> None:
     """Print a segment with all of its versions."""
-    found = await reader.segment(segment)
-    shown(found, segment_screen(found), form)
+    found = await reader.fetch_segment(segment)
+    print_answer(found, render_segment(found), output)
 
 
-async def show_blueprints(reader: Reader, form: Form) -> None:
-    blueprints = await reader.blueprints()
-    shown(blueprints, blueprint_table(blueprints), form)
+async def print_blueprints(reader: ServiceReader, output: OutputFormat) -> None:
+    blueprints = await reader.list_blueprints()
+    print_answer(blueprints, render_blueprints(blueprints), output)
 
 
-def shown(answer: Answer, screen: RenderableType, form: Form) -> None:
+def print_answer(answer: ResponseModel, rendering: RenderableType, output: OutputFormat) -> None:
     """Print an answer as a rendering or as JSON."""
-    if form == "json":
-        print_json(_plain(answer))
+    if output == "json":
+        print_json(dump_answer(answer))
     else:
-        answers().print(screen)
+        create_output_console().print(rendering)
 
 
-def _plain(answer: Answer) -> dict[str, JsonValue]:
+def dump_answer(answer: ResponseModel) -> dict[str, JsonValue]:
     return answer.model_dump(mode="json")

@@ -6,41 +6,41 @@ from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, TypeGuard, get_type_hints
 
-Does = Callable[..., None]
+CommandFunction = Callable[..., None]
 
 
-def spread(does: Does) -> Does:
+def expand_option_groups(function: CommandFunction) -> CommandFunction:
     """Return the command with a signature in which every option is its own parameter."""
-    hints = get_type_hints(does, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if _is_group(hint)}
+    hints = get_type_hints(function, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if _is_option_group(hint)}
 
-    @wraps(does)
+    @wraps(function)
     def command(**given: object) -> None:
         for name, group in groups.items():
             given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
-        does(**given)
+        function(**given)
 
-    parameters = signature(does).parameters.values()
-    taken = [each for parameter in parameters for each in _own(parameter, hints)]
+    parameters = signature(function).parameters.values()
+    taken = [each for parameter in parameters for each in _expand_parameter(parameter, hints)]
     vars(command)["__signature__"] = Signature(taken)
     command.__annotations__ = {each.name: each.annotation for each in taken}
     return command
 
 
-def _own(parameter: Parameter, hints: dict[str, Any]) -> Iterator[Parameter]:
+def _expand_parameter(parameter: Parameter, hints: dict[str, Any]) -> Iterator[Parameter]:
     hint = hints[parameter.name]
-    if not _is_group(hint):
-        yield _keyword(parameter.name, hint, parameter.default)
+    if not _is_option_group(hint):
+        yield _create_keyword(parameter.name, hint, parameter.default)
         return
     of_fields = get_type_hints(hint, include_extras=True)
     for each in fields(hint):
         default = Parameter.empty if each.default is MISSING else each.default
-        yield _keyword(each.name, of_fields[each.name], default)
+        yield _create_keyword(each.name, of_fields[each.name], default)
 
 
-def _is_group(hint: object) -> TypeGuard[type[Any]]:
+def _is_option_group(hint: object) -> TypeGuard[type[Any]]:
     return isinstance(hint, type) and is_dataclass(hint)
 
 
-def _keyword(name: str, hint: object, default: object) -> Parameter:
+def _create_keyword(name: str, hint: object, default: object) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)

@@ -10,68 +10,68 @@ from typing import Any, Literal, TypeVar, assert_never
 
 from rich.text import Text
 
-from turnlog.projections.store.reach import Bell
-from turnlog.services.cli.console import remarks
-from turnlog.services.cli.environment import read
-from turnlog.services.cli.logs import log_to
+from turnlog.projections.store.reach import ProjectionSignal
+from turnlog.services.cli.console import create_error_console
+from turnlog.services.cli.environment import read_settings
+from turnlog.services.cli.logs import configure_log
 from turnlog.services.cli.screens.palette import GOOD
-from turnlog.services.runtime.bulk import settled
-from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.bulk import freeze_live_objects
+from turnlog.services.runtime.ending import Shutdown
 from turnlog.services.runtime.settings import (
     GatewaySettings,
-    Process,
+    ProcessSettings,
     ProjectorSettings,
     WorkerSettings,
 )
-from turnlog.services.up.settings import UpSettings
-from turnlog.services.up.up import up
+from turnlog.services.up.settings import AllInOneSettings
+from turnlog.services.up.up import run_all_in_one
 
-Role = Literal["gateway", "worker", "projector"]
-Settings = TypeVar("Settings", bound=Process)
+ServiceRole = Literal["gateway", "worker", "projector"]
+SettingsT = TypeVar("Settings", bound=ProcessSettings)
 
 
-async def start(given: Mapping[str, Any]) -> None:
+async def run_all_services(overrides: Mapping[str, Any]) -> None:
     """Start all services, print their address, and stop them on a signal."""
-    settings = read(UpSettings, os.environ, given)
-    log_to(sys.stderr, settings.log_format)
-    ending = Ending()
-    ending.listen()
-    async with up(settings, ending) as addresses:
+    settings = read_settings(AllInOneSettings, os.environ, overrides)
+    configure_log(sys.stderr, settings.log_format)
+    ending = Shutdown()
+    ending.handle_signals()
+    async with run_all_in_one(settings, ending) as addresses:
         ready = Text().append("turnlog is up", f"bold {GOOD}").append(f"  {addresses.http}")
-        remarks().print(ready.append(f"  data in {addresses.data_dir}"))
-        settled()
+        create_error_console().print(ready.append(f"  data in {addresses.data_dir}"))
+        freeze_live_objects()
         await ending.wait()
 
 
-async def run(role: Role) -> None:
+async def run_service_role(role: ServiceRole) -> None:
     """Start one role with the settings of the environment, and stop it on a signal."""
-    ending = Ending()
-    ending.listen()
-    async with _running(role, ending):
-        settled()
+    ending = Shutdown()
+    ending.handle_signals()
+    async with _open_role(role, ending):
+        freeze_live_objects()
         await ending.wait()
 
 
-def _running(role: Role, ending: Ending) -> AbstractAsyncContextManager[object]:
+def _open_role(role: ServiceRole, ending: Shutdown) -> AbstractAsyncContextManager[object]:
     # Each role has its own imports: only the worker's include the model library.
     match role:
         case "gateway":
-            from turnlog.services.gateway.role import running as gateway  # noqa: PLC0415
+            from turnlog.services.gateway.role import run_gateway as gateway  # noqa: PLC0415
 
-            return gateway(_settings(GatewaySettings), ending, Bell())
+            return gateway(_read_role_settings(GatewaySettings), ending, ProjectionSignal())
         case "worker":
-            from turnlog.services.worker.role import running as worker  # noqa: PLC0415
+            from turnlog.services.worker.role import run_worker as worker  # noqa: PLC0415
 
-            return worker(_settings(WorkerSettings), ending)
+            return worker(_read_role_settings(WorkerSettings), ending)
         case "projector":
-            from turnlog.services.projector.role import running as projector  # noqa: PLC0415
+            from turnlog.services.projector.role import run_projector as projector  # noqa: PLC0415
 
-            return projector(_settings(ProjectorSettings), ending, Bell())
+            return projector(_read_role_settings(ProjectorSettings), ending, ProjectionSignal())
         case _ as never:
             assert_never(never)
 
 
-def _settings(kind: type[Settings]) -> Settings:
-    settings = read(kind, os.environ)
-    log_to(sys.stderr, settings.log_format)
+def _read_role_settings(kind: type[SettingsT]) -> SettingsT:
+    settings = read_settings(kind, os.environ)
+    configure_log(sys.stderr, settings.log_format)
     return settings

@@ -12,90 +12,90 @@ from uuid import uuid4
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.screens.history import REPLY, SAID, WIDTH
-from turnlog.services.cli.screens.margin import beside
-from turnlog.services.cli.screens.palette import QUIET
-from turnlog.services.cli.screens.prompt import prompt_screen
-from turnlog.services.cli.talk.conversation import posted
-from turnlog.services.demo.stage import Stage
-from turnlog.services.gateway.payloads.asking import Answered
-from turnlog.services.gateway.payloads.sessions import Opened
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.screens.history import REPLY_COLOUR, USER_COLOUR, LABEL_WIDTH
+from turnlog.services.cli.screens.margin import render_labelled_text
+from turnlog.services.cli.screens.palette import MUTED
+from turnlog.services.cli.screens.prompt import render_prompt
+from turnlog.services.cli.talk.conversation import post_command
+from turnlog.services.demo.stage import DemoStage
+from turnlog.services.gateway.payloads.asking import QuestionAnswer
+from turnlog.services.gateway.payloads.sessions import OpenedSession
 
-SCRIPT: Final = "scripted/araquem"
+SCRIPTED_MODEL: Final = "scripted/araquem"
 QUESTIONS: Final = (
     "How risky is LOGT11?",
     "And what is its price?",
     "What does it own?",
     "Sing me a song.",
 )
-CLIENT: Final = "demo"
+CLIENT_ID: Final = "demo"
 
 
-async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
     conversation = f"{uuid4().hex[:8]}: Ada's"
-    await stage.scene("Questions at the front door", f"conversation {conversation} · {model}")
+    await stage.begin_scene("Questions at the front door", f"conversation {conversation} · {model}")
     for place, question in enumerate(QUESTIONS):
         stage.console.print("\n" if place else "", end="")
-        await _ask(stage, conversation, question)
-    session = await _session(stage, conversation)
-    await stage.events(session)
-    reader = Reader(stage.client)
-    await stage.scene("What was meant without being said", "`turnlog references`, and the record")
-    stage.console.print(await _meanings(reader, session))
-    last = (await reader.calls(session)).calls[-1]
-    await stage.scene("What the model was sent", "the facts are the resolver's, word for word")
-    stage.console.print(prompt_screen(await reader.prompt(session, last.call)))
-    await stage.proof(session)
-    return session, _next(stage, session, conversation)
+        await _post_question(stage, conversation, question)
+    session = await _find_session(stage, conversation)
+    await stage.show_events(session)
+    reader = ServiceReader(stage.client)
+    await stage.begin_scene("What was meant without being said", "`turnlog references`, and the record")
+    stage.console.print(await _render_references(reader, session))
+    last = (await reader.list_calls(session)).calls[-1]
+    await stage.begin_scene("What the model was sent", "the facts are the resolver's, word for word")
+    stage.console.print(render_prompt(await reader.fetch_prompt(session, last.call)))
+    await stage.show_verification(session)
+    return session, _build_next_commands(stage, session, conversation)
 
 
-async def _ask(stage: Stage, conversation: str, question: str) -> None:
-    await stage.type("you", SAID, question)
+async def _post_question(stage: DemoStage, conversation: str, question: str) -> None:
+    await stage.print_typed_line("you", USER_COLOUR, question)
     form = {
         "question": question,
         "conversation_id": conversation,
-        "client_id": CLIENT,
+        "client_id": CLIENT_ID,
         "nickname": "Ada",
     }
-    answered = Answered.model_validate_json(await posted(stage.client, "/v1/ask", {**form}))
+    answered = QuestionAnswer.model_validate_json(await post_command(stage.client, "/v1/ask", {**form}))
     said = answered.answer or f"(nothing: {answered.status.reason})"
-    stage.console.print(beside("reply", said, REPLY, WIDTH))
+    stage.console.print(render_labelled_text("reply", said, REPLY_COLOUR, LABEL_WIDTH))
 
 
-async def _session(stage: Stage, conversation: str) -> str:
+async def _find_session(stage: DemoStage, conversation: str) -> str:
     """Find the session of the conversation by its key, as the application does."""
-    key = {"client_id": CLIENT, "conversation_id": conversation}
-    found = await posted(stage.client, "/v1/sessions", {"blueprint": "araquem", "key": {**key}})
-    return Opened.model_validate_json(found).session
+    key = {"client_id": CLIENT_ID, "conversation_id": conversation}
+    found = await post_command(stage.client, "/v1/sessions", {"blueprint": "araquem", "key": {**key}})
+    return OpenedSession.model_validate_json(found).session
 
 
-async def _meanings(reader: Reader, session: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False)
+async def _render_references(reader: ServiceReader, session: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=MUTED, pad_edge=False)
     for title in ("turn", "asked", "answered by"):
         table.add_column(title)
-    for turn in (await reader.history(session)).turns:
+    for turn in (await reader.fetch_history(session)).turns:
         by = f"the resolver: {turn.fallback}" if turn.fallback else "the model"
         table.add_row(str(turn.turn), turn.text or "", by)
-    last = (await reader.references(session)).last_reference or {}
+    last = (await reader.fetch_references(session)).last_reference or {}
     table.caption = Text(f"spoken of last: {last.get('ticker')}, in turn {last.get('turn_index')}")
     table.caption_justify = "left"
     return table
 
 
-def _next(stage: Stage, session: str, conversation: str) -> tuple[str, ...]:
-    http, turnlog = stage.where.http, stage.where.turnlog
+def _build_next_commands(stage: DemoStage, session: str, conversation: str) -> tuple[str, ...]:
+    http, turnlog = stage.location.http, stage.location.turnlog_command
     form = (
         f'{{"question": "Is it safe?", "conversation_id": "{conversation}", '
-        f'"client_id": "{CLIENT}", "nickname": "Ada"}}'
+        f'"client_id": "{CLIENT_ID}", "nickname": "Ada"}}'
     )
     return (
-        f"curl {http}/v1/ask --json {_quoted(form)}",
+        f"curl {http}/v1/ask --json {_quote_shell(form)}",
         f"{turnlog} references {session} --intent fiis_precos --entity fiis --url {http}",
         f"{turnlog} memory {session} --url {http}",
     )
 
 
-def _quoted(text: str) -> str:
+def _quote_shell(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"

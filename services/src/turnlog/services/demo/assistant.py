@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.screens.prompt import prompt_screen
-from turnlog.services.cli.talk.conversation import Conversation, opened
-from turnlog.services.demo.stage import Stage
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.screens.prompt import render_prompt
+from turnlog.services.cli.talk.conversation import SessionConversation, open_session
+from turnlog.services.demo.stage import DemoStage
 
-SCRIPT: Final = "scripted/demo"
+SCRIPTED_MODEL: Final = "scripted/demo"
 TURNS: Final = (
     "Hello! Who am I talking to?",
     "What does the log hold of us?",
@@ -17,25 +17,25 @@ TURNS: Final = (
 )
 
 
-async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (await opened(stage.client, "assistant", {})).session
-    await stage.scene("A conversation", f"session {session} · {model}")
-    conversation = Conversation(stage.client, session)
+    session = (await open_session(stage.client, "assistant", {})).session
+    await stage.begin_scene("A conversation", f"session {session} · {model}")
+    conversation = SessionConversation(stage.client, session)
     for place, text in enumerate(TURNS):
         stage.console.print("\n" if place else "", end="")
-        await stage.turn(conversation, text)
-    await stage.events(session)
-    reader = Reader(stage.client)
-    last = (await reader.calls(session)).calls[-1]
-    await stage.scene("What the model was sent", "each layer, and where it came from")
-    stage.console.print(prompt_screen(await reader.prompt(session, last.call)))
-    await stage.proof(session)
-    return session, _next(stage, session)
+        await stage.play_turn(conversation, text)
+    await stage.show_events(session)
+    reader = ServiceReader(stage.client)
+    last = (await reader.list_calls(session)).calls[-1]
+    await stage.begin_scene("What the model was sent", "each layer, and where it came from")
+    stage.console.print(render_prompt(await reader.fetch_prompt(session, last.call)))
+    await stage.show_verification(session)
+    return session, _build_next_commands(stage, session)
 
 
-def _next(stage: Stage, session: str) -> tuple[str, ...]:
-    http, turnlog = stage.where.http, stage.where.turnlog
+def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
+    http, turnlog = stage.location.http, stage.location.turnlog_command
     turn = """-H 'Content-Type: application/json' -d '{"text": "What do you see of us?"}'"""
     stream = "-H 'Accept: text/event-stream'"
     return (

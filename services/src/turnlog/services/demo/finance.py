@@ -13,13 +13,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.services.runtime.resolver import Question
+from turnlog.services.runtime.resolver import ResolverRequest
 
-Words = dict[str, JsonValue]
+JsonObject = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
-class Fund:
+class DemoFund:
     """A fictional fund."""
 
     ticker: str
@@ -29,13 +29,13 @@ class Fund:
     volatility: str
 
 
-FUNDS: Final[Mapping[str, Fund]] = {
+FUNDS: Final[Mapping[str, DemoFund]] = {
     fund.ticker: fund
     for fund in (
-        Fund("LOGT11", "Turnlog Warehouses", "101.20", "12 warehouses in 4 states", "9.1 %"),
-        Fund("PAPR11", "Paper Offices", "88.75", "5 office towers", "12.4 %"),
-        Fund("SHOP11", "Corner Malls", "54.10", "9 malls", "15.0 %"),
-        Fund("FARM11", "Quiet Farms", "97.05", "31 leased farms", "7.8 %"),
+        DemoFund("LOGT11", "Turnlog Warehouses", "101.20", "12 warehouses in 4 states", "9.1 %"),
+        DemoFund("PAPR11", "Paper Offices", "88.75", "5 office towers", "12.4 %"),
+        DemoFund("SHOP11", "Corner Malls", "54.10", "9 malls", "15.0 %"),
+        DemoFund("FARM11", "Quiet Farms", "97.05", "31 leased farms", "7.8 %"),
     )
 }
 INTENTS: Final[Mapping[str, str]] = {
@@ -45,7 +45,7 @@ INTENTS: Final[Mapping[str, str]] = {
 }
 """Intent to the pattern of words that it is recognised by."""
 _TICKER: Final = re.compile(r"\b[A-Za-z]{4}11\b")
-_ANSWERS: Final[Mapping[str, Callable[[Fund], tuple[dict[str, JsonValue], str]]]] = {
+_ANSWERS: Final[Mapping[str, Callable[[DemoFund], tuple[dict[str, JsonValue], str]]]] = {
     "fiis_financials_risk": lambda fund: (
         {"ticker": fund.ticker, "volatility": fund.volatility},
         f"The volatility of {fund.ticker} over a year is {fund.volatility}.",
@@ -61,21 +61,21 @@ _ANSWERS: Final[Mapping[str, Callable[[Fund], tuple[dict[str, JsonValue], str]]]
 }
 
 
-async def finance_demo(question: Question) -> Words:
+async def finance_demo(question: ResolverRequest) -> JsonObject:
     """Resolve a question about a fund."""
     found = _TICKER.search(question.text)
     ticker = found[0].upper() if found else question.identifiers.get("ticker")
-    intent = next((name for name, words in INTENTS.items() if _meets(words, question.text)), None)
+    intent = next((name for name, words in INTENTS.items() if _matches_words(words, question.text)), None)
     if intent is None and ticker is None:
         return {}
-    return _looked_up(intent or "fiis_overview", str(ticker) if ticker else None)
+    return _build_answer(intent or "fiis_overview", str(ticker) if ticker else None)
 
 
-def _meets(words: str, text: str) -> bool:
+def _matches_words(words: str, text: str) -> bool:
     return re.search(words, text, re.IGNORECASE) is not None
 
 
-def _looked_up(intent: str, ticker: str | None) -> Words:
+def _build_answer(intent: str, ticker: str | None) -> JsonObject:
     known: dict[str, JsonValue] = {"ticker": ticker} if ticker else {}
     about: dict[str, JsonValue] = {"intent": intent, "entity": "fiis", "identifiers": known}
     if ticker is None:

@@ -12,22 +12,22 @@ from pydantic import JsonValue
 from rich.table import Table
 
 from turnlog.events.manifest import Manifest
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.screens.history import SAID
-from turnlog.services.cli.screens.palette import QUIET
-from turnlog.services.cli.screens.prompt import prompt_screen
-from turnlog.services.cli.talk.conversation import Conversation, opened, posted
-from turnlog.services.demo.stage import Stage
-from turnlog.services.gateway.payloads.segments import SegmentsImported
-from turnlog.services.gateway.payloads.turns import Submitted
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.screens.history import USER_COLOUR
+from turnlog.services.cli.screens.palette import MUTED
+from turnlog.services.cli.screens.prompt import render_prompt
+from turnlog.services.cli.talk.conversation import SessionConversation, open_session, post_command
+from turnlog.services.demo.stage import DemoStage
+from turnlog.services.gateway.payloads.segments import SegmentImportResult
+from turnlog.services.gateway.payloads.turns import SubmittedTurn
 
-SCRIPT: Final = "scripted/game-master"
-PLACE: Final[dict[str, JsonValue]] = {
+SCRIPTED_MODEL: Final = "scripted/game-master"
+SESSION_ATTRIBUTES: Final[dict[str, JsonValue]] = {
     "entry_point": "ep.lighthouse",
     "world": "world.shoals",
     "ruleset": "ruleset.plain",
 }
-KEEPER: Final = "npc.mara"
+KEEPER_NPC: Final = "npc.mara"
 SEGMENTS: Final[tuple[tuple[str, str | None, str, dict[str, JsonValue]], ...]] = (
     ("core", None, "You tell a story with one player. Speak to them as `you`.", {}),
     ("core", None, "Never decide what the player does, thinks or feels.", {}),
@@ -35,64 +35,64 @@ SEGMENTS: Final[tuple[tuple[str, str | None, str, dict[str, JsonValue]], ...]] =
     ("world", "world.shoals", "The shoals move in the night; pilots grow old or rich.", {}),
     ("entry", "ep.lighthouse", "A lighthouse stands on the last rock. Its light is out.", {}),
     ("entry_start", "ep.lighthouse", "Begin with the sound of the sea.", {}),
-    ("npc", KEEPER, "Mara keeps the light. She is tired and polite.", {"priority": "high"}),
-    ("npc", KEEPER, "She was paid to leave it dark.", {"tier": 1}),
-    ("npc", KEEPER, "Her brother is on the ship that must not be seen.", {"tier": 2}),
-    ("npc", KEEPER, "Mara looks at the sea.", {"type": "npc_cue"}),
+    ("npc", KEEPER_NPC, "Mara keeps the light. She is tired and polite.", {"priority": "high"}),
+    ("npc", KEEPER_NPC, "She was paid to leave it dark.", {"tier": 1}),
+    ("npc", KEEPER_NPC, "Her brother is on the ship that must not be seen.", {"tier": 2}),
+    ("npc", KEEPER_NPC, "Mara looks at the sea.", {"type": "npc_cue"}),
 )
-SPEECH: Final = (
+LONG_SPEECH: Final = (
     "I tell her what I saw from the boat. The buoys are gone and the bell is tied up. "
     "Whoever did that knows the channel. I think she knows them. "
 )
 
 
-async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    rows: JsonValue = [_row(*segment) for segment in SEGMENTS]
-    answer = await posted(stage.client, "/v1/segments/import", {"segments": rows})
-    imported = SegmentsImported.model_validate_json(answer)
-    session = (await opened(stage.client, "game-master", PLACE)).session
-    await stage.scene("A story", f"session {session} · {imported.rows} segments · {model}")
-    await _play(stage, session, "I knock at the lighthouse door.", tier=0)
-    await _play(stage, session, "I ask her why the light is dark.", tier=1)
-    await _play(stage, session, SPEECH * 8, tier=2, token_budget=225)
-    await stage.events(session)
-    reader = Reader(stage.client)
-    last = await reader.prompt(session, "3.1")
-    await stage.scene("What the model was sent", "ten delimited layers, within 225 tokens")
-    stage.console.print(prompt_screen(last))
-    await stage.scene("What was cut to fit", "each step of the ladder until it changes nothing")
-    stage.console.print(_steps(last.manifest))
-    await _edit(stage, imported)
-    await stage.proof(session)
-    return session, _next(stage, session)
+    rows: JsonValue = [_build_segment_row(*segment) for segment in SEGMENTS]
+    answer = await post_command(stage.client, "/v1/segments/import", {"segments": rows})
+    imported = SegmentImportResult.model_validate_json(answer)
+    session = (await open_session(stage.client, "game-master", SESSION_ATTRIBUTES)).session
+    await stage.begin_scene("A story", f"session {session} · {imported.rows} segments · {model}")
+    await _play_turn(stage, session, "I knock at the lighthouse door.", tier=0)
+    await _play_turn(stage, session, "I ask her why the light is dark.", tier=1)
+    await _play_turn(stage, session, LONG_SPEECH * 8, tier=2, token_budget=225)
+    await stage.show_events(session)
+    reader = ServiceReader(stage.client)
+    last = await reader.fetch_prompt(session, "3.1")
+    await stage.begin_scene("What the model was sent", "ten delimited layers, within 225 tokens")
+    stage.console.print(render_prompt(last))
+    await stage.begin_scene("What was cut to fit", "each step of the ladder until it changes nothing")
+    stage.console.print(_render_trim_steps(last.manifest))
+    await _edit_segment(stage, imported)
+    await stage.show_verification(session)
+    return session, _build_next_commands(stage, session)
 
 
-def _row(scope: str, ref: str | None, content: str, more: dict[str, JsonValue]) -> JsonValue:
+def _build_segment_row(scope: str, ref: str | None, content: str, more: dict[str, JsonValue]) -> JsonValue:
     return {"scope": scope, "content": content, **({"ref": ref} if ref else {}), **more}
 
 
-async def _play(
-    stage: Stage, session: str, text: str, tier: int, token_budget: int | None = None
+async def _play_turn(
+    stage: DemoStage, session: str, text: str, tier: int, token_budget: int | None = None
 ) -> None:
     """Submit a turn with the application's game state as inputs, and show its reply."""
     inputs: dict[str, JsonValue] = {
         "game_state": "Night, ebb tide. The player is alone.",
         "player": "A pilot with a bad knee.",
-        "npcs": [{"npc": KEEPER, "tier": tier}],
+        "npcs": [{"npc": KEEPER_NPC, "tier": tier}],
     }
     if token_budget:
         inputs["token_budget"] = token_budget
     stage.console.print()
-    await stage.type("you", SAID, text if len(text) < len(SPEECH) * 2 else f"{SPEECH}(...)")
+    await stage.print_typed_line("you", USER_COLOUR, text if len(text) < len(LONG_SPEECH) * 2 else f"{LONG_SPEECH}(...)")
     form: JsonValue = {"text": text, "inputs": inputs}
-    submitted = await posted(stage.client, f"/v1/sessions/{session}/turns", form)
-    turn = Submitted.model_validate_json(submitted)
-    await stage.show(Conversation(stage.client, session), turn)
+    submitted = await post_command(stage.client, f"/v1/sessions/{session}/turns", form)
+    turn = SubmittedTurn.model_validate_json(submitted)
+    await stage.show_reply(SessionConversation(stage.client, session), turn)
 
 
-def _steps(manifest: Manifest) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False)
+def _render_trim_steps(manifest: Manifest) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=MUTED, pad_edge=False)
     for title in ("limit of", "step", "on", "tokens before", "after"):
         table.add_column(title)
     for step in manifest.steps:
@@ -101,11 +101,11 @@ def _steps(manifest: Manifest) -> Table:
     return table
 
 
-async def _edit(stage: Stage, imported: SegmentsImported) -> None:
+async def _edit_segment(stage: DemoStage, imported: SegmentImportResult) -> None:
     """Edit a segment that all three prompts include."""
     if not imported.added:
         return
-    await stage.scene(
+    await stage.begin_scene(
         "A segment is edited", "the next call is given it; no prompt of before changes"
     )
     change = {"content": "You tell a story with one player. Be brief."}
@@ -114,8 +114,8 @@ async def _edit(stage: Stage, imported: SegmentsImported) -> None:
     stage.console.print(f"segment {imported.added[0]}, version {answer.json()['version']}")
 
 
-def _next(stage: Stage, session: str) -> tuple[str, ...]:
-    http, turnlog = stage.where.http, stage.where.turnlog
+def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
+    http, turnlog = stage.location.http, stage.location.turnlog_command
     return (
         f"curl {http}/v1/sessions/{session}/calls/3.1/assembly",
         f"{turnlog} segments list --scope npc --url {http}",

@@ -21,15 +21,15 @@ _LATE: Final = (0, 0, 4, 0, 11, 0, 0, 26, 0, 2, 0, 0, 48)
 Row = dict[str, Any]
 
 
-def _ship(number: int) -> str:
+def _get_ship(number: int) -> str:
     return _SHIPS[number % len(_SHIPS)]
 
 
-def _sailing(number: int) -> Row:
+def _build_sailing(number: int) -> Row:
     hour, minute = divmod(6 * 60 + number * 61 // 60, 60)
     return {
         "sailing": f"S{number:04}",
-        "ship": _ship(number),
+        "ship": _get_ship(number),
         "to": _PORTS[number % len(_PORTS)],
         "at": f"{hour % 24:02}:{minute:02}",
         "late": _LATE[number % len(_LATE)],
@@ -38,7 +38,7 @@ def _sailing(number: int) -> Row:
 
 def departures() -> list[Row]:
     """List all sailings of yesterday: ship, port, time, and how many minutes late it left."""
-    return [_sailing(number) for number in range(SAILINGS)]
+    return [_build_sailing(number) for number in range(SAILINGS)]
 
 
 def arrivals() -> list[Row]:

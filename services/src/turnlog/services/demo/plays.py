@@ -11,32 +11,32 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from turnlog.services.demo import araquem, assistant, game_master, trickster, uderia
-from turnlog.services.demo.stage import Stage
+from turnlog.services.demo.stage import DemoStage
 
-Name = Literal["trickster", "assistant", "araquem", "game-master", "uderia"]
+DemoName = Literal["trickster", "assistant", "araquem", "game-master", "uderia"]
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class DemoScenario:
     """A demo scenario."""
 
-    script: str
+    scripted_model: str
     """The scripted model that replies where no other model is configured."""
-    perform: Callable[[Stage, str], Awaitable[tuple[str, tuple[str, ...]]]]
+    play_scenario: Callable[[DemoStage, str], Awaitable[tuple[str, tuple[str, ...]]]]
     """Plays the scenario with a model; returns its session and the commands to suggest."""
 
 
-def play_named(name: Name) -> Play:
+def get_scenario(name: DemoName) -> DemoScenario:
     match name:
         case "trickster":
-            return Play(trickster.SCRIPT, trickster.perform)
+            return DemoScenario(trickster.SCRIPTED_MODEL, trickster.play_scenario)
         case "assistant":
-            return Play(assistant.SCRIPT, assistant.perform)
+            return DemoScenario(assistant.SCRIPTED_MODEL, assistant.play_scenario)
         case "araquem":
-            return Play(araquem.SCRIPT, araquem.perform)
+            return DemoScenario(araquem.SCRIPTED_MODEL, araquem.play_scenario)
         case "game-master":
-            return Play(game_master.SCRIPT, game_master.perform)
+            return DemoScenario(game_master.SCRIPTED_MODEL, game_master.play_scenario)
         case "uderia":
-            return Play(uderia.SCRIPT, uderia.perform)
+            return DemoScenario(uderia.SCRIPTED_MODEL, uderia.play_scenario)
         case _ as never:
             assert_never(never)

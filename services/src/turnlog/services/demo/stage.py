@@ -16,83 +16,83 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from turnlog.services.cli.console import answers
-from turnlog.services.cli.failures import Exit
-from turnlog.services.cli.reader.reader import Reader, Wanted
-from turnlog.services.cli.screens.events import event_table
-from turnlog.services.cli.screens.history import SAID, WIDTH
-from turnlog.services.cli.screens.palette import FAMILIES, QUIET
-from turnlog.services.cli.screens.verify import report
-from turnlog.services.cli.talk.conversation import Conversation
-from turnlog.services.cli.talk.showing import Showing
-from turnlog.services.cli.talk.typist import Typist
-from turnlog.services.gateway.payloads.turns import Submitted
+from turnlog.services.cli.console import create_output_console
+from turnlog.services.cli.failures import ExitCode
+from turnlog.services.cli.reader.reader import ServiceReader, EventQuery
+from turnlog.services.cli.screens.events import render_events
+from turnlog.services.cli.screens.history import USER_COLOUR, LABEL_WIDTH
+from turnlog.services.cli.screens.palette import FAMILY_COLOURS, MUTED
+from turnlog.services.cli.screens.verify import render_session_verification
+from turnlog.services.cli.talk.conversation import SessionConversation
+from turnlog.services.cli.talk.showing import ReplyDisplay
+from turnlog.services.cli.talk.typist import LabelledTextWriter
+from turnlog.services.gateway.payloads.turns import SubmittedTurn
 
-_STROKE: Final = 0.02
+_KEYSTROKE_SECONDS: Final = 0.02
 """Seconds for each typed character."""
-_BREATH: Final = 0.8
+_SCENE_PAUSE_SECONDS: Final = 0.8
 """Seconds before each scene."""
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class DemoLocation:
     """Addresses and folders of the running demo, and the command that started it."""
 
     http: str
     data_dir: Path
-    turnlog: str
+    turnlog_command: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DemoStage:
     """A running demo and the console it plays on."""
 
     client: httpx.AsyncClient
-    where: Where
-    console: Console = field(default_factory=answers)
+    location: DemoLocation
+    console: Console = field(default_factory=create_output_console)
 
-    async def turn(self, conversation: Conversation, text: str) -> Submitted:
+    async def play_turn(self, conversation: SessionConversation, text: str) -> SubmittedTurn:
         """Submit a turn, and show its reply as it is streamed."""
-        await self.type("you", SAID, text)
-        turn = await conversation.submit(text)
-        await self.show(conversation, turn)
+        await self.print_typed_line("you", USER_COLOUR, text)
+        turn = await conversation.submit_turn(text)
+        await self.show_reply(conversation, turn)
         return turn
 
-    async def show(self, conversation: Conversation, turn: Submitted) -> None:
+    async def show_reply(self, conversation: SessionConversation, turn: SubmittedTurn) -> None:
         """Show the reply of a turn as it is streamed."""
-        await Showing(self.console).show(conversation.watch(turn))
+        await ReplyDisplay(self.console).show_turn(conversation.watch_turn(turn))
 
-    async def events(self, session: str) -> int:
+    async def show_events(self, session: str) -> int:
         """Show all events of a session; return the sequence of the last one."""
-        reader = Reader(self.client)
-        events = [event async for event in reader.events(Wanted(session))]
-        await self.scene("What the log holds", "every event in order; what follows is read from it")
-        self.console.print(event_table(events))
+        reader = ServiceReader(self.client)
+        events = [event async for event in reader.read_events(EventQuery(session))]
+        await self.begin_scene("What the log holds", "every event in order; what follows is read from it")
+        self.console.print(render_events(events))
         return events[-1].sequence
 
-    async def proof(self, session: str) -> None:
+    async def show_verification(self, session: str) -> None:
         """Show the verification of a session; exit with code 5 where it fails."""
-        await self.scene("Whether that is true", "the same checks as `turnlog verify`")
-        verified = await Reader(self.client).verify(session)
-        self.console.print(report(verified))
+        await self.begin_scene("Whether that is true", "the same checks as `turnlog verify`")
+        verified = await ServiceReader(self.client).verify_session(session)
+        self.console.print(render_session_verification(verified))
         if not verified.verified:
-            raise typer.Exit(Exit.VERIFICATION_FAILED)
+            raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
-    async def scene(self, title: str, remark: str) -> None:
+    async def begin_scene(self, title: str, remark: str) -> None:
         """Print the heading of the next scene."""
-        await self._pause(_BREATH)
-        heading = Text().append(title, f"bold {FAMILIES['session']}").append(f"  {remark}", QUIET)
+        await self._sleep_on_terminal(_SCENE_PAUSE_SECONDS)
+        heading = Text().append(title, f"bold {FAMILY_COLOURS['session']}").append(f"  {remark}", MUTED)
         self.console.print()
-        self.console.print(Rule(heading, align="left", style=QUIET))
+        self.console.print(Rule(heading, align="left", style=MUTED))
 
-    async def type(self, label: str, colour: str, text: str) -> None:
+    async def print_typed_line(self, label: str, colour: str, text: str) -> None:
         """Type a line at the pace of a person."""
-        typist = Typist(self.console, label, colour, WIDTH)
+        typist = LabelledTextWriter(self.console, label, colour, LABEL_WIDTH)
         for word in text.split():
-            await self._pause(_STROKE * len(word))
-            typist.say(f"{word} ")
-        typist.end()
+            await self._sleep_on_terminal(_KEYSTROKE_SECONDS * len(word))
+            typist.write_text(f"{word} ")
+        typist.end_text()
 
-    async def _pause(self, seconds: float) -> None:
+    async def _sleep_on_terminal(self, seconds: float) -> None:
         if self.console.is_terminal:
             await asyncio.sleep(seconds)

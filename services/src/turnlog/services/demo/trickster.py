@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.screens.palette import FAMILIES
-from turnlog.services.cli.screens.why import why_screen
-from turnlog.services.cli.talk.conversation import Conversation, opened, posted
-from turnlog.services.cli.talk.following import following
-from turnlog.services.demo.stage import Stage
-from turnlog.services.gateway.payloads.turns import Submitted
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.screens.palette import FAMILY_COLOURS
+from turnlog.services.cli.screens.why import render_why
+from turnlog.services.cli.talk.conversation import SessionConversation, open_session, post_command
+from turnlog.services.cli.talk.following import find_follow_up_turn
+from turnlog.services.demo.stage import DemoStage
+from turnlog.services.gateway.payloads.turns import SubmittedTurn
 
-SCRIPT: Final = "scripted/trickster"
+SCRIPTED_MODEL: Final = "scripted/trickster"
 TASK: Final = "share-before-reading"
 CHOICE: Final = "share"
 TURNS: Final = (
@@ -26,50 +26,50 @@ TURNS: Final = (
     "Then why should I believe it?",
     "You rush me, and I cannot ask who wrote it. I would look for a second source.",
 )
-ENOUGH: Final = "understood"
+ENDING_SIGNAL: Final = "understood"
 """The signal that ends a successful dialogue."""
 
 
-async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (await opened(stage.client, "trickster", {"task": TASK, "locale": "en"})).session
-    await stage.scene("A lesson", f"session {session} · {model} · in English")
-    withheld = await _lesson(stage, Conversation(stage.client, session))
-    await stage.events(session)
+    session = (await open_session(stage.client, "trickster", {"task": TASK, "locale": "en"})).session
+    await stage.begin_scene("A lesson", f"session {session} · {model} · in English")
+    withheld = await _play_lesson(stage, SessionConversation(stage.client, session))
+    await stage.show_events(session)
     after = withheld + 1 if withheld else len(TURNS)
     remark = ", and who had it said to him" if withheld else ""
-    await stage.scene("Why the trickster said that", f"turn {after}, layer by layer{remark}")
-    reader = Reader(stage.client)
-    why = await reader.why(session, str(after))
-    stage.console.print(why_screen(why, await reader.prompt(session, why.call)))
-    await stage.proof(session)
-    return session, _next(stage, session, withheld)
+    await stage.begin_scene("Why the trickster said that", f"turn {after}, layer by layer{remark}")
+    reader = ServiceReader(stage.client)
+    why = await reader.fetch_explanation(session, str(after))
+    stage.console.print(render_why(why, await reader.fetch_prompt(session, why.call)))
+    await stage.show_verification(session)
+    return session, _build_next_commands(stage, session, withheld)
 
 
-async def _lesson(stage: Stage, conversation: Conversation) -> int | None:
+async def _play_lesson(stage: DemoStage, conversation: SessionConversation) -> int | None:
     """Play the lesson; return the first turn whose reply was redacted, or None."""
-    reader, session = Reader(stage.client), conversation.session
-    await stage.type("choose", FAMILIES["phase"], f"{CHOICE}, without reading")
-    await posted(stage.client, f"/v1/sessions/{session}/choices", {"choice": CHOICE})
-    turn: Submitted | None = None
+    reader, session = ServiceReader(stage.client), conversation.session
+    await stage.print_typed_line("choose", FAMILY_COLOURS["phase"], f"{CHOICE}, without reading")
+    await post_command(stage.client, f"/v1/sessions/{session}/choices", {"choice": CHOICE})
+    turn: SubmittedTurn | None = None
     for text in TURNS:
-        if turn and (await following(conversation, turn)):
+        if turn and (await find_follow_up_turn(conversation, turn)):
             break
         stage.console.print()
-        turn = await stage.turn(conversation, text)
-    if turn and not await following(conversation, turn):
-        await posted(stage.client, f"/v1/sessions/{session}/phase", {"signal": ENOUGH})
-    while turn and (turn := await following(conversation, turn)):
+        turn = await stage.play_turn(conversation, text)
+    if turn and not await find_follow_up_turn(conversation, turn):
+        await post_command(stage.client, f"/v1/sessions/{session}/phase", {"signal": ENDING_SIGNAL})
+    while turn and (turn := await find_follow_up_turn(conversation, turn)):
         stage.console.print()
-        await stage.show(conversation, turn)
-    told = (await reader.history(session)).turns
+        await stage.show_reply(conversation, turn)
+    told = (await reader.fetch_history(session)).turns
     return next((each.turn for each in told if each.redacted), None)
 
 
-def _next(stage: Stage, session: str, withheld: int | None) -> tuple[str, ...]:
-    http, turnlog = stage.where.http, stage.where.turnlog
+def _build_next_commands(stage: DemoStage, session: str, withheld: int | None) -> tuple[str, ...]:
+    http, turnlog = stage.location.http, stage.location.turnlog_command
     lucky = "--blueprint trickster -a task=lucky-draw -a locale=en"
-    audit = f"withheld {session} {withheld} --data-dir {stage.where.data_dir}"
+    audit = f"withheld {session} {withheld} --data-dir {stage.location.data_dir}"
     return (
         f"{turnlog} chat {lucky} --url {http}",
         f"{turnlog} why {session} 5 --url {http}",

@@ -11,56 +11,56 @@ from typing import Final
 from pydantic import JsonValue
 
 from turnlog.events.tool import ToolReturned
-from turnlog.services.cli.reader.reader import Query, Reader, Wanted
-from turnlog.services.cli.screens.growth import growth_screen
-from turnlog.services.cli.screens.palette import FAMILIES
-from turnlog.services.cli.screens.prompt import prompt_screen
-from turnlog.services.cli.talk.conversation import Conversation, opened, posted
-from turnlog.services.demo.stage import Stage
+from turnlog.services.cli.reader.reader import QueryParameters, ServiceReader, EventQuery
+from turnlog.services.cli.screens.growth import render_growth
+from turnlog.services.cli.screens.palette import FAMILY_COLOURS
+from turnlog.services.cli.screens.prompt import render_prompt
+from turnlog.services.cli.talk.conversation import SessionConversation, open_session, post_command
+from turnlog.services.demo.stage import DemoStage
 
-SCRIPT: Final = "scripted/uderia"
-THOUGHT: Final = "Why might our ferries run late?"
-MOVES: Final = {
+SCRIPTED_MODEL: Final = "scripted/uderia"
+FIRST_TEXT: Final = "Why might our ferries run late?"
+PHASE_MOVES: Final = {
     "focus": "The suspects are the wind, too few hands, and the one berth.",
     "operate": "Look at the wind of yesterday first.",
 }
 """Phase to the text carried over to it."""
 QUESTION: Final = "How many sailings were late yesterday, and was it the wind?"
-AFTER: Final = "And which ship was worst?"
-PLANNED: Final = "2.1"
+FOLLOW_UP_QUESTION: Final = "And which ship was worst?"
+PLAN_CALL: Final = "2.1"
 """The call that plans the first turn with tools."""
 
 
-async def perform(stage: Stage, model: str) -> tuple[str, tuple[str, ...]]:
+async def play_scenario(stage: DemoStage, model: str) -> tuple[str, tuple[str, ...]]:
     """Play the demo; return its session and the commands to suggest."""
-    session = (await opened(stage.client, "uderia", {})).session
-    conversation = Conversation(stage.client, session)
-    await stage.scene("Thinking aloud", f"session {session} · {model}")
-    await stage.turn(conversation, THOUGHT)
-    await stage.scene("Going to work", "phase by phase; only what is said goes along")
-    for phase, carried in MOVES.items():
-        await stage.type(phase, FAMILIES["phase"], carried)
+    session = (await open_session(stage.client, "uderia", {})).session
+    conversation = SessionConversation(stage.client, session)
+    await stage.begin_scene("Thinking aloud", f"session {session} · {model}")
+    await stage.play_turn(conversation, FIRST_TEXT)
+    await stage.begin_scene("Going to work", "phase by phase; only what is said goes along")
+    for phase, carried in PHASE_MOVES.items():
+        await stage.print_typed_line(phase, FAMILY_COLOURS["phase"], carried)
         move: JsonValue = {"to": phase, "carry": carried}
-        await posted(stage.client, f"/v1/sessions/{session}/phase", move)
+        await post_command(stage.client, f"/v1/sessions/{session}/phase", move)
     stage.console.print()
-    await stage.turn(conversation, QUESTION)
+    await stage.play_turn(conversation, QUESTION)
     stage.console.print()
-    await stage.turn(conversation, AFTER)
-    last = await stage.events(session)
-    reader = Reader(stage.client)
-    await stage.scene("What the plan was made from", "twenty tools, and nothing of the first phase")
-    stage.console.print(prompt_screen(await reader.prompt(session, PLANNED)))
-    await stage.scene("What each contributor cost", "call by call, as `turnlog growth`")
-    asked: Query = {"session": session, "group_by": "kind", "min_sequence": last}
-    growth = await reader.growth(asked)
-    stage.console.print(growth_screen(growth, "kind"))
-    await stage.proof(session)
-    return session, await _next(stage, session)
+    await stage.play_turn(conversation, FOLLOW_UP_QUESTION)
+    last = await stage.show_events(session)
+    reader = ServiceReader(stage.client)
+    await stage.begin_scene("What the plan was made from", "twenty tools, and nothing of the first phase")
+    stage.console.print(render_prompt(await reader.fetch_prompt(session, PLAN_CALL)))
+    await stage.begin_scene("What each contributor cost", "call by call, as `turnlog growth`")
+    asked: QueryParameters = {"session": session, "group_by": "kind", "min_sequence": last}
+    growth = await reader.fetch_growth(asked)
+    stage.console.print(render_growth(growth, "kind"))
+    await stage.show_verification(session)
+    return session, await _build_next_commands(stage, session)
 
 
-async def _next(stage: Stage, session: str) -> tuple[str, ...]:
-    http, turnlog = stage.where.http, stage.where.turnlog
-    events = [each.event async for each in Reader(stage.client).events(Wanted(session))]
+async def _build_next_commands(stage: DemoStage, session: str) -> tuple[str, ...]:
+    http, turnlog = stage.location.http, stage.location.turnlog_command
+    events = [each.event async for each in ServiceReader(stage.client).read_events(EventQuery(session))]
     results = [each for each in events if isinstance(each, ToolReturned) and each.result]
     longest = max(results, key=lambda each: each.characters, default=None)
     return (

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from turnlog.events.errors import TurnlogError
-from turnlog.events.ids import ID
+from turnlog.events.ids import ID_PATTERN
 from turnlog.services.gateway import (
     ask,
     assembly,
@@ -45,70 +45,70 @@ from turnlog.services.gateway import (
     windows,
 )
 from turnlog.services.gateway.bodies import check_body
-from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.limits import Limits
-from turnlog.services.gateway.problems import MEDIA, Problem, answer_request
+from turnlog.services.gateway.desk import GatewayDependencies
+from turnlog.services.gateway.limits import BodyLimitMiddleware
+from turnlog.services.gateway.problems import PROBLEM_MEDIA_TYPE, ProblemDetails, handle_error
 from turnlog.services.gateway.queries import check_query
-from turnlog.services.gateway.tracing import Traced
-from turnlog.services.runtime.aside import aside
+from turnlog.services.gateway.tracing import TracingMiddleware
+from turnlog.services.runtime.aside import run_in_thread
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (
-    sessions.router,
-    listing.router,
-    turns.router,
-    streams.router,
-    commands.router,
-    forks.router,
-    events.router,
-    exports.router,
-    history.router,
-    windows.router,
-    calls.router,
-    growing.router,
-    prompts.router,
-    tools.router,
-    verifying.router,
-    assembly.router,
-    reasons.router,
-    differences.router,
-    what_if.router,
-    moving.router,
-    blueprints.router,
-    segments.router,
-    health.router,
-    ask.router,
-    remembering.router,
-    summaries.router,
-    page.router,
+    sessions.session_router,
+    listing.session_list_router,
+    turns.turn_router,
+    streams.turn_stream_router,
+    commands.command_router,
+    forks.fork_router,
+    events.event_router,
+    exports.export_router,
+    history.history_router,
+    windows.window_router,
+    calls.call_router,
+    growing.growth_router,
+    prompts.prompt_router,
+    tools.tool_result_router,
+    verifying.verify_router,
+    assembly.assembly_router,
+    reasons.why_router,
+    differences.diff_router,
+    what_if.what_if_router,
+    moving.version_router,
+    blueprints.blueprint_router,
+    segments.segment_router,
+    health.health_router,
+    ask.question_router,
+    remembering.memory_router,
+    summaries.summary_router,
+    page.static_router,
 )
-PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
-    "4XX": {"model": Problem, "description": "What is wrong with the request"},
-    "5XX": {"model": Problem, "description": "What is wrong with Turnlog, or out of reach"},
+PROBLEM_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    "4XX": {"model": ProblemDetails, "description": "What is wrong with the request"},
+    "5XX": {"model": ProblemDetails, "description": "What is wrong with Turnlog, or out of reach"},
 }
 
 
-def build(desk: Desk) -> FastAPI:
+def build_app(deps: GatewayDependencies) -> FastAPI:
     """Return the application that serves requests with these dependencies."""
-    app = routed()
-    app.state.desk = desk
+    app = create_routed_app()
+    app.state.desk = deps
     for kind in (TurnlogError, RequestValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, answer_request)
-    settings = desk.settings
+        app.add_exception_handler(kind, handle_error)
+    settings = deps.settings
     app.add_middleware(
-        Limits,
+        BodyLimitMiddleware,
         most_bytes=settings.body_limit,
         seconds=settings.body_seconds,
         larger={
-            segments.IMPORT: settings.import_limit,
-            verifying.WHOLE: verifying.LARGEST,
-            what_if.PATH: settings.import_limit,
+            segments.IMPORT_PATH: settings.import_limit,
+            verifying.VERIFY_LOG_PATH: verifying.MAX_CHECKPOINT_BYTES,
+            what_if.WHAT_IF_PATH: settings.import_limit,
         },
     )
-    app.add_middleware(Traced, tracing=desk.tracing)
+    app.add_middleware(TracingMiddleware, tracing=deps.tracing)
     return app
 
 
-def routed() -> FastAPI:
+def create_routed_app() -> FastAPI:
     """Return an application that has its routes but no dependencies yet."""
     app = FastAPI(
         title="Turnlog",
@@ -118,20 +118,20 @@ def routed() -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         redirect_slashes=False,
-        responses=PROBLEMS,
+        responses=PROBLEM_RESPONSES,
     )
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(check_query), Depends(check_body)])
-    app.add_api_route("/openapi.json", _described, include_in_schema=False)
+    app.add_api_route("/openapi.json", _serve_openapi, include_in_schema=False)
     return app
 
 
-async def _described(request: Request) -> JSONResponse:
+async def _serve_openapi(request: Request) -> JSONResponse:
     # Building the document takes a second the first time, so it must not block the event loop.
-    return JSONResponse(await aside(lambda: description(request.app)))
+    return JSONResponse(await run_in_thread(lambda: build_openapi(request.app)))
 
 
-def description(app: FastAPI) -> dict[str, Any]:
+def build_openapi(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, completed with what FastAPI does not generate.
 
     These are the pattern of session ids and the media type of problem details.
@@ -141,9 +141,9 @@ def description(app: FastAPI) -> dict[str, Any]:
         for operation in path.values():
             for parameter in operation.get("parameters", ()):
                 if parameter["name"] == "session":
-                    parameter["schema"]["pattern"] = f"^{ID}$"
-            for status in PROBLEMS:
+                    parameter["schema"]["pattern"] = f"^{ID_PATTERN}$"
+            for status in PROBLEM_RESPONSES:
                 content = operation["responses"][status]["content"]
                 if "application/json" in content:
-                    content[MEDIA] = content.pop("application/json")
+                    content[PROBLEM_MEDIA_TYPE] = content.pop("application/json")
     return document

@@ -16,70 +16,70 @@ from fastapi import Depends, Header, Request
 from pydantic import BaseModel
 
 from turnlog.events import codec
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.errors import Refused
-from turnlog.services.gateway.desk import Tenant
-from turnlog.services.runtime.sessions import By
-from turnlog.services.runtime.telemetry import traceparent
+from turnlog.services.gateway.desk import RequestTenant
+from turnlog.services.runtime.sessions import CommandMetadata
+from turnlog.services.runtime.telemetry import get_traceparent
 
-HEADER: Final = "Idempotency-Key"
-ACTOR: Final = "client"
-_KEY: Final = re.compile(r"[!-~]([ -~]{0,198}[!-~])?")
+IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
+CLIENT_ACTOR: Final = "client"
+_KEY_PATTERN: Final = re.compile(r"[!-~]([ -~]{0,198}[!-~])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class RequestIdentity:
     """The identity of a request as the event log records it."""
 
     tenant: str
     route: str
     """Method and path."""
-    key: str | None
+    idempotency_key: str | None
 
     @property
-    def by(self) -> By:
+    def author(self) -> CommandMetadata:
         """The actor and trace context that are recorded with appended events."""
-        return By(ACTOR, traceparent=traceparent())
+        return CommandMetadata(CLIENT_ACTOR, traceparent=get_traceparent())
 
-    def command(self, payload: BaseModel | None = None) -> codec.Command | None:
+    def create_command_key(self, payload: BaseModel | None = None) -> codec.CommandRef | None:
         """Return the key with the digest of the request, or None without a key."""
-        if self.key is None:
+        if self.idempotency_key is None:
             return None
         body = payload.model_dump(mode="json") if payload else None
         request = {"route": self.route, "body": body}
         canonical = json.dumps(request, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return codec.Command(self.key, digest_of(canonical))
+        return codec.CommandRef(self.idempotency_key, compute_digest(canonical))
 
-    def session_id(self) -> str | None:
+    def derive_session_id(self) -> str | None:
         """Return the session id derived from the key, so that a retry finds the session; or None.
         """
-        if self.key is None:
+        if self.idempotency_key is None:
             return None
-        return digest_of(f"{self.tenant}\n{self.key}").removeprefix("sha256:")[:32]
+        return compute_digest(f"{self.tenant}\n{self.idempotency_key}").removeprefix("sha256:")[:32]
 
 
-async def caller_of(
+async def get_request_identity(
     request: Request,
-    tenant: Tenant,
+    tenant: RequestTenant,
     keys: Annotated[
         list[str] | None,
         Header(
-            alias=HEADER,
+            alias=IDEMPOTENCY_HEADER,
             description="1 to 200 printable characters that stand for this very request",
         ),
     ] = None,
-) -> Caller:
+) -> RequestIdentity:
     """Return the identity of a request; raises `Refused` `bad-key` for an invalid key."""
-    return Caller(tenant, f"{request.method} {request.url.path}", _checked_key(keys or []))
+    return RequestIdentity(tenant, f"{request.method} {request.url.path}", _check_key(keys or []))
 
 
-AskedBy = Annotated[Caller, Depends(caller_of)]
+CallerIdentity = Annotated[RequestIdentity, Depends(get_request_identity)]
 
 
-def _checked_key(keys: list[str]) -> str | None:
+def _check_key(keys: list[str]) -> str | None:
     if len(keys) > 1:
-        raise Refused("bad-key", f"{len(keys)} keys came", field=HEADER, fix="send one")
-    if keys and _KEY.fullmatch(keys[0]) is None:
+        raise Refused("bad-key", f"{len(keys)} keys came", field=IDEMPOTENCY_HEADER, fix="send one")
+    if keys and _KEY_PATTERN.fullmatch(keys[0]) is None:
         fix = "send 1 to 200 printable ASCII characters"
-        raise Refused("bad-key", "it is no key", field=HEADER, fix=fix)
+        raise Refused("bad-key", "it is no key", field=IDEMPOTENCY_HEADER, fix=fix)
     return keys[0] if keys else None

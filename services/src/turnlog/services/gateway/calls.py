@@ -9,33 +9,33 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from turnlog.projections.store.listing import session as row_of
-from turnlog.projections.store.queries import calls
-from turnlog.services.gateway.desk import AtDesk, Tenant
-from turnlog.services.gateway.freshness import MinSequence, read_up_to
-from turnlog.services.gateway.headers import stamp
+from turnlog.projections.store.listing import find_session as row_of
+from turnlog.projections.store.queries import list_calls
+from turnlog.services.gateway.desk import Dependencies, RequestTenant
+from turnlog.services.gateway.freshness import MinSequenceQuery, wait_for_read_models
+from turnlog.services.gateway.headers import set_etag
 from turnlog.services.gateway.payloads.calls import CallList, CallView
 
-router = APIRouter()
+call_router = APIRouter()
 
 
-@router.get("/v1/sessions/{session}/calls", summary="Calls of a session")
+@call_router.get("/v1/sessions/{session}/calls", summary="Calls of a session")
 async def list_calls(
     session: str,
-    tenant: Tenant,
-    desk: AtDesk,
+    tenant: RequestTenant,
+    deps: Dependencies,
     response: Response,
-    min_sequence: MinSequence = None,
+    min_sequence: MinSequenceQuery = None,
 ) -> CallList:
     """List the calls of a session with all their attempts."""
-    state = await desk.sessions.load_open(tenant, session)
+    state = await deps.sessions.require_state(tenant, session)
     if min_sequence is not None:
-        await read_up_to(desk, state, min_sequence)
-    async with desk.store.reading() as connection:
+        await wait_for_read_models(deps, state, min_sequence)
+    async with deps.store.open_reader() as connection:
         row = await row_of(connection, tenant, session)
-        found = await calls(connection, tenant, session)
+        found = await list_calls(connection, tenant, session)
     sequence = row.last_sequence if row else 0
-    stamp(response, sequence)
+    set_etag(response, sequence)
     listed = tuple(CallView.model_validate(call) for call in found)
     return CallList(
         session=session,

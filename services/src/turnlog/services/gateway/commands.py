@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Response
 
 from turnlog.events.errors import Refused
 from turnlog.projections.blueprint.phases import PhaseGraph
-from turnlog.projections.blueprint.storable import MAX_INT, checked_text
+from turnlog.projections.blueprint.storable import MAX_INT, check_text
 from turnlog.projections.session.commands import (
     CancelTurn,
     CloseSession,
@@ -27,97 +27,97 @@ from turnlog.projections.session.commands import (
 )
 from turnlog.projections.session.state import SessionState
 from turnlog.projections.session.turn_commands import DisplayTurn, RequestSchemas
-from turnlog.services.gateway.caller import AskedBy, Caller
-from turnlog.services.gateway.desk import AtDesk, Desk
-from turnlog.services.gateway.headers import stamp
+from turnlog.services.gateway.caller import CallerIdentity, RequestIdentity
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies
+from turnlog.services.gateway.headers import set_etag
 from turnlog.services.gateway.payloads.asked import (
-    CancelForm,
-    ChoiceForm,
-    CloseForm,
-    DisplayForm,
-    ProfileForm,
-    RedactForm,
-    SignalForm,
+    CancelTurnRequest,
+    RecordChoiceRequest,
+    CloseSessionRequest,
+    DisplayTurnRequest,
+    SwitchProfileRequest,
+    RedactReplyRequest,
+    PhaseSignalRequest,
 )
-from turnlog.services.gateway.payloads.closed import Form
-from turnlog.services.gateway.payloads.turns import Acted
-from turnlog.services.runtime.sessions import Choose
+from turnlog.services.gateway.payloads.closed import RequestModel
+from turnlog.services.gateway.payloads.turns import CommandResult
+from turnlog.services.runtime.sessions import ChooseCommand
 
-router = APIRouter()
+command_router = APIRouter()
 
-TurnInPath = Annotated[int, Path(ge=1, le=MAX_INT)]
-OPERATOR = "operator"
+TurnPath = Annotated[int, Path(ge=1, le=MAX_INT)]
+OPERATOR_RULE = "operator"
 """The rule name recorded when a person redacts a reply."""
 
 
-@router.post("/v1/sessions/{session}/cancel", summary="Give up a turn")
+@command_router.post("/v1/sessions/{session}/cancel", summary="Give up a turn")
 async def cancel_turn(
-    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: CancelForm | None = None
-) -> Acted:
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response, form: CancelTurnRequest | None = None
+) -> CommandResult:
     """Cancel the open turn, or one that is queued."""
-    given = form or CancelForm()
-    return await act(desk, asked, session, CancelTurn(given.turn), given, response, given.turn)
+    given = form or CancelTurnRequest()
+    return await handle_command(deps, caller, session, CancelTurn(given.turn), given, response, given.turn)
 
 
-@router.post("/v1/sessions/{session}/close", summary="Close a session")
+@command_router.post("/v1/sessions/{session}/close", summary="Close a session")
 async def close_session(
-    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: CloseForm | None = None
-) -> Acted:
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response, form: CloseSessionRequest | None = None
+) -> CommandResult:
     """Close a session: it accepts no more turns, and stays readable."""
-    given = form or CloseForm()
-    return await act(desk, asked, session, CloseSession(given.reason), given, response)
+    given = form or CloseSessionRequest()
+    return await handle_command(deps, caller, session, CloseSession(given.reason), given, response)
 
 
-@router.post("/v1/sessions/{session}/redactions", summary="Withhold a reply")
+@command_router.post("/v1/sessions/{session}/redactions", summary="Withhold a reply")
 async def redact_reply(
-    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: RedactForm
-) -> Acted:
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response, form: RedactReplyRequest
+) -> CommandResult:
     """Replace the reply of a turn wherever it is shown."""
 
     async def choose(state: SessionState | None) -> RedactReply:
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
-        material = await desk.blueprints.load(state)
+        material = await deps.blueprints.load_material(state)
         words = form.replacement or material.blueprint.policies.replacement
-        return RedactReply(form.turn, form.reason, OPERATOR, words)
+        return RedactReply(form.turn, form.reason, OPERATOR_RULE, words)
 
-    return await act(desk, asked, session, choose, form, response, form.turn)
+    return await handle_command(deps, caller, session, choose, form, response, form.turn)
 
 
-@router.post("/v1/sessions/{session}/choices", summary="Choose")
+@command_router.post("/v1/sessions/{session}/choices", summary="Choose")
 async def record_choice(
-    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: ChoiceForm
-) -> Acted:
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response, form: RecordChoiceRequest
+) -> CommandResult:
     """Record a choice that the session's current phase offers."""
 
     async def choose(state: SessionState | None) -> RecordChoice:
-        return RecordChoice(form.choice, await _phases(desk, state))
+        return RecordChoice(form.choice, await _load_phases(deps, state))
 
-    return await act(desk, asked, session, choose, form, response)
+    return await handle_command(deps, caller, session, choose, form, response)
 
 
-@router.post("/v1/sessions/{session}/phase", summary="Send a signal")
+@command_router.post("/v1/sessions/{session}/phase", summary="Send a signal")
 async def send_signal(
-    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: SignalForm
-) -> Acted:
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response, form: PhaseSignalRequest
+) -> CommandResult:
     """End the current phase by a signal it offers, or move to another phase by its name."""
 
     async def choose(state: SessionState | None) -> SendSignal | EnterPhase:
-        phases = await _phases(desk, state)
+        phases = await _load_phases(deps, state)
         if form.to is not None and form.signal is None:
-            return EnterPhase(form.to, phases, form.carry and checked_text(form.carry, "carry"))
+            return EnterPhase(form.to, phases, form.carry and check_text(form.carry, "carry"))
         if form.signal is not None and form.to is None and form.carry is None:
             return SendSignal(form.signal, phases)
         fix = "send `signal`, or `to` and perhaps `carry`"
         raise Refused("bad-phase", "it is not said how to go on", field="signal", fix=fix)
 
-    return await act(desk, asked, session, choose, form, response)
+    return await handle_command(deps, caller, session, choose, form, response)
 
 
-@router.post("/v1/sessions/{session}/profile", summary="Switch the profile or the model")
+@command_router.post("/v1/sessions/{session}/profile", summary="Switch the profile or the model")
 async def switch_profile(
-    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: ProfileForm
-) -> Acted:
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response, form: SwitchProfileRequest
+) -> CommandResult:
     """Switch the session to another profile or model, from its next turn on."""
 
     async def choose(state: SessionState | None) -> SwitchProfile:
@@ -126,72 +126,72 @@ async def switch_profile(
         if form.profile is None and form.model is None:
             fix = "say `profile`, `model` or both"
             raise Refused("invalid", "it is not said what to switch to", field="profile", fix=fix)
-        material = await desk.blueprints.load(state)
+        material = await deps.blueprints.load_material(state)
         profiles = material.blueprint.profiles
         return SwitchProfile(form.profile or state.profile, profiles, form.model)
 
-    return await act(desk, asked, session, choose, form, response)
+    return await handle_command(deps, caller, session, choose, form, response)
 
 
-async def _phases(desk: Desk, state: SessionState | None) -> PhaseGraph:
+async def _load_phases(deps: GatewayDependencies, state: SessionState | None) -> PhaseGraph:
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
-    material = await desk.blueprints.load(state)
+    material = await deps.blueprints.load_material(state)
     if material.phases is None:
         raise Refused("no-phases", f"blueprint {state.blueprint.name} has no phases")
     return material.phases
 
 
-@router.post("/v1/sessions/{session}/schemas", summary="Tell of tools in full again")
-async def request_schemas(session: str, asked: AskedBy, desk: AtDesk, response: Response) -> Acted:
+@command_router.post("/v1/sessions/{session}/schemas", summary="Tell of tools in full again")
+async def request_schemas(session: str, caller: CallerIdentity, deps: Dependencies, response: Response) -> CommandResult:
     """Describe all tools in full in prompts again, from the next call on, for one turn."""
-    return await act(desk, asked, session, RequestSchemas(), None, response)
+    return await handle_command(deps, caller, session, RequestSchemas(), None, response)
 
 
-@router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Leave a turn out")
+@command_router.put("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Leave a turn out")
 async def exclude_turn(
-    session: str, turn: TurnInPath, asked: AskedBy, desk: AtDesk, response: Response
-) -> Acted:
+    session: str, turn: TurnPath, caller: CallerIdentity, deps: Dependencies, response: Response
+) -> CommandResult:
     """Exclude a turn from all later windows; the audit log keeps it."""
-    return await act(desk, asked, session, ExcludeTurn(turn), None, response, turn)
+    return await handle_command(deps, caller, session, ExcludeTurn(turn), None, response, turn)
 
 
-@router.put("/v1/sessions/{session}/turns/{turn}/display", summary="Keep how a turn is drawn")
+@command_router.put("/v1/sessions/{session}/turns/{turn}/display", summary="Keep how a turn is drawn")
 async def display_turn(
     session: str,
-    turn: TurnInPath,
-    asked: AskedBy,
-    desk: AtDesk,
+    turn: TurnPath,
+    caller: CallerIdentity,
+    deps: Dependencies,
     response: Response,
-    form: DisplayForm,
-) -> Acted:
+    form: DisplayTurnRequest,
+) -> CommandResult:
     """Record a display form of a turn; no prompt contains it, and the gateway does not render it.
     """
-    text = form.text and checked_text(form.text, "text")
-    reply = form.reply and checked_text(form.reply, "reply")
+    text = form.text and check_text(form.text, "text")
+    reply = form.reply and check_text(form.reply, "reply")
     command = DisplayTurn(turn, text, reply)
-    return await act(desk, asked, session, command, form, response, turn)
+    return await handle_command(deps, caller, session, command, form, response, turn)
 
 
-@router.delete("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Take a turn in again")
+@command_router.delete("/v1/sessions/{session}/turns/{turn}/exclusion", summary="Take a turn in again")
 async def restore_turn(
-    session: str, turn: TurnInPath, asked: AskedBy, desk: AtDesk, response: Response
-) -> Acted:
+    session: str, turn: TurnPath, caller: CallerIdentity, deps: Dependencies, response: Response
+) -> CommandResult:
     """Include an excluded turn in windows again."""
-    return await act(desk, asked, session, RestoreTurn(turn), None, response, turn)
+    return await handle_command(deps, caller, session, RestoreTurn(turn), None, response, turn)
 
 
-async def act(
-    desk: Desk,
-    asked: Caller,
+async def handle_command(
+    deps: GatewayDependencies,
+    caller: RequestIdentity,
     session: str,
-    choose: Command | Choose,
-    form: Form | None,
+    choose: Command | ChooseCommand,
+    form: RequestModel | None,
     response: Response,
     turn: int | None = None,
-) -> Acted:
+) -> CommandResult:
     """Handle a command under the idempotency key of its request."""
-    done = await desk.sessions.act(asked.tenant, session, choose, asked.by, asked.command(form))
+    done = await deps.sessions.handle(caller.tenant, session, choose, caller.author, caller.create_command_key(form))
     sequence = done.memo.sequence if done.memo else done.state.head.sequence
-    stamp(response, sequence)
-    return Acted(session=session, turn=turn, sequence=sequence)
+    set_etag(response, sequence)
+    return CommandResult(session=session, turn=turn, sequence=sequence)

@@ -13,81 +13,81 @@ from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
 
-from turnlog.events.log.ports import Log, TokenStream
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.fixed import FoldedCalls
-from turnlog.projections.store.reach import Bell
+from turnlog.events.log.ports import EventLog, TokenStream
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.fixed import CallLookup
+from turnlog.projections.store.reach import ProjectionSignal
 from turnlog.services.runtime.blueprints import BlueprintStore
 from turnlog.services.runtime.durability import Durability
-from turnlog.services.runtime.explaining import Explaining
-from turnlog.services.runtime.gathering import Gathering
-from turnlog.services.runtime.library import Library
-from turnlog.services.runtime.past import Past
+from turnlog.services.runtime.explaining import ExplainService
+from turnlog.services.runtime.gathering import PromptInputLoader
+from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.runtime.past import TimeTravel
 from turnlog.services.runtime.prices import ShippedPrices
-from turnlog.services.runtime.sessions import Sessions
+from turnlog.services.runtime.sessions import CommandHandler
 from turnlog.services.runtime.settings import GatewaySettings
-from turnlog.services.runtime.shelves import Shelves
+from turnlog.services.runtime.shelves import SegmentService
 from turnlog.services.runtime.telemetry import Tracing
-from turnlog.services.runtime.verifiers import Verifiers, as_many_as_help
+from turnlog.services.runtime.verifiers import OpenVerifier, open_best_verifier
 
-FEW: Final = 2
+MAX_LOG_SCANS: Final = 2
 """How many requests may scan a whole log at the same time; each keeps one processor busy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class GatewayDependencies:
     """The dependencies of all route handlers; one object for all requests of a gateway."""
 
     settings: GatewaySettings
-    log: Log
+    log: EventLog
     tokens: TokenStream
-    sessions: Sessions
-    shelves: Shelves
+    command_handler: CommandHandler
+    segment_service: SegmentService
     """The event-sourced segment library."""
-    gathering: Gathering
+    prompt_inputs: PromptInputLoader
     """Loads the inputs and the segments of calls."""
     blueprints: BlueprintStore
-    library: Library
-    store: Store
+    blueprint_folders: BlueprintFolders
+    store: ReadModelStore
     """The store of the read models."""
-    bell: Bell
+    projection_signal: ProjectionSignal
     """Signalled by a projector that runs in this process, after each batch."""
     tracing: Tracing
     durability: Durability
     """What an acknowledgement by the event log guarantees."""
     prices: ShippedPrices = field(default_factory=ShippedPrices)
-    patience: float = 5.0
+    read_model_timeout: float = 5.0
     """Seconds to wait for the read models to reach a sequence."""
-    few: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FEW))
+    log_scan_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LOG_SCANS))
     """Held by requests that scan a whole log."""
-    whole: asyncio.Lock = field(default_factory=asyncio.Lock)
+    explanation_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the request that loads much of a session to explain a call, to bound memory."""
-    verifiers: Verifiers = as_many_as_help
+    open_verifier: OpenVerifier = open_best_verifier
     """Creates the pool of processes that verify a log."""
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    shutdown_event: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the gateway shuts down, so that waiting requests are answered at once."""
 
     @property
-    def past(self) -> Past:
+    def time_travel(self) -> TimeTravel:
         """The reader of sessions as they were at an earlier sequence."""
-        return Past(self.sessions, self.blueprints, self.gathering, FoldedCalls(self.store))
+        return TimeTravel(self.command_handler, self.blueprints, self.prompt_inputs, CallLookup(self.store))
 
-    def explaining(self, tenant: str) -> Explaining:
+    def create_explainer(self, tenant: str) -> ExplainService:
         """Return the service that explains the calls of a tenant."""
-        return Explaining(self.past, tenant, self.whole)
+        return ExplainService(self.time_travel, tenant, self.explanation_lock)
 
 
-async def desk_of(request: Request) -> Desk:
+async def get_dependencies(request: Request) -> GatewayDependencies:
     """Return the dependencies attached to the application of a request."""
-    return cast("Desk", request.app.state.desk)
+    return cast("GatewayDependencies", request.app.state.desk)
 
 
-AtDesk = Annotated[Desk, Depends(desk_of)]
+Dependencies = Annotated[GatewayDependencies, Depends(get_dependencies)]
 
 
-async def tenant_of(desk: AtDesk) -> str:
+async def get_tenant(deps: Dependencies) -> str:
     """Return the tenant of a request."""
-    return desk.settings.tenant
+    return deps.settings.tenant
 
 
-Tenant = Annotated[str, Depends(tenant_of)]
+RequestTenant = Annotated[str, Depends(get_tenant)]

@@ -5,46 +5,46 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from turnlog.events.ids import ID
-from turnlog.projections.audit.diff import Diff, diff
-from turnlog.projections.audit.sides import side_of
-from turnlog.services.gateway.desk import AtDesk, Tenant
-from turnlog.services.gateway.headers import stamp
-from turnlog.services.gateway.reasons import library
+from turnlog.events.ids import ID_PATTERN
+from turnlog.projections.audit.diff import CallDiff, compare_calls
+from turnlog.projections.audit.sides import build_call_snapshot
+from turnlog.services.gateway.desk import Dependencies, RequestTenant
+from turnlog.services.gateway.headers import set_etag
+from turnlog.services.gateway.reasons import load_segment_events
 
-router = APIRouter()
+diff_router = APIRouter()
 
-Other = Annotated[
+OtherSessionQuery = Annotated[
     str | None,
-    Query(pattern=f"^{ID}$", description="The session of the second call, where it is another"),
+    Query(pattern=f"^{ID_PATTERN}$", description="The session of the second call, where it is another"),
 ]
 
 
-@router.get(
+@diff_router.get(
     "/v1/sessions/{session}/calls/{call}/diff/{second}", summary="What differs between two calls"
 )
 async def show_diff(
     session: str,
     call: str,
     second: str,
-    tenant: Tenant,
-    desk: AtDesk,
+    tenant: RequestTenant,
+    deps: Dependencies,
     response: Response,
-    other: Other = None,
-) -> Diff:
+    other: OtherSessionQuery = None,
+) -> CallDiff:
     """Return what was added, removed, changed, cut or moved, with the rule and causes of each.
 
     The calls are of one session or of two sessions of the tenant.
     """
-    explaining, there = desk.explaining(tenant), other or session
+    explaining, there = deps.create_explainer(tenant), other or session
     asked = {session: [call]}
     asked[there] = [*asked.get(there, ()), second]
-    knowing = {name: await explaining.known(name, calls) for name, calls in asked.items()}
-    stamp(response, knowing[session].end)
-    edits = await library(desk, tenant, chain(*(known.events for known in knowing.values())))
-    return await explaining.explained(
+    knowing = {name: await explaining.load_evidence(name, calls) for name, calls in asked.items()}
+    set_etag(response, knowing[session].end)
+    edits = await load_segment_events(deps, tenant, chain(*(known.events for known in knowing.values())))
+    return await explaining.compute_answer(
         knowing,
-        lambda known: diff(
-            side_of(known[session], call, edits), side_of(known[there], second, edits)
+        lambda known: compare_calls(
+            build_call_snapshot(known[session], call, edits), build_call_snapshot(known[there], second, edits)
         ),
     )

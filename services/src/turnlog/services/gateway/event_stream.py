@@ -13,91 +13,91 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Final
 
-from turnlog.events.codec import read
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.kinds import name_of
-from turnlog.events.log.ports import Log, Raw
-from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.sse import EventStream, framed, pace
-from turnlog.services.gateway.turn_cursor import bad_cursor
+from turnlog.events.kinds import format_event_name
+from turnlog.events.log.ports import EventLog, RawEvent
+from turnlog.services.gateway.desk import GatewayDependencies
+from turnlog.services.gateway.sse import SseResponse, encode_frame, get_stream_timeouts
+from turnlog.services.gateway.turn_cursor import create_cursor_refusal
 
-_PLACE: Final = re.compile("0|[1-9][0-9]{0,17}")
+_POSITION_PATTERN: Final = re.compile("0|[1-9][0-9]{0,17}")
 
 
-async def session_event_stream(
-    desk: Desk, tenant: str, session: str, after: str | None, names: Collection[str] | None
-) -> EventStream:
+async def open_session_event_stream(
+    deps: GatewayDependencies, tenant: str, session: str, after: str | None, names: Collection[str] | None
+) -> SseResponse:
     """Return the stream of a session's events after a sequence.
 
     `names` limits the event names; None selects all.
     """
-    state = await desk.sessions.load(tenant, session, leader=True)
+    state = await deps.sessions.load_state(tenant, session, leader=True)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
-    place = _place(after)
+    place = _parse_position(after)
     if place > state.head.sequence:
-        raise bad_cursor(f"the session has {state.head.sequence} events")
-    frames = _of_session(desk.log, tenant, session, place, names)
-    return EventStream(frames, pace(desk.settings), desk.stopping)
+        raise create_cursor_refusal(f"the session has {state.head.sequence} events")
+    frames = _iterate_session_frames(deps.log, tenant, session, place, names)
+    return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
 
-async def tenant_event_stream(
-    desk: Desk, tenant: str, after: str | None, names: Collection[str] | None
-) -> EventStream:
+async def open_tenant_event_stream(
+    deps: GatewayDependencies, tenant: str, after: str | None, names: Collection[str] | None
+) -> SseResponse:
     """Return the stream of all sessions' events after a stream sequence."""
-    place = _place(after)
+    place = _parse_position(after)
     if place:
-        await _refuse_invented(desk.log, tenant, place)
-    frames = _of_tenant(desk.log, tenant, place, names)
-    return EventStream(frames, pace(desk.settings), desk.stopping)
+        await _check_position_exists(deps.log, tenant, place)
+    frames = _iterate_tenant_frames(deps.log, tenant, place, names)
+    return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
 
-def _place(after: str | None) -> int:
+def _parse_position(after: str | None) -> int:
     if after is None:
         return 0
-    if _PLACE.fullmatch(after) is None:
-        raise bad_cursor("it is not the id of an event")
+    if _POSITION_PATTERN.fullmatch(after) is None:
+        raise create_cursor_refusal("it is not the id of an event")
     return int(after)
 
 
-async def _refuse_invented(log: Log, tenant: str, place: int) -> None:
+async def _check_position_exists(log: EventLog, tenant: str, position: int) -> None:
     try:
-        await log.at(tenant, [place])
+        await log.read_events_at(tenant, [position])
     except Corrupt:
-        raise bad_cursor("no event has this id") from None
+        raise create_cursor_refusal("no event has this id") from None
 
 
-async def _of_session(
-    log: Log, tenant: str, session: str, place: int, names: Collection[str] | None
+async def _iterate_session_frames(
+    log: EventLog, tenant: str, session: str, position: int, names: Collection[str] | None
 ) -> AsyncGenerator[bytes]:
-    async with aclosing(log.watch(tenant, session, place)) as events:
+    async with aclosing(log.watch_session(tenant, session, position)) as events:
         async for event in events:
-            if (name := _wanted(event, names)) is not None:
-                yield framed(name, event.stored, str(event.sequence))
+            if (name := _select_event_name(event, names)) is not None:
+                yield encode_frame(name, event.stored, str(event.sequence))
 
 
-async def _of_tenant(
-    log: Log, tenant: str, place: int, names: Collection[str] | None
+async def _iterate_tenant_frames(
+    log: EventLog, tenant: str, position: int, names: Collection[str] | None
 ) -> AsyncGenerator[bytes]:
-    async with aclosing(log.follow(tenant, place, live=True)) as bulks:
+    async with aclosing(log.stream_raw_events(tenant, position, live=True)) as bulks:
         async for bulk in bulks:
             for raw in bulk:
-                frame = _framed(raw, names)
+                frame = _encode_raw_event(raw, names)
                 if frame:
                     yield frame
 
 
-def _framed(raw: Raw, names: Collection[str] | None) -> bytes:
+def _encode_raw_event(raw: RawEvent, names: Collection[str] | None) -> bytes:
     try:
-        event = read(raw.stored, raw.stream_sequence)
+        event = decode_event(raw.stored, raw.stream_sequence)
     except Corrupt as corrupt:
         data = json.dumps({"subject": raw.subject, "detail": corrupt.detail}).encode()
-        return framed("unreadable", data, str(raw.stream_sequence))
-    name = _wanted(event, names)
-    return framed(name, raw.stored, str(raw.stream_sequence)) if name else b""
+        return encode_frame("unreadable", data, str(raw.stream_sequence))
+    name = _select_event_name(event, names)
+    return encode_frame(name, raw.stored, str(raw.stream_sequence)) if name else b""
 
 
-def _wanted(event: Recorded, names: Collection[str] | None) -> str | None:
-    name = name_of(event.envelope.type)
+def _select_event_name(event: RecordedEvent, names: Collection[str] | None) -> str | None:
+    name = format_event_name(event.envelope.type)
     return name if names is None or name in names else None

@@ -18,24 +18,24 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
-from turnlog.events.codec import read
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import decode_event
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.events.kinds import NAMES, name_of
-from turnlog.events.log.ports import Raw
-from turnlog.projections.blueprint.faults import instead_of
+from turnlog.events.kinds import EVENT_NAMES, format_event_name
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.blueprint.faults import suggest_word
 from turnlog.projections.blueprint.storable import MAX_INT
-from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
-from turnlog.services.gateway.event_stream import session_event_stream, tenant_event_stream
-from turnlog.services.gateway.headers import JSON, NDJSON, SSE, accepted, etag, last_event_id
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.event_stream import open_session_event_stream, open_tenant_event_stream
+from turnlog.services.gateway.headers import JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE, choose_media_type, format_etag, get_last_event_id
 from turnlog.services.runtime.past import refuse_future
 
-router = APIRouter()
+event_router = APIRouter()
 
-PAGE = 100
+DEFAULT_PAGE_SIZE = 100
 
 
-class Range(BaseModel):
+class EventRange(BaseModel):
     """The query parameters that select events."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -48,48 +48,48 @@ class Range(BaseModel):
     limit: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """The maximum number of events in a page, or of lines."""
 
-    def names(self) -> frozenset[str] | None:
+    def parse_event_names(self) -> frozenset[str] | None:
         """Return the selected event names, or None for all."""
         if self.types is None:
             return None
         names = frozenset(name.strip() for name in self.types.split(","))
-        for name in names - set(NAMES):
+        for name in names - set(EVENT_NAMES):
             detail = f"there is no event {name[:80]!r}"
-            raise Refused("unknown-type", detail, field="types", fix=instead_of(name[:80], NAMES))
+            raise Refused("unknown-type", detail, field="types", fix=suggest_word(name[:80], EVENT_NAMES))
         return names
 
-    def cursor(self, request: Request) -> str | None:
+    def choose_cursor(self, request: Request) -> str | None:
         """Return the position to resume from; `Last-Event-ID` takes precedence over `after`."""
-        return last_event_id(request) or (None if self.after is None else str(self.after))
+        return get_last_event_id(request) or (None if self.after is None else str(self.after))
 
 
-InRange = Annotated[Range, Query()]
-_FORMS: dict[int | str, dict[str, object]] = {200: {"content": {JSON: {}, NDJSON: {}, SSE: {}}}}
+EventRangeQuery = Annotated[EventRange, Query()]
+_EVENT_RESPONSES: dict[int | str, dict[str, object]] = {200: {"content": {JSON_MEDIA_TYPE: {}, NDJSON_MEDIA_TYPE: {}, SSE_MEDIA_TYPE: {}}}}
 
 
-@router.get(
+@event_router.get(
     "/v1/sessions/{session}/events",
     response_class=Response,
-    responses=_FORMS,
+    responses=_EVENT_RESPONSES,
     summary="Events of a session",
 )
-async def session_events(
-    session: str, tenant: Tenant, desk: AtDesk, asked: InRange, request: Request
+async def list_session_events(
+    session: str, tenant: RequestTenant, deps: Dependencies, event_range: EventRangeQuery, request: Request
 ) -> Response:
     """Return a session's events after a sequence: one page, all as lines, or a live stream."""
-    names = asked.names()
-    form = accepted(request, JSON, NDJSON, SSE)
-    if form == SSE:
-        return await session_event_stream(desk, tenant, session, asked.cursor(request), names)
-    last = await desk.sessions.last(tenant, session, asked.after or 0)
-    refuse_future(asked.after or 0, last.sequence, "after")
-    behind = await desk.sessions.behind(last, asked.after or 0)
-    headers = {"ETag": etag(last.sequence)}
-    wanted = [event for event in behind if named(event, names)]
-    if form == NDJSON:
-        lines = b"".join(line(event.stored) for event in wanted[: asked.limit])
-        return Response(lines, headers=headers, media_type=NDJSON)
-    page = wanted[: asked.limit or PAGE]
+    names = event_range.parse_event_names()
+    form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
+    if form == SSE_MEDIA_TYPE:
+        return await open_session_event_stream(deps, tenant, session, event_range.choose_cursor(request), names)
+    last = await deps.sessions.load_last_event(tenant, session, event_range.after or 0)
+    refuse_future(event_range.after or 0, last.sequence, "after")
+    behind = await deps.sessions.load_events_after(last, event_range.after or 0)
+    headers = {"ETag": format_etag(last.sequence)}
+    wanted = [event for event in behind if has_selected_name(event, names)]
+    if form == NDJSON_MEDIA_TYPE:
+        lines = b"".join(format_line(event.stored) for event in wanted[: event_range.limit])
+        return Response(lines, headers=headers, media_type=NDJSON_MEDIA_TYPE)
+    page = wanted[: event_range.limit or DEFAULT_PAGE_SIZE]
     more = len(wanted) > len(page)
     facts = {
         "session": session,
@@ -97,91 +97,91 @@ async def session_events(
         "after": page[-1].sequence if more else last.sequence,
         "more": more,
     }
-    return _page(facts, [event.stored for event in page], headers)
+    return _create_page_response(facts, [event.stored for event in page], headers)
 
 
-@router.get(
-    "/v1/events", response_class=Response, responses=_FORMS, summary="Events of all sessions"
+@event_router.get(
+    "/v1/events", response_class=Response, responses=_EVENT_RESPONSES, summary="Events of all sessions"
 )
-async def tenant_events(tenant: Tenant, desk: AtDesk, asked: InRange, request: Request) -> Response:
+async def list_tenant_events(tenant: RequestTenant, deps: Dependencies, event_range: EventRangeQuery, request: Request) -> Response:
     """Return the events of all sessions after a stream sequence."""
-    names = asked.names()
-    form = accepted(request, JSON, NDJSON, SSE)
-    if form == SSE:
-        return await tenant_event_stream(desk, tenant, asked.cursor(request), names)
-    await _refuse_beyond(desk, tenant, asked.after or 0)
-    if form == NDJSON:
-        return StreamingResponse(_lines(desk, tenant, asked, names), media_type=NDJSON)
-    return await _tenant_page(desk, tenant, asked, names)
+    names = event_range.parse_event_names()
+    form = choose_media_type(request, JSON_MEDIA_TYPE, NDJSON_MEDIA_TYPE, SSE_MEDIA_TYPE)
+    if form == SSE_MEDIA_TYPE:
+        return await open_tenant_event_stream(deps, tenant, event_range.choose_cursor(request), names)
+    await _check_position(deps, tenant, event_range.after or 0)
+    if form == NDJSON_MEDIA_TYPE:
+        return StreamingResponse(_iterate_event_lines(deps, tenant, event_range, names), media_type=NDJSON_MEDIA_TYPE)
+    return await _create_tenant_page(deps, tenant, event_range, names)
 
 
-async def _refuse_beyond(desk: Desk, tenant: str, place: int) -> None:
-    if place and place > await desk.log.end(tenant):
+async def _check_position(deps: GatewayDependencies, tenant: str, position: int) -> None:
+    if position and position > await deps.log.get_last_stream_sequence(tenant):
         fix = "go on from the `after` of a page, or from the id of an event of the stream"
         raise Refused("not-there-yet", "the log has no such place", field="after", fix=fix)
 
 
-async def _tenant_page(
-    desk: Desk, tenant: str, asked: Range, names: Collection[str] | None
+async def _create_tenant_page(
+    deps: GatewayDependencies, tenant: str, event_range: EventRange, names: Collection[str] | None
 ) -> Response:
-    after, limit = asked.after or 0, asked.limit or PAGE
+    after, limit = event_range.after or 0, event_range.limit or DEFAULT_PAGE_SIZE
     page: list[bytes] = []
     unreadable: list[int] = []
-    async with aclosing(_raws(desk, tenant, after)) as raws:
+    async with aclosing(_iterate_raw_events(deps, tenant, after)) as raws:
         async for raw in raws:
             if len(page) == limit:
-                return _page({"after": after, "more": True, "unreadable": unreadable}, page)
+                return _create_page_response({"after": after, "more": True, "unreadable": unreadable}, page)
             after = raw.stream_sequence
-            event = _read(raw)
+            event = _decode_raw_event(raw)
             if event is None:
                 unreadable.append(raw.stream_sequence)
-            elif named(event, names):
+            elif has_selected_name(event, names):
                 page.append(raw.stored)
-    return _page({"after": after, "more": False, "unreadable": unreadable}, page)
+    return _create_page_response({"after": after, "more": False, "unreadable": unreadable}, page)
 
 
-async def _lines(
-    desk: Desk, tenant: str, asked: Range, names: Collection[str] | None
+async def _iterate_event_lines(
+    deps: GatewayDependencies, tenant: str, event_range: EventRange, names: Collection[str] | None
 ) -> AsyncGenerator[bytes]:
-    left = asked.limit
-    async with aclosing(_raws(desk, tenant, asked.after or 0)) as raws:
+    left = event_range.limit
+    async with aclosing(_iterate_raw_events(deps, tenant, event_range.after or 0)) as raws:
         async for raw in raws:
             if left == 0:
                 return
-            event = _read(raw)
-            if event is not None and named(event, names):
-                yield line(raw.stored)
+            event = _decode_raw_event(raw)
+            if event is not None and has_selected_name(event, names):
+                yield format_line(raw.stored)
                 left = None if left is None else left - 1
 
 
-async def _raws(desk: Desk, tenant: str, after: int) -> AsyncGenerator[Raw]:
-    async with aclosing(desk.log.follow(tenant, after, live=False)) as bulks:
+async def _iterate_raw_events(deps: GatewayDependencies, tenant: str, after: int) -> AsyncGenerator[RawEvent]:
+    async with aclosing(deps.log.stream_raw_events(tenant, after, live=False)) as bulks:
         async for bulk in bulks:
             for raw in bulk:
                 yield raw
 
 
-def _read(raw: Raw) -> Recorded | None:
+def _decode_raw_event(raw: RawEvent) -> RecordedEvent | None:
     try:
-        return read(raw.stored, raw.stream_sequence)
+        return decode_event(raw.stored, raw.stream_sequence)
     except Corrupt:
         return None
 
 
-def named(event: Recorded, names: Collection[str] | None) -> bool:
+def has_selected_name(event: RecordedEvent, names: Collection[str] | None) -> bool:
     """Return whether an event has one of the selected names."""
-    return names is None or name_of(event.envelope.type) in names
+    return names is None or format_event_name(event.envelope.type) in names
 
 
-def line(stored: bytes) -> bytes:
+def format_line(stored: bytes) -> bytes:
     """Return stored bytes as one line; bytes of foreign origin may contain line breaks."""
     return (json.dumps(json.loads(stored)).encode() if b"\n" in stored else stored) + b"\n"
 
 
-def _page(
+def _create_page_response(
     facts: Mapping[str, object], stored: Sequence[bytes], headers: dict[str, str] | None = None
 ) -> Response:
     """Return a page that contains stored bytes unchanged."""
     head = json.dumps(facts, separators=(",", ":")).encode().removesuffix(b"}")
     body = head + b',"events":[' + b",".join(stored) + b"]}"
-    return Response(body, headers=headers, media_type=JSON)
+    return Response(body, headers=headers, media_type=JSON_MEDIA_TYPE)

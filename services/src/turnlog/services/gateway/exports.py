@@ -7,72 +7,72 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response, StreamingResponse
 
-from turnlog.events.codec import rfc3339
-from turnlog.events.envelope import Recorded
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.services.bundle.packing import packed
-from turnlog.services.bundle.table import arrow, table
-from turnlog.services.bundle.taking import Taken, one_line
-from turnlog.services.bundle.talk import talk
-from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
-from turnlog.services.gateway.headers import NDJSON, etag
-from turnlog.services.runtime.records import Records
+from turnlog.services.bundle.packing import export_zip
+from turnlog.services.bundle.table import import_pyarrow, export_parquet
+from turnlog.services.bundle.taking import ExportSource, encode_line
+from turnlog.services.bundle.talk import export_markdown
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.headers import NDJSON_MEDIA_TYPE, format_etag
+from turnlog.services.runtime.records import SessionRecordLoader
 
-router = APIRouter()
+export_router = APIRouter()
 
-Format = Literal["ndjson", "chat", "parquet", "bundle"]
+ExportFormat = Literal["ndjson", "chat", "parquet", "bundle"]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ExportWriter:
     """One export format of a session."""
 
-    media: str
+    media_type: str
     suffix: str
-    sent: Callable[[Taken], AsyncGenerator[bytes]]
+    write: Callable[[ExportSource], AsyncGenerator[bytes]]
 
 
-async def lines(taken: Taken) -> AsyncGenerator[bytes]:
+async def write_lines(taken: ExportSource) -> AsyncGenerator[bytes]:
     """Yield the stored bytes of events, one per line."""
-    async for page in taken.pages():
-        yield b"".join(map(one_line, page))
+    async for page in taken.iterate_pages():
+        yield b"".join(map(encode_line, page))
 
 
-FORMS: Final[Mapping[Format, Form]] = {
-    "ndjson": Form(NDJSON, "ndjson", lines),
-    "chat": Form("text/markdown; charset=utf-8", "md", talk),
-    "parquet": Form("application/vnd.apache.parquet", "parquet", table),
-    "bundle": Form("application/zip", "zip", packed),
+EXPORT_WRITERS: Final[Mapping[ExportFormat, ExportWriter]] = {
+    "ndjson": ExportWriter(NDJSON_MEDIA_TYPE, "ndjson", write_lines),
+    "chat": ExportWriter("text/markdown; charset=utf-8", "md", export_markdown),
+    "parquet": ExportWriter("application/vnd.apache.parquet", "parquet", export_parquet),
+    "bundle": ExportWriter("application/zip", "zip", export_zip),
 }
 
 
-@router.get(
+@export_router.get(
     "/v1/sessions/{session}/export",
     response_class=Response,
-    responses={200: {"content": {form.media: {} for form in FORMS.values()}}},
+    responses={200: {"content": {form.media_type: {} for form in EXPORT_WRITERS.values()}}},
     summary="A session to take away",
 )
 async def export_session(
     session: str,
-    tenant: Tenant,
-    desk: AtDesk,
-    format: Annotated[Format, Query(description="The form it is to have")] = "ndjson",  # noqa: A002 - the name of the parameter
+    tenant: RequestTenant,
+    deps: Dependencies,
+    format: Annotated[ExportFormat, Query(description="The form it is to have")] = "ndjson",  # noqa: A002 - the name of the parameter
 ) -> StreamingResponse:
     """Stream all events of a session in the requested format."""
     if format == "parquet":
-        arrow()
-    last, form = await _last(desk, tenant, session), FORMS[format]
-    at, records = rfc3339(desk.sessions.clock()), Records(desk.sessions)
-    taken = Taken(desk.log, records, (tenant, session), last, at)
+        import_pyarrow()
+    last, form = await _load_last_event(deps, tenant, session), EXPORT_WRITERS[format]
+    at, records = format_rfc3339(deps.sessions.clock()), SessionRecordLoader(deps.sessions)
+    taken = ExportSource(deps.log, records, (tenant, session), last, at)
     headers = {"Content-Disposition": f'attachment; filename="{session}.{form.suffix}"'}
     if last:
-        headers["ETag"] = etag(last.sequence)
-    return StreamingResponse(form.sent(taken), headers=headers, media_type=form.media)
+        headers["ETag"] = format_etag(last.sequence)
+    return StreamingResponse(form.write(taken), headers=headers, media_type=form.media_type)
 
 
-async def _last(desk: Desk, tenant: str, session: str) -> Recorded | None:
+async def _load_last_event(deps: GatewayDependencies, tenant: str, session: str) -> RecordedEvent | None:
     """Return the session's last event, or None when it cannot be read."""
     try:
-        return await desk.sessions.last(tenant, session)
+        return await deps.sessions.load_last_event(tenant, session)
     except Corrupt:
         return None

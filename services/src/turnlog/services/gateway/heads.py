@@ -17,10 +17,10 @@ from starlette.responses import Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from turnlog.events.errors import Refused
-from turnlog.services.gateway.problems import answer
+from turnlog.services.gateway.problems import create_error_response
 
 
-def heads_within(seconds: float) -> type[H11Protocol]:
+def create_http_protocol(seconds: float) -> type[H11Protocol]:
     """Return a protocol class that allows `seconds` for each request head."""
 
     class Heads(H11Protocol):
@@ -61,14 +61,14 @@ def heads_within(seconds: float) -> type[H11Protocol]:
 
         def _refuse(self, refused: Refused) -> None:
             if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-                for event in _spelt(answer(refused, closing=True)):
+                for event in _encode_h11_response(create_error_response(refused, closing=True)):
                     self.transport.write(self.conn.send(event) or b"")
             self.transport.close()
 
     return Heads
 
 
-def _spelt(said: Response) -> tuple[h11.Event, ...]:
-    phrase = HTTPStatus(said.status_code).phrase
-    head = h11.Response(status_code=said.status_code, headers=said.raw_headers, reason=phrase)
-    return head, h11.Data(data=bytes(said.body)), h11.EndOfMessage()
+def _encode_h11_response(response: Response) -> tuple[h11.Event, ...]:
+    phrase = HTTPStatus(response.status_code).phrase
+    head = h11.Response(status_code=response.status_code, headers=response.raw_headers, reason=phrase)
+    return head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()

@@ -12,56 +12,56 @@ from collections.abc import Awaitable
 
 from fastapi import APIRouter, Response
 
-from turnlog.projections.store.checkpoints import active
-from turnlog.services.gateway.desk import AtDesk, Desk
-from turnlog.services.gateway.payloads.service import Alive, PartHealth, Readiness
-from turnlog.services.runtime.health import NOBODY, ailment
-from turnlog.services.runtime.lag import lag
+from turnlog.projections.store.checkpoints import read_active_position
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies
+from turnlog.services.gateway.payloads.service import LivenessView, ComponentHealth, ReadinessView
+from turnlog.services.runtime.health import PROBE_SESSION, find_failure
+from turnlog.services.runtime.lag import measure_projection_lag
 
-router = APIRouter()
+health_router = APIRouter()
 
 
-@router.get("/healthz", summary="Whether the process runs")
-async def healthz() -> Alive:
+@health_router.get("/healthz", summary="Whether the process runs")
+async def check_liveness() -> LivenessView:
     """Return that the process runs."""
-    return Alive()
+    return LivenessView()
 
 
-@router.get(
+@health_router.get(
     "/readyz",
-    responses={503: {"model": Readiness}},
+    responses={503: {"model": ReadinessView}},
     summary="Whether the gateway can do its work",
 )
-async def readyz(desk: AtDesk, response: Response) -> Readiness:
+async def check_readiness(deps: Dependencies, response: Response) -> ReadinessView:
     """Check all components and return their health, the durability level and the lag."""
-    tenant = desk.settings.tenant
+    tenant = deps.settings.tenant
     behind: list[int] = []
 
     async def measure() -> None:
-        behind.append(await lag(desk.log, desk.store, tenant))
+        behind.append(await measure_projection_lag(deps.log, deps.store, tenant))
 
     asked = {
-        "nats": desk.log.last(tenant, NOBODY, leader=True),
-        "database": _database(desk),
+        "nats": deps.log.read_last_event(tenant, PROBE_SESSION, leader=True),
+        "database": _check_database(deps),
         "read_models": measure(),
     }
-    told = await asyncio.gather(*(_health(asking) for asking in asked.values()))
-    ready = all(part.ready for part in told) and not desk.stopping.is_set()
+    told = await asyncio.gather(*(_check_component(asking) for asking in asked.values()))
+    ready = all(part.ready for part in told) and not deps.shutdown_event.is_set()
     response.status_code = 200 if ready else 503
-    return Readiness(
+    return ReadinessView(
         ready=ready,
-        durability=desk.durability.level,
-        checked=desk.durability.checked,
+        durability=deps.durability.level,
+        checked=deps.durability.checked,
         lag=behind[0] if behind else None,
         parts=dict(zip(asked, told, strict=True)),
     )
 
 
-async def _health(asking: Awaitable[object]) -> PartHealth:
-    ill = await ailment(asking)
-    return PartHealth(ready=ill is None, detail=ill)
+async def _check_component(asking: Awaitable[object]) -> ComponentHealth:
+    ill = await find_failure(asking)
+    return ComponentHealth(ready=ill is None, detail=ill)
 
 
-async def _database(desk: Desk) -> None:
-    async with desk.store.reading() as connection:
-        await active(connection)
+async def _check_database(deps: GatewayDependencies) -> None:
+    async with deps.store.open_reader() as connection:
+        await read_active_position(connection)

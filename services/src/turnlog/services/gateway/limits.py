@@ -19,22 +19,22 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnlog.events.errors import Refused, TooLarge
-from turnlog.services.gateway.problems import answer
-from turnlog.services.gateway.strict_json import check_json
-from turnlog.services.runtime.aside import aside
+from turnlog.services.gateway.problems import create_error_response
+from turnlog.services.gateway.strict_json import check_strict_json
+from turnlog.services.runtime.aside import run_in_thread
 
-AT_ONCE: Final = 1024 * 1024
+INLINE_CHECK_BYTES: Final = 1024 * 1024
 """Bodies up to this size in bytes are checked on the event loop."""
-THROWN_AWAY: Final = 8 * 1024 * 1024
+MAX_DISCARDED_BYTES: Final = 8 * 1024 * 1024
 """How many bytes of a refused body are read and discarded."""
 
 
-class _Gone(Exception):
+class _ClientDisconnected(Exception):
     """The client disconnected while it was sending the body."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BodyLimitMiddleware:
     """ASGI middleware that reads and checks the body before the application runs."""
 
     app: ASGIApp
@@ -50,55 +50,55 @@ class Limits:
             return
         try:
             most = self.larger.get(scope["path"], self.most_bytes)
-            body = await self._checked_body(Headers(scope=scope), receive, most)
+            body = await self._read_checked_body(Headers(scope=scope), receive, most)
         except Refused as refused:
-            await answer(refused, closing=True)(scope, receive, send)
-        except _Gone:
+            await create_error_response(refused, closing=True)(scope, receive, send)
+        except _ClientDisconnected:
             return
         else:
-            await self.app(scope, _once(body, receive), send)
+            await self.app(scope, _replay_body(body, receive), send)
 
-    async def _checked_body(self, headers: Headers, receive: Receive, most: int) -> bytes:
+    async def _read_checked_body(self, headers: Headers, receive: Receive, max_bytes: int) -> bytes:
         if "content-length" not in headers and "transfer-encoding" not in headers:
             return b""
         try:
             async with asyncio.timeout(self.seconds):
-                body = await _read(receive, most)
+                body = await _read_body(receive, max_bytes)
         except TimeoutError:
             detail = f"the body did not come within {self.seconds:g} s"
             raise Refused("too-slow", detail, field="body", fix="send it in one go") from None
         if body:
-            _check_headers(headers)
-            await _check(body)
+            _check_body_headers(headers)
+            await _check_json_body(body)
         return body
 
 
-async def _read(receive: Receive, most: int) -> bytes:
+async def _read_body(receive: Receive, max_bytes: int) -> bytes:
     body, size, more = bytearray(), 0, True
-    while more and size <= max(most, THROWN_AWAY):
+    while more and size <= max(max_bytes, MAX_DISCARDED_BYTES):
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise _Gone
+            raise _ClientDisconnected
         chunk: bytes = message.get("body", b"")
         more = message.get("more_body", False)
         size += len(chunk)
-        if size <= most:
+        if size <= max_bytes:
             body += chunk
         else:
             body.clear()
-    if size > most:
-        raise TooLarge("body", size, most)
+    if size > max_bytes:
+        raise TooLarge("body", size, max_bytes)
     return bytes(body)
 
 
-async def _check(body: bytes) -> None:
-    if len(body) <= AT_ONCE:
-        return check_json(body)
+async def _check_json_body(body: bytes) -> None:
+    if len(body) <= INLINE_CHECK_BYTES:
+        return check_strict_json(body)
     # Checking a large body takes long enough to delay other requests on the event loop.
-    return await aside(lambda: check_json(body))
+    return await run_in_thread(lambda: check_strict_json(body))
 
 
-def _check_headers(headers: Headers) -> None:
+def _check_body_headers(headers: Headers) -> None:
     encoding = headers.get("content-encoding", "identity")
     if encoding != "identity":
         detail = f"a body encoded as {encoding[:80]!r} is not taken"
@@ -111,7 +111,7 @@ def _check_headers(headers: Headers) -> None:
         raise Refused("unsupported-media", detail, field="Content-Type", fix=fix)
 
 
-def _once(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that replays the body as one message, then forwards later messages."""
     first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

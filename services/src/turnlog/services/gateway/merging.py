@@ -6,54 +6,54 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from turnlog.services.runtime.tasks import stopped
+from turnlog.services.runtime.tasks import cancel_tasks
 
-First = TypeVar("First")
-Second = TypeVar("Second")
-Item = TypeVar("Item")
+FirstItem = TypeVar("First")
+SecondItem = TypeVar("Second")
+SourceItem = TypeVar("Item")
 
-ROOM: Final = 64
+MAX_QUEUED_ITEMS: Final = 64
 """How many items may wait for the reader."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _SourceEnd:
     """The end of a source."""
 
     error: Exception | None = None
     """The error it raised, if any."""
 
 
-async def merged(
-    first: AsyncGenerator[First], second: AsyncGenerator[Second]
-) -> AsyncGenerator[First | Second]:
+async def merge_streams(
+    first: AsyncGenerator[FirstItem], second: AsyncGenerator[SecondItem]
+) -> AsyncGenerator[FirstItem | SecondItem]:
     """Yield the items of both sources as they arrive until one source ends; raise its error.
 
     The order between the two sources is not defined. The bounded queue limits how far a source runs
     ahead of the reader.
     """
-    queue: asyncio.Queue[First | Second | _Ended] = asyncio.Queue(ROOM)
+    queue: asyncio.Queue[FirstItem | SecondItem | _SourceEnd] = asyncio.Queue(MAX_QUEUED_ITEMS)
     tasks = (
-        asyncio.create_task(_pour(first, queue.put)),
-        asyncio.create_task(_pour(second, queue.put)),
+        asyncio.create_task(_forward_items(first, queue.put)),
+        asyncio.create_task(_forward_items(second, queue.put)),
     )
     try:
-        while not isinstance(item := await queue.get(), _Ended):
+        while not isinstance(item := await queue.get(), _SourceEnd):
             yield item
         if item.error:
             raise item.error
     finally:
-        await stopped(*tasks)
+        await cancel_tasks(*tasks)
 
 
-async def _pour(
-    source: AsyncGenerator[Item], put: Callable[[Item | _Ended], Awaitable[None]]
+async def _forward_items(
+    source: AsyncGenerator[SourceItem], put: Callable[[SourceItem | _SourceEnd], Awaitable[None]]
 ) -> None:
-    ended = _Ended()
+    ended = _SourceEnd()
     try:
         async with aclosing(source):
             async for item in source:
                 await put(item)
     except Exception as error:  # noqa: BLE001 -- raised where the reader is
-        ended = _Ended(error)
+        ended = _SourceEnd(error)
     await put(ended)

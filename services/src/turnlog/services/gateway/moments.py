@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from turnlog.events.errors import Refused
 
 
-def in_utc(moment: datetime, field: str) -> datetime:
+def convert_to_utc(moment: datetime, field: str) -> datetime:
     """Return a time in UTC; raises `Refused` when it is outside the calendar there."""
     try:
         return moment.astimezone(UTC)

@@ -6,47 +6,47 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import JsonValue
 
-from turnlog.events.content import Digest, digest_of
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.errors import Refused
 from turnlog.events.session import BlueprintMoved, BlueprintRef
 from turnlog.projections.blueprint.cartridge import Cartridge
-from turnlog.projections.blueprint.crosschecks import PROVIDER
+from turnlog.projections.blueprint.crosschecks import PROVIDER_SLOT
 from turnlog.projections.blueprint.faults import FaultyBlueprint
-from turnlog.projections.blueprint.overriding import prompt_layers
-from turnlog.projections.blueprint.schema import Blueprint, blueprint_digest, reach
-from turnlog.projections.blueprint.slots import slots_in
-from turnlog.projections.blueprint.storable import checked_text
-from turnlog.projections.blueprint.values import carried_over
+from turnlog.projections.blueprint.overriding import list_prompt_layers
+from turnlog.projections.blueprint.schema import Blueprint, compute_blueprint_digest, compute_history_reach
+from turnlog.projections.blueprint.slots import find_slots
+from turnlog.projections.blueprint.storable import check_text
+from turnlog.projections.blueprint.values import check_recorded_values
 from turnlog.projections.session.commands import MoveBlueprint
-from turnlog.projections.session.moving import misfit
+from turnlog.projections.session.moving import build_misfit
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.store.pins import Pin, pins
-from turnlog.projections.window.material import Material
-from turnlog.services.gateway.caller import AskedBy
-from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
-from turnlog.services.gateway.headers import stamp
-from turnlog.services.gateway.payloads.moving import Moved, MoveForm, PinList, PinView
-from turnlog.services.runtime.plugins import check_plugins
-from turnlog.services.runtime.sessions import Done
+from turnlog.projections.store.pins import PinnedText, list_pins
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.gateway.caller import CallerIdentity
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.headers import set_etag
+from turnlog.services.gateway.payloads.moving import BlueprintMoveResult, MoveBlueprintRequest, PinnedTextList, PinnedTextView
+from turnlog.services.runtime.plugins import check_plugins_registered
+from turnlog.services.runtime.sessions import CommandOutcome
 
-router = APIRouter()
+version_router = APIRouter()
 
 
-@router.get("/v1/pins", summary="What open sessions are pinned to")
+@version_router.get("/v1/pins", summary="What open sessions are pinned to")
 async def list_pins(
-    tenant: Tenant,
-    desk: AtDesk,
+    tenant: RequestTenant,
+    deps: Dependencies,
     blueprint: Annotated[str | None, Query(description="Of this blueprint only")] = None,
-) -> PinList:
+) -> PinnedTextList:
     """Count open sessions by the texts they are pinned to, and compare these with the files."""
-    wanted = None if blueprint is None else checked_text(blueprint, "blueprint")
-    async with desk.store.reading() as connection:
-        found = await pins(connection, tenant, wanted)
-    return PinList(pins=tuple(_view(desk, pin) for pin in found))
+    wanted = None if blueprint is None else check_text(blueprint, "blueprint")
+    async with deps.store.open_reader() as connection:
+        found = await list_pins(connection, tenant, wanted)
+    return PinnedTextList(pins=tuple(_create_pin_view(deps, pin) for pin in found))
 
 
-def _view(desk: Desk, pin: Pin) -> PinView:
-    return PinView(
+def _create_pin_view(deps: GatewayDependencies, pin: PinnedText) -> PinnedTextView:
+    return PinnedTextView(
         blueprint=pin.blueprint,
         what=pin.what,
         version=pin.version,
@@ -55,61 +55,61 @@ def _view(desk: Desk, pin: Pin) -> PinView:
         path=pin.path,
         digest=pin.digest,
         sessions=pin.sessions,
-        current=_current(desk, pin),
+        current=_is_pin_current(deps, pin),
     )
 
 
-def _current(desk: Desk, pin: Pin) -> bool | None:
+def _is_pin_current(deps: GatewayDependencies, pin: PinnedText) -> bool | None:
     """Return whether a session opened now would be pinned to this text; None when that depends."""
     try:
         if pin.what == "blueprint":
-            return blueprint_digest(desk.library.get(pin.blueprint)) == pin.digest
+            return compute_blueprint_digest(deps.blueprint_folders.load_blueprint(pin.blueprint)) == pin.digest
         if pin.path is None or pin.path.startswith("source:"):
             return None
-        text = desk.library.files(pin.blueprint).files.text(pin.path, "path")
-        unchanged = text is not None and digest_of(text) == pin.digest
+        text = deps.blueprint_folders.open_files(pin.blueprint).files.read_text(pin.path, "path")
+        unchanged = text is not None and compute_digest(text) == pin.digest
         if pin.layer is None or pin.provider is None or not unchanged:
             return unchanged
-        return _found_first(desk, pin.blueprint, pin.layer, pin.provider, pin.digest)
+        return _is_first_prompt_file(deps, pin.blueprint, pin.layer, pin.provider, pin.digest)
     except Refused:
         return False
 
 
-def _found_first(desk: Desk, name: str, layer: str, provider: str, digest: Digest) -> bool | None:
+def _is_first_prompt_file(deps: GatewayDependencies, name: str, layer: str, provider: str, digest: Digest) -> bool | None:
     """Return whether a layer resolves to this prompt file; None when that depends on the session.
     """
-    blueprint = desk.library.get(name)
-    looking = prompt_layers(blueprint).get(layer)
+    blueprint = deps.blueprint_folders.load_blueprint(name)
+    looking = list_prompt_layers(blueprint).get(layer)
     if looking is None:
         return False
     chain = blueprint.prompts.search if looking.search is None else looking.search
-    if not set(slots_in("/".join((*chain, looking.file)))) <= {PROVIDER}:
+    if not set(find_slots("/".join((*chain, looking.file)))) <= {PROVIDER_SLOT}:
         return None
-    found = desk.library.prompt_files(blueprint, {layer: looking}, provider, {})
-    return layer in found and digest_of(found[layer][1]) == digest
+    found = deps.blueprint_folders.read_prompt_files(blueprint, {layer: looking}, provider, {})
+    return layer in found and compute_digest(found[layer][1]) == digest
 
 
-@router.post("/v1/sessions/{session}/blueprint", summary="Move to another version")
+@version_router.post("/v1/sessions/{session}/blueprint", summary="Move to another version")
 async def move_blueprint(
-    session: str, asked: AskedBy, desk: AtDesk, response: Response, form: MoveForm | None = None
-) -> Moved:
+    session: str, caller: CallerIdentity, deps: Dependencies, response: Response, form: MoveBlueprintRequest | None = None
+) -> BlueprintMoveResult:
     """Move a session to the present version of its blueprint's files, from its next call on.
 
     The files are read from disk and not from the request. They are checked against the session and
     pinned before the event is appended; the next call pins prompt files, as after opening.
     """
-    given = form or MoveForm()
+    given = form or MoveBlueprintRequest()
 
     async def choose(state: SessionState | None) -> MoveBlueprint:
         if state is None:
             raise Refused("unknown-session", "there is no such session", field="session")
-        return await _move(desk, state, given.digest)
+        return await _create_move_command(deps, state, given.digest)
 
-    done = await desk.sessions.act(asked.tenant, session, choose, asked.by, asked.command(given))
+    done = await deps.sessions.handle(caller.tenant, session, choose, caller.author, caller.create_command_key(given))
     sequence = done.memo.sequence if done.memo else done.state.head.sequence
-    blueprint = await _moved_to(desk, done, sequence)
-    stamp(response, sequence)
-    return Moved(
+    blueprint = await _load_moved_blueprint(deps, done, sequence)
+    set_etag(response, sequence)
+    return BlueprintMoveResult(
         session=session,
         sequence=sequence,
         moved=bool(done.events or done.memo),
@@ -119,67 +119,67 @@ async def move_blueprint(
     )
 
 
-async def _moved_to(desk: Desk, done: Done, sequence: int) -> BlueprintRef:
+async def _load_moved_blueprint(deps: GatewayDependencies, done: CommandOutcome, sequence: int) -> BlueprintRef:
     """Return the version it was moved to; of the first request when it was repeated."""
     state = done.state
     if done.memo is None:
         return state.blueprint
-    moved = (await desk.past.event(state.tenant, state.session, sequence)).event
+    moved = (await deps.time_travel.load_event(state.tenant, state.session, sequence)).event
     return moved.blueprint if isinstance(moved, BlueprintMoved) else state.blueprint
 
 
-async def _move(desk: Desk, state: SessionState, expected: Digest | None) -> MoveBlueprint:
-    blueprint = desk.library.get(state.blueprint.name)
-    check_plugins(blueprint)
-    if expected not in {None, blueprint_digest(blueprint)}:
-        detail = f"the files are version {blueprint.version}, {blueprint_digest(blueprint)}"
+async def _create_move_command(deps: GatewayDependencies, state: SessionState, expected: Digest | None) -> MoveBlueprint:
+    blueprint = deps.blueprint_folders.load_blueprint(state.blueprint.name)
+    check_plugins_registered(blueprint)
+    if expected not in {None, compute_blueprint_digest(blueprint)}:
+        detail = f"the files are version {blueprint.version}, {compute_blueprint_digest(blueprint)}"
         fix = "look at it, then ask again"
         raise Refused("blueprint-changed", detail, field="digest", fix=fix)
-    leaving = await desk.blueprints.load(state)
-    attributes, cartridge = _read(desk, leaving.blueprint, blueprint, state.attributes)
-    policy = desk.library.memory_policy(blueprint)
-    material = Material(blueprint, cartridge or {}, policy.policy if policy else None)
-    pin, tenant = desk.blueprints, state.tenant
+    leaving = await deps.blueprints.load_material(state)
+    attributes, cartridge = _convert_attributes(deps, leaving.blueprint, blueprint, state.attributes)
+    policy = deps.blueprint_folders.read_memory_policy(blueprint)
+    material = SessionMaterial(blueprint, cartridge or {}, policy.policy if policy else None)
+    pin, tenant = deps.blueprints, state.tenant
     return MoveBlueprint(
-        await pin.pin(tenant, blueprint),
-        reach(blueprint),
+        await pin.store_blueprint(tenant, blueprint),
+        compute_history_reach(blueprint),
         attributes,
         blueprint.profiles,
         leaving.phases,
         material.phases,
-        None if cartridge is None else await pin.pin_cartridge(tenant, cartridge),
-        await pin.pin_memory(tenant, policy.policy) if policy else None,
+        None if cartridge is None else await pin.store_cartridge(tenant, cartridge),
+        await pin.store_memory_policy(tenant, policy.policy) if policy else None,
         policy.warnings if policy else (),
-        stale=_stale(desk, blueprint, state, attributes),
+        stale=_has_stale_prompts(deps, blueprint, state, attributes),
     )
 
 
-def _read(
-    desk: Desk, leaving: Blueprint, blueprint: Blueprint, had: Mapping[str, JsonValue]
+def _convert_attributes(
+    deps: GatewayDependencies, leaving: Blueprint, blueprint: Blueprint, attributes: Mapping[str, JsonValue]
 ) -> tuple[dict[str, JsonValue], Cartridge | None]:
     """Return the converted attributes and their cartridge; raises `Refused` when they do not fit.
     """
     try:
-        attributes = carried_over(leaving.attributes, blueprint.attributes, had, "attributes")
-        return attributes, desk.library.cartridge(blueprint, attributes)
+        attributes = check_recorded_values(leaving.attributes, blueprint.attributes, attributes, "attributes")
+        return attributes, deps.blueprint_folders.read_cartridge(blueprint, attributes)
     except FaultyBlueprint:
         raise
     except Refused as refused:
-        raise misfit(refused.detail, refused.field or "attributes", refused.fix) from None
+        raise build_misfit(refused.detail, refused.field or "attributes", refused.fix) from None
 
 
-def _stale(
-    desk: Desk, blueprint: Blueprint, state: SessionState, attributes: Mapping[str, JsonValue]
+def _has_stale_prompts(
+    deps: GatewayDependencies, blueprint: Blueprint, state: SessionState, attributes: Mapping[str, JsonValue]
 ) -> bool:
     """Return whether prompt files differ from the pinned ones.
 
     Raises `Refused` when a required file is missing.
     """
-    layers = prompt_layers(blueprint)
+    layers = list_prompt_layers(blueprint)
     stale = False
     for provider, pinned in state.prompts.items():
-        found = desk.library.prompt_files(blueprint, layers, provider, attributes)
-        now = {name: digest_of(text) for name, (_, text) in found.items()}
+        found = deps.blueprint_folders.read_prompt_files(blueprint, layers, provider, attributes)
+        now = {name: compute_digest(text) for name, (_, text) in found.items()}
         was = {n: file.digest for n, file in pinned.items() if not file.path.startswith("source:")}
         stale = stale or now != was
     return stale

@@ -5,77 +5,77 @@ from collections.abc import Mapping
 import structlog
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.faults import instead_of
-from turnlog.projections.blueprint.keys import checked_key, keyed_id
-from turnlog.projections.blueprint.schema import Blueprint, reach
-from turnlog.projections.blueprint.values import checked_values
+from turnlog.projections.blueprint.faults import suggest_word
+from turnlog.projections.blueprint.keys import check_session_key, compute_session_id
+from turnlog.projections.blueprint.schema import Blueprint, compute_history_reach
+from turnlog.projections.blueprint.values import check_values
 from turnlog.projections.session.commands import OpenSession
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.material import Material
-from turnlog.services.gateway.caller import Caller
-from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.payloads.asked import OpenForm
-from turnlog.services.runtime.plugins import check_plugins
-from turnlog.services.runtime.sessions import Done
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.gateway.caller import RequestIdentity
+from turnlog.services.gateway.desk import GatewayDependencies
+from turnlog.services.gateway.payloads.asked import OpenSessionRequest
+from turnlog.services.runtime.plugins import check_plugins_registered
+from turnlog.services.runtime.sessions import CommandOutcome
 
-_log = structlog.get_logger("turnlog.gateway")
+_opening_log = structlog.get_logger("turnlog.gateway")
 
 
-async def found_or_opened(
-    desk: Desk, asked: Caller, form: OpenForm, key: Mapping[str, str]
-) -> Done:
+async def find_or_open_session(
+    deps: GatewayDependencies, caller: RequestIdentity, form: OpenSessionRequest, key: Mapping[str, str]
+) -> CommandOutcome:
     """Return the session with this key; open it when there is none."""
-    blueprint = desk.library.get(form.blueprint)
-    checked = checked_key(blueprint, key)
+    blueprint = deps.blueprint_folders.load_blueprint(form.blueprint)
+    checked = check_session_key(blueprint, key)
 
     async def choose(state: SessionState | None) -> OpenSession | None:
-        return await chosen(desk, asked.tenant, form, checked) if state is None else None
+        return await create_open_command(deps, caller.tenant, form, checked) if state is None else None
 
-    session = keyed_id(blueprint, checked)
-    return await desk.sessions.act(asked.tenant, session, choose, asked.by)
+    session = compute_session_id(blueprint, checked)
+    return await deps.sessions.handle(caller.tenant, session, choose, caller.author)
 
 
-async def chosen(
-    desk: Desk, tenant: str, form: OpenForm, key: Mapping[str, str] | None = None
+async def create_open_command(
+    deps: GatewayDependencies, tenant: str, form: OpenSessionRequest, key: Mapping[str, str] | None = None
 ) -> OpenSession:
     """Return the command that opens a session, with all its files read and pinned.
 
     Raises `Refused` when the request does not fit the blueprint.
     """
-    blueprint = desk.library.get(form.blueprint)
-    check_plugins(blueprint)
-    profile = _profile(blueprint, form.profile)
-    attributes = checked_values(blueprint.attributes, form.attributes, "attributes")
-    cartridge = desk.library.cartridge(blueprint, attributes)
-    read = desk.library.memory_policy(blueprint)
-    material = Material(blueprint, cartridge or {}, read.policy if read else None)
+    blueprint = deps.blueprint_folders.load_blueprint(form.blueprint)
+    check_plugins_registered(blueprint)
+    profile = _choose_profile(blueprint, form.profile)
+    attributes = check_values(blueprint.attributes, form.attributes, "attributes")
+    cartridge = deps.blueprint_folders.read_cartridge(blueprint, attributes)
+    read = deps.blueprint_folders.read_memory_policy(blueprint)
+    material = SessionMaterial(blueprint, cartridge or {}, read.policy if read else None)
     warnings = read.warnings if read else ()
-    _warn(material, warnings)
+    _log_warnings(material, warnings)
     return OpenSession(
-        await desk.blueprints.pin(tenant, blueprint),
+        await deps.blueprints.store_blueprint(tenant, blueprint),
         profile,
-        reach(blueprint),
+        compute_history_reach(blueprint),
         attributes,
-        None if cartridge is None else await desk.blueprints.pin_cartridge(tenant, cartridge),
+        None if cartridge is None else await deps.blueprints.store_cartridge(tenant, cartridge),
         material.phases,
         key=dict(key or {}),
-        memory=await desk.blueprints.pin_memory(tenant, read.policy) if read else None,
+        memory=await deps.blueprints.store_memory_policy(tenant, read.policy) if read else None,
         warnings=warnings,
     )
 
 
-def _warn(material: Material, warnings: tuple[str, ...]) -> None:
+def _log_warnings(material: SessionMaterial, warnings: tuple[str, ...]) -> None:
     blueprint = material.blueprint.blueprint
-    for level in material.unknown_context:
-        _log.warning("context-unknown", context=level, blueprint=blueprint)
+    for level in material.unknown_context_levels:
+        _opening_log.warning("context-unknown", context=level, blueprint=blueprint)
     for warning in warnings:
-        _log.warning("memory-policy", fault=warning, blueprint=blueprint)
+        _opening_log.warning("memory-policy", fault=warning, blueprint=blueprint)
 
 
-def _profile(blueprint: Blueprint, name: str | None) -> str:
+def _choose_profile(blueprint: Blueprint, name: str | None) -> str:
     if name is None:
         return blueprint.default_profile
     if name not in blueprint.profiles:
-        fix = instead_of(name, blueprint.profiles)
+        fix = suggest_word(name, blueprint.profiles)
         raise Refused("unknown-profile", f"there is no {name!r}", field="profile", fix=fix)
     return name

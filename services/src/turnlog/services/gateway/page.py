@@ -16,16 +16,16 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-router = APIRouter(include_in_schema=False)
+static_router = APIRouter(include_in_schema=False)
 
-STATIC: Final = Path(__file__).parent / "static"
-MEDIA: Final[Mapping[str, str]] = {
+STATIC_FOLDER: Final = Path(__file__).parent / "static"
+MEDIA_TYPES: Final[Mapping[str, str]] = {
     "html": "text/html",
     "css": "text/css",
     "js": "text/javascript",
     "svg": "image/svg+xml",
 }
-HEADERS: Final[Mapping[str, str]] = {
+STATIC_HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (
         "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
         "frame-ancestors 'none'"
@@ -36,24 +36,24 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-@router.get("/")
-async def page(request: Request) -> Response:
+@static_router.get("/")
+async def serve_index(request: Request) -> Response:
     """Serve `index.html`."""
-    return _file(request, "index.html")
+    return _create_file_response(request, "index.html")
 
 
-@router.get("/page/{name}")
-async def piece(request: Request, name: str) -> Response:
+@static_router.get("/page/{name}")
+async def serve_static_file(request: Request, name: str) -> Response:
     """Serve one file of the user interface."""
-    if name not in {file.name for file in STATIC.iterdir()}:
+    if name not in {file.name for file in STATIC_FOLDER.iterdir()}:
         raise HTTPException(404, "the page has no such file")
-    return _file(request, name)
+    return _create_file_response(request, name)
 
 
-def _file(request: Request, name: str) -> Response:
-    content = (STATIC / name).read_bytes()
+def _create_file_response(request: Request, name: str) -> Response:
+    content = (STATIC_FOLDER / name).read_bytes()
     etag = f'"{sha256(content).hexdigest()[:32]}"'
-    headers = {**HEADERS, "etag": etag}
+    headers = {**STATIC_HEADERS, "etag": etag}
     if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    return Response(content, headers=headers, media_type=MEDIA[name.rpartition(".")[2]])
+    return Response(content, headers=headers, media_type=MEDIA_TYPES[name.rpartition(".")[2]])

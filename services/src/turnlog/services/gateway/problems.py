@@ -21,9 +21,9 @@ from starlette.responses import JSONResponse, Response
 from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
 from turnlog.projections.blueprint.faults import FaultyBlueprint
 
-MEDIA: Final = "application/problem+json"
+PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
-STATUS: Final[Mapping[str, HTTPStatus]] = {
+STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "already-redacted": HTTPStatus.CONFLICT,
     "bad-cursor": HTTPStatus.BAD_REQUEST,
     "bad-json": HTTPStatus.BAD_REQUEST,
@@ -70,8 +70,8 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "unsupported-media": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 }
 """The HTTP status of each refusal code; other codes are answered with `INVALID_VALUE_STATUS`."""
-FAULTY_VALUE: Final = HTTPStatus.UNPROCESSABLE_ENTITY
-WAYS_OUT: Final[Mapping[str, str]] = {
+INVALID_VALUE_STATUS: Final = HTTPStatus.UNPROCESSABLE_ENTITY
+FIX_BY_CODE: Final[Mapping[str, str]] = {
     "already-redacted": "nothing is left to do",
     "no-reply": "choose a turn that was completed; `/history` shows them",
     "session-closed": "open another session",
@@ -82,21 +82,21 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "unknown-turn": "see `/history` for those there are",
 }
 """The fix of codes that are raised by layers which do not know HTTP."""
-PATIENCE: Final[Mapping[str, int]] = {
+RETRY_AFTER_BY_CODE: Final[Mapping[str, int]] = {
     "queue-full": 1,
     "behind": 1,
     "not-in-time": 1,
     "busy": 5,
 }
 """The `Retry-After` value in seconds, for codes where a retry may succeed."""
-ROUTING: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
+ROUTING_CODES: Final[Mapping[int, str]] = {404: "unknown-route", 405: "method-not-allowed"}
 
 
-MOST_FAULTS: Final = 20
+MAX_FAULTS: Final = 20
 """The maximum number of faults in one response, so that it stays smaller than the request."""
 
 
-class Fault(BaseModel):
+class RequestFault(BaseModel):
     """One of several faults of a request."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -107,7 +107,7 @@ class Fault(BaseModel):
     """What is wrong with the field."""
 
 
-class Problem(BaseModel):
+class ProblemDetails(BaseModel):
     """What went wrong and how to fix it (RFC 9457)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -128,11 +128,11 @@ class Problem(BaseModel):
     """How to fix the request."""
     sequence: int | None = None
     """The current sequence of the session, when the request conflicted with newer events."""
-    faults: tuple[Fault, ...] | None = None
+    faults: tuple[RequestFault, ...] | None = None
     """All faults of the request, at most twenty, when the whole request was validated."""
 
 
-def problem(
+def create_problem(
     status: int,
     code: str,
     detail: str,
@@ -140,10 +140,10 @@ def problem(
     field: str | None = None,
     fix: str = "",
     sequence: int | None = None,
-    faults: Sequence[Fault] = (),
-) -> Problem:
+    faults: Sequence[RequestFault] = (),
+) -> ProblemDetails:
     """Return the problem details for a code; type and title follow from it."""
-    return Problem(
+    return ProblemDetails(
         type=f"urn:turnlog:problem:{code}",
         title=code.replace("-", " ").capitalize(),
         status=status,
@@ -156,38 +156,38 @@ def problem(
     )
 
 
-def problem_of(error: Exception) -> Problem:
+def convert_error(error: Exception) -> ProblemDetails:
     """Return the problem details that describe an error to the client."""
     match error:
         case FaultyBlueprint(code=code, detail=detail, field=field, fix=fix, faults=found):
-            faults = [Fault(field=each.path or "blueprint", detail=str(each)) for each in found]
-            return problem(FAULTY_VALUE, code, detail, field=field, fix=fix, faults=faults)
+            faults = [RequestFault(field=each.path or "blueprint", detail=str(each)) for each in found]
+            return create_problem(INVALID_VALUE_STATUS, code, detail, field=field, fix=fix, faults=faults)
         case Refused(code=code, detail=detail, field=field, fix=fix):
-            fix = fix or WAYS_OUT.get(code, "")
-            return problem(STATUS.get(code, FAULTY_VALUE), code, detail, field=field, fix=fix)
+            fix = fix or FIX_BY_CODE.get(code, "")
+            return create_problem(STATUS_BY_CODE.get(code, INVALID_VALUE_STATUS), code, detail, field=field, fix=fix)
         case Conflict(actual=actual):
             fix = "read the session again, then decide again"
-            return problem(409, "conflict", str(error), fix=fix, sequence=actual)
+            return create_problem(409, "conflict", str(error), fix=fix, sequence=actual)
         case Unavailable():
             fix = "send the very same request again"
-            return problem(503, "unavailable", str(error), fix=fix)
+            return create_problem(503, "unavailable", str(error), fix=fix)
         case Corrupt():
             fix = "tell the operator; `verify` names the first bad event"
-            return problem(500, "corrupt", str(error), fix=fix)
+            return create_problem(500, "corrupt", str(error), fix=fix)
         case RequestValidationError():
-            return _invalid(error)
+            return _convert_validation_error(error)
         case HTTPException(status_code=status):
             fix = "see /openapi.json for what there is"
-            return problem(status, ROUTING.get(status, "refused"), str(error.detail), fix=fix)
+            return create_problem(status, ROUTING_CODES.get(status, "refused"), str(error.detail), fix=fix)
         case _:
             fix = "tell the operator; the log of the gateway says more"
-            return problem(500, "bug", "the gateway did not expect this", fix=fix)
+            return create_problem(500, "bug", "the gateway did not expect this", fix=fix)
 
 
-def _invalid(error: RequestValidationError) -> Problem:
+def _convert_validation_error(error: RequestValidationError) -> ProblemDetails:
     found: Sequence[Mapping[str, Any]] = error.errors()
-    told = found[:MOST_FAULTS]
-    faults = [Fault(field=_field(each["loc"]), detail=each["msg"]) for each in told]
+    told = found[:MAX_FAULTS]
+    faults = [RequestFault(field=_format_location(each["loc"]), detail=each["msg"]) for each in told]
     first = found[0]
     match first["type"]:
         case "extra_forbidden":
@@ -197,29 +197,29 @@ def _invalid(error: RequestValidationError) -> Problem:
         case _:
             fix = "change the value"
     detail = f"{faults[0].field}: {faults[0].detail}"
-    return problem(FAULTY_VALUE, "invalid", detail, field=faults[0].field, fix=fix, faults=faults)
+    return create_problem(INVALID_VALUE_STATUS, "invalid", detail, field=faults[0].field, fix=fix, faults=faults)
 
 
-def _field(loc: Sequence[str | int]) -> str:
+def _format_location(loc: Sequence[str | int]) -> str:
     return ".".join(str(step)[:80] for step in loc[1:]) or str(loc[0])
 
 
-def answer(error: Exception, *, closing: bool = False) -> Response:
+def create_error_response(error: Exception, *, closing: bool = False) -> Response:
     """Return the response for an error; `closing` makes the server close the connection after it.
     """
-    said = problem_of(error)
+    said = convert_error(error)
     headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
     if isinstance(error, Unavailable):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    if said.code in PATIENCE:
-        headers["Retry-After"] = str(PATIENCE[said.code])
+    if said.code in RETRY_AFTER_BY_CODE:
+        headers["Retry-After"] = str(RETRY_AFTER_BY_CODE[said.code])
     if closing:
         headers["Connection"] = "close"
     content = said.model_dump(mode="json", exclude_none=True)
-    return JSONResponse(content, said.status, headers, media_type=MEDIA)
+    return JSONResponse(content, said.status, headers, media_type=PROBLEM_MEDIA_TYPE)
 
 
-async def answer_request(request: Request, error: Exception) -> Response:
+async def handle_error(request: Request, error: Exception) -> Response:
     """Return the response for an error that a route handler raised."""
     del request
-    return answer(error)
+    return create_error_response(error)

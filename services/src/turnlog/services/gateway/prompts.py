@@ -3,41 +3,41 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.projections.audit.reproduction import Way
-from turnlog.services.gateway.desk import AtDesk, Tenant
-from turnlog.services.gateway.headers import stamp
+from turnlog.projections.audit.reproduction import ReproductionResult
+from turnlog.services.gateway.desk import Dependencies, RequestTenant
+from turnlog.services.gateway.headers import set_etag
 from turnlog.services.gateway.payloads.prompts import (
     MessageView,
-    PromptView,
-    Unproven,
-    WayView,
+    RecordedPromptView,
+    ReproductionFault,
+    ReproductionView,
 )
-from turnlog.services.runtime.reproducing import Ways, reproduced
+from turnlog.services.runtime.reproducing import ReproducedPrompt, reproduce_call
 
-router = APIRouter()
+prompt_router = APIRouter()
 
 
-@router.get("/v1/sessions/{session}/calls/{call}/prompt", summary="The prompt of a call")
+@prompt_router.get("/v1/sessions/{session}/calls/{call}/prompt", summary="The prompt of a call")
 async def show_prompt(
-    session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
-) -> PromptView:
+    session: str, call: str, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> RecordedPromptView:
     """Reproduce the exact prompt of a call in both ways, and compare them with the record."""
-    moment = await desk.past.call(tenant, session, call)
+    moment = await deps.time_travel.find_call(tenant, session, call)
     recorded = moment.recorded
     if not isinstance(recorded.event, ContextAssembled):
         raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-    ways = await reproduced(desk.past, moment, recorded.event)
-    stamp(response, recorded.sequence)
-    return _view(recorded, recorded.event, ways)
+    ways = await reproduce_call(deps.time_travel, moment, recorded.event)
+    set_etag(response, recorded.sequence)
+    return _create_recorded_prompt_view(recorded, recorded.event, ways)
 
 
-def _view(recorded: Recorded, call: ContextAssembled, ways: Ways) -> PromptView:
-    request = ways.reference.request if ways.reference.outcome == "reproduced" else None
+def _create_recorded_prompt_view(recorded: RecordedEvent, call: ContextAssembled, reproductions: ReproducedPrompt) -> RecordedPromptView:
+    request = reproductions.reference.request if reproductions.reference.outcome == "reproduced" else None
     said = request.messages if request else ()
-    wrong = [way for way in (ways.reference, ways.assembly) if way.outcome == "failed"]
-    return PromptView(
+    wrong = [way for way in (reproductions.reference, reproductions.assembly) if way.outcome == "failed"]
+    return RecordedPromptView(
         session=recorded.session,
         sequence=recorded.sequence,
         call=call.call,
@@ -48,20 +48,20 @@ def _view(recorded: Recorded, call: ContextAssembled, ways: Ways) -> PromptView:
         tools=request.tools if request else (),
         manifest=call.manifest,
         digest=call.manifest.digest,
-        reference=_way(ways.reference),
-        assembly=_way(ways.assembly),
+        reference=_create_reproduction_view(reproductions.reference),
+        assembly=_create_reproduction_view(reproductions.assembly),
         verified=not wrong,
-        fault=_fault(wrong[0]) if wrong else None,
+        fault=_create_fault(wrong[0]) if wrong else None,
     )
 
 
-def _way(way: Way) -> WayView:
-    return WayView(
-        outcome=way.outcome,
-        digest=way.request.digest if way.request else None,
-        fault=None if way.outcome == "reproduced" else _fault(way),
+def _create_reproduction_view(reproduction: ReproductionResult) -> ReproductionView:
+    return ReproductionView(
+        outcome=reproduction.outcome,
+        digest=reproduction.request.digest if reproduction.request else None,
+        fault=None if reproduction.outcome == "reproduced" else _create_fault(reproduction),
     )
 
 
-def _fault(way: Way) -> Unproven:
-    return Unproven(where=way.where, detail=way.detail)
+def _create_fault(reproduction: ReproductionResult) -> ReproductionFault:
+    return ReproductionFault(where=reproduction.first_difference, detail=reproduction.detail)

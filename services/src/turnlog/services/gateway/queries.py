@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.faults import instead_of
+from turnlog.projections.blueprint.faults import suggest_word
 
 
 async def check_query(request: Request) -> None:
@@ -26,28 +26,28 @@ async def check_query(request: Request) -> None:
     given = Counter(name for name, _ in request.query_params.multi_items())
     for name, times in given.items():
         if times > 1:
-            raise _refused(name, "it is given twice", "give it once")
-    known = frozenset(_known(route.dependant)) if isinstance(route, APIRoute) else frozenset[str]()
+            raise _create_refusal(name, "it is given twice", "give it once")
+    known = frozenset(_iterate_parameter_names(route.dependant)) if isinstance(route, APIRoute) else frozenset[str]()
     for name in given:
-        if name not in known and _ANY not in known:
-            raise _refused(name, "no such parameter", instead_of(name[:80], known))
+        if name not in known and _ANY_NAME not in known:
+            raise _create_refusal(name, "no such parameter", suggest_word(name[:80], known))
 
 
-_ANY = "*"
+_ANY_NAME = "*"
 """Marks a route that validates undeclared parameter names itself."""
 
 
-def _known(dependant: Dependant) -> Iterator[str]:
+def _iterate_parameter_names(dependant: Dependant) -> Iterator[str]:
     for parameter in dependant.query_params:
         kind: object = parameter.field_info.annotation
         if isclass(kind) and issubclass(kind, BaseModel):
             yield from kind.model_fields
-            yield from (_ANY,) if kind.model_config.get("extra") == "allow" else ()
+            yield from (_ANY_NAME,) if kind.model_config.get("extra") == "allow" else ()
         else:
             yield parameter.alias
     for below in dependant.dependencies:
-        yield from _known(below)
+        yield from _iterate_parameter_names(below)
 
 
-def _refused(name: str, detail: str, fix: str) -> Refused:
+def _create_refusal(name: str, detail: str, fix: str) -> Refused:
     return Refused("invalid", detail, field=name[:80], fix=fix)

@@ -6,52 +6,52 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.envelope import Recorded
-from turnlog.events.library import SEGMENTS
-from turnlog.projections.audit.why import Why, why, why_call
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.library import SEGMENT_FAMILY
+from turnlog.projections.audit.why import TurnExplanation, explain_turn, explain_call
 from turnlog.projections.blueprint.storable import MAX_INT
-from turnlog.projections.window.segments import segments_in
-from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
-from turnlog.services.gateway.headers import stamp
+from turnlog.projections.window.segments import list_segments
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.headers import set_etag
 
-router = APIRouter()
+why_router = APIRouter()
 
-Turn = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn")]
+WhyTurnPath = Annotated[int, Path(ge=1, le=MAX_INT, description="The turn")]
 
 
-@router.get("/v1/sessions/{session}/calls/{call}/why", summary="Why a call was answered so")
+@why_router.get("/v1/sessions/{session}/calls/{call}/why", summary="Why a call was answered so")
 async def show_why(
-    session: str, call: str, tenant: Tenant, desk: AtDesk, response: Response
-) -> Why:
+    session: str, call: str, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> TurnExplanation:
     """Return each part of a call's prompt with the events that caused it, and the call's effects.
     """
-    explaining = desk.explaining(tenant)
-    known = await explaining.known(session, [call])
-    stamp(response, known.end)
-    edits = await library(desk, tenant, known.events)
-    return await explaining.explained(
-        {session: known}, lambda knowing: why_call(knowing[session], call, edits)
+    explaining = deps.create_explainer(tenant)
+    known = await explaining.load_evidence(session, [call])
+    set_etag(response, known.end)
+    edits = await load_segment_events(deps, tenant, known.events)
+    return await explaining.compute_answer(
+        {session: known}, lambda knowing: explain_call(knowing[session], call, edits)
     )
 
 
-@router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Why a turn was answered so")
+@why_router.get("/v1/sessions/{session}/turns/{turn}/why", summary="Why a turn was answered so")
 async def show_why_of_turn(
-    session: str, turn: Turn, tenant: Tenant, desk: AtDesk, response: Response
-) -> Why:
+    session: str, turn: WhyTurnPath, tenant: RequestTenant, deps: Dependencies, response: Response
+) -> TurnExplanation:
     """Return the same for the call that answered a turn, or for its last call."""
-    explaining = desk.explaining(tenant)
-    known = await explaining.of_turn(session, turn)
-    stamp(response, known.end)
-    edits = await library(desk, tenant, known.events)
-    return await explaining.explained(
-        {session: known}, lambda knowing: why(knowing[session], turn, edits)
+    explaining = deps.create_explainer(tenant)
+    known = await explaining.load_turn_evidence(session, turn)
+    set_etag(response, known.end)
+    edits = await load_segment_events(deps, tenant, known.events)
+    return await explaining.compute_answer(
+        {session: known}, lambda knowing: explain_turn(knowing[session], turn, edits)
     )
 
 
-async def library(desk: Desk, tenant: str, events: Iterable[Recorded]) -> Sequence[Recorded]:
+async def load_segment_events(deps: GatewayDependencies, tenant: str, events: Iterable[RecordedEvent]) -> Sequence[RecordedEvent]:
     """Return the events of the segment library, if any of these calls used segments."""
     calls = (each.event for each in events if isinstance(each.event, ContextAssembled))
-    if not any(segments_in(call.manifest) for call in calls):
+    if not any(list_segments(call.manifest) for call in calls):
         return ()
-    last = await desk.shelves.log.last(tenant, SEGMENTS)
-    return await desk.shelves.log.between(tenant, SEGMENTS, None, last) if last else ()
+    last = await deps.segment_service.log.read_last_event(tenant, SEGMENT_FAMILY)
+    return await deps.segment_service.log.read_range(tenant, SEGMENT_FAMILY, None, last) if last else ()

@@ -12,44 +12,44 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import JsonValue
 
-from turnlog.events.codec import rfc3339
-from turnlog.projections.blueprint.memory import MemoryPolicy, ReaderName
-from turnlog.projections.blueprint.storable import checked_json
-from turnlog.projections.session.references import Asked, meant
-from turnlog.projections.session.state import Reference
-from turnlog.projections.window.memory import Recall
-from turnlog.projections.window.visibility import sight
-from turnlog.services.gateway.desk import AtDesk, Tenant
-from turnlog.services.gateway.headers import stamp
-from turnlog.services.gateway.payloads.asked import ReferenceForm
-from turnlog.services.gateway.payloads.asking import MeantView, MemoryView, ReferencesView
-from turnlog.services.runtime.recollecting import recollected
+from turnlog.events.codec import format_rfc3339
+from turnlog.projections.blueprint.memory import MemoryPolicy, MemoryReaderName
+from turnlog.projections.blueprint.storable import check_json
+from turnlog.projections.session.references import StatedReferences, resolve_references
+from turnlog.projections.session.state import LastReference
+from turnlog.projections.window.memory import MemoryAccess
+from turnlog.projections.window.visibility import find_phase_visibility
+from turnlog.services.gateway.desk import Dependencies, RequestTenant
+from turnlog.services.gateway.headers import set_etag
+from turnlog.services.gateway.payloads.asked import ResolveReferencesRequest
+from turnlog.services.gateway.payloads.asking import ResolvedReferencesView, MemoryView, ReferencesView
+from turnlog.services.runtime.recollecting import load_memory_messages
 
-router = APIRouter()
+memory_router = APIRouter()
 
-REMEMBERS_ALL = MemoryPolicy(enabled=True, max_turns=0, ttl_seconds=0, max_chars=0)
+DEFAULT_MEMORY_POLICY = MemoryPolicy(enabled=True, max_turns=0, ttl_seconds=0, max_chars=0)
 """The policy of sessions whose blueprint has no memory policy: everything is remembered."""
-As = Annotated[ReaderName | None, Query(description="Who would be told; anybody without one")]
-Of = Annotated[str | None, Query(max_length=128, description="Of what the turn would be")]
+ReaderQuery = Annotated[MemoryReaderName | None, Query(description="Who would be told; anybody without one")]
+EntityQuery = Annotated[str | None, Query(max_length=128, description="Of what the turn would be")]
 
 
-@router.get("/v1/sessions/{session}/memory", summary="What a turn would be told of earlier ones")
+@memory_router.get("/v1/sessions/{session}/memory", summary="What a turn would be told of earlier ones")
 async def show_memory(
     session: str,
-    tenant: Tenant,
-    desk: AtDesk,
+    tenant: RequestTenant,
+    deps: Dependencies,
     response: Response,
-    reader: As = None,
-    entity: Of = None,
+    reader: ReaderQuery = None,
+    entity: EntityQuery = None,
 ) -> MemoryView:
     """Return the recent messages that the session's memory policy lets prompts include now."""
-    state = await desk.sessions.load_open(tenant, session)
-    material = await desk.blueprints.load(state)
-    policy = material.memory or REMEMBERS_ALL
-    at = rfc3339(desk.sessions.clock())
-    recall = Recall(policy, reader, at, entity)
-    messages = await recollected(desk.sessions, state, recall, sight(material, state))
-    stamp(response, state.head.sequence)
+    state = await deps.sessions.require_state(tenant, session)
+    material = await deps.blueprints.load_material(state)
+    policy = material.memory or DEFAULT_MEMORY_POLICY
+    at = format_rfc3339(deps.sessions.clock())
+    recall = MemoryAccess(policy, reader, at, entity)
+    messages = await load_memory_messages(deps.sessions, state, recall, find_phase_visibility(material, state))
+    set_etag(response, state.head.sequence)
     return MemoryView(
         session=session,
         sequence=state.head.sequence,
@@ -61,42 +61,42 @@ async def show_memory(
     )
 
 
-@router.get("/v1/sessions/{session}/references", summary="What was spoken of last")
+@memory_router.get("/v1/sessions/{session}/references", summary="What was spoken of last")
 async def show_references(
-    session: str, tenant: Tenant, desk: AtDesk, response: Response
+    session: str, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> ReferencesView:
     """Return what the latest answered turn was about, without resolving anything."""
-    state = await desk.sessions.load_open(tenant, session)
-    stamp(response, state.head.sequence)
-    last = _spelt(state.reference) if state.reference else None
+    state = await deps.sessions.require_state(tenant, session)
+    set_etag(response, state.head.sequence)
+    last = _format_reference(state.reference) if state.reference else None
     return ReferencesView(session=session, sequence=state.head.sequence, last_reference=last)
 
 
-def _spelt(last: Reference) -> dict[str, JsonValue]:
+def _format_reference(reference: LastReference) -> dict[str, JsonValue]:
     return {
-        **last.identifiers,
-        "intent": last.intent,
-        "entity": last.entity,
-        "updated_at": last.at,
-        "turn_index": last.turn,
+        **reference.identifiers,
+        "intent": reference.intent,
+        "entity": reference.entity,
+        "updated_at": reference.at,
+        "turn_index": reference.turn,
     }
 
 
-@router.post("/v1/sessions/{session}/references/resolve", summary="What a turn would mean")
+@memory_router.post("/v1/sessions/{session}/references/resolve", summary="What a turn would mean")
 async def resolve_references(
-    session: str, tenant: Tenant, desk: AtDesk, form: ReferenceForm, response: Response
-) -> MeantView:
+    session: str, tenant: RequestTenant, deps: Dependencies, form: ResolveReferencesRequest, response: Response
+) -> ResolvedReferencesView:
     """Return what the next turn would inherit, and why; nothing is recorded."""
-    checked_json(form.identifiers, "identifiers")
-    state = await desk.sessions.load_open(tenant, session)
-    policy = (await desk.blueprints.load(state)).references
-    asked = Asked(state.submitted + 1, form.intent, form.entity, form.identifiers)
-    means = meant(policy, state.reference, asked)
-    stamp(response, state.head.sequence)
-    return MeantView(
+    check_json(form.identifiers, "identifiers")
+    state = await deps.sessions.require_state(tenant, session)
+    policy = (await deps.blueprints.load_material(state)).references
+    asked = StatedReferences(state.submitted + 1, form.intent, form.entity, form.identifiers)
+    means = resolve_references(policy, state.reference, asked)
+    set_etag(response, state.head.sequence)
+    return ResolvedReferencesView(
         session=session,
         sequence=state.head.sequence,
         identifiers=means.identifiers,
-        used=means.used,
+        used=means.is_inherited,
         reason=means.reason,
     )

@@ -10,53 +10,53 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 from turnlog.events.errors import Unavailable
-from turnlog.projections.store.commands import FoldedCommands
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.reach import Bell
-from turnlog.projections.store.schema import prepare
-from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.serving import serving
-from turnlog.services.runtime.continuity import proving
-from turnlog.services.runtime.ending import Ending
-from turnlog.services.runtime.library import SHIPPED, Library
-from turnlog.services.runtime.parts import Parts, connected
+from turnlog.projections.store.commands import CommandLookup
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.reach import ProjectionSignal
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.gateway.desk import GatewayDependencies
+from turnlog.services.gateway.serving import serve_app
+from turnlog.services.runtime.continuity import watch_log_identity
+from turnlog.services.runtime.ending import Shutdown
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.runtime.parts import ProcessComponents, connect_components
 from turnlog.services.runtime.settings import GatewaySettings
 
 
 @asynccontextmanager
-async def running(settings: GatewaySettings, ending: Ending, bell: Bell) -> AsyncGenerator[str]:
+async def run_gateway(settings: GatewaySettings, shutdown: Shutdown, projection_signal: ProjectionSignal) -> AsyncGenerator[str]:
     """Serve while the context is open and yield the address.
 
     A projector in the same process signals `projection_signal`.
     """
-    async with connected(settings, "gateway", ending.lost("nats")) as parts:
+    async with connect_components(settings, "gateway", shutdown.create_loss_callback("nats")) as parts:
         store = open_store(settings.database_url.get_secret_value())
         try:
             with suppress(Unavailable):
-                await prepare(store)
-            desk = _desk(settings, parts, store, bell)
+                await prepare_schema(store)
+            desk = _create_dependencies(settings, parts, store, projection_signal)
             async with (
-                proving(parts.connection, desk.sessions, ending),
-                serving(desk) as address,
+                watch_log_identity(parts.connection, desk.sessions, shutdown),
+                serve_app(desk) as address,
             ):
                 yield address
         finally:
             await store.close()
 
 
-def _desk(settings: GatewaySettings, parts: Parts, store: Store, bell: Bell) -> Desk:
-    sessions = parts.sessions(FoldedCommands(store))
-    return Desk(
+def _create_dependencies(settings: GatewaySettings, components: ProcessComponents, store: ReadModelStore, projection_signal: ProjectionSignal) -> GatewayDependencies:
+    sessions = components.create_command_handler(CommandLookup(store))
+    return GatewayDependencies(
         settings=settings,
-        log=parts.log,
-        tokens=parts.tokens,
+        log=components.log,
+        tokens=components.tokens,
         sessions=sessions,
-        shelves=parts.shelves(),
-        gathering=parts.gathering(sessions.texts),
-        blueprints=parts.blueprints,
-        library=Library((*settings.blueprints, SHIPPED)),
+        segment_service=components.create_segment_service(),
+        prompt_inputs=components.create_prompt_input_loader(sessions.texts),
+        blueprints=components.blueprints,
+        blueprint_folders=BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS)),
         store=store,
-        bell=bell,
-        tracing=parts.tracing,
-        durability=parts.durability,
+        projection_signal=projection_signal,
+        tracing=components.tracing,
+        durability=components.durability,
     )

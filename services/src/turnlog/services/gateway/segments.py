@@ -14,39 +14,39 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.projections.blueprint.storable import MAX_INT, checked_text
+from turnlog.projections.blueprint.storable import MAX_INT, check_text
 from turnlog.projections.library.commands import AddSegment, EditSegment
-from turnlog.projections.library.shelf import Version
-from turnlog.projections.store.library import folded
-from turnlog.projections.store.reach import come_to
-from turnlog.projections.store.segments import PAGE, Sought
-from turnlog.projections.store.segments import segments as listed
-from turnlog.services.gateway.caller import AskedBy
-from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
-from turnlog.services.gateway.freshness import FIELD
-from turnlog.services.gateway.headers import stamp
+from turnlog.projections.library.shelf import SegmentVersion
+from turnlog.projections.store.library import read_segments_sequence
+from turnlog.projections.store.reach import wait_for_sequence
+from turnlog.projections.store.segments import SEGMENT_PAGE_SIZE, SegmentRowFilter
+from turnlog.projections.store.segments import list_segments as listed
+from turnlog.services.gateway.caller import CallerIdentity
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.freshness import MIN_SEQUENCE_FIELD
+from turnlog.services.gateway.headers import set_etag
 from turnlog.services.gateway.payloads.segments import (
-    EditForm,
-    ImportForm,
+    EditSegmentRequest,
+    ImportSegmentsRequest,
     ListedSegment,
-    SegmentChanged,
-    SegmentForm,
+    SegmentChangeResult,
+    AddSegmentRequest,
     SegmentPage,
-    SegmentsImported,
+    SegmentImportResult,
     SegmentView,
-    VersionView,
+    SegmentVersionView,
 )
-from turnlog.services.runtime.shelves import Shelved
+from turnlog.services.runtime.shelves import LibraryCommandOutcome
 
-router = APIRouter()
+segment_router = APIRouter()
 
-IMPORT: Final = "/v1/segments/import"
+IMPORT_PATH: Final = "/v1/segments/import"
 """The path whose body limit is larger."""
 
-NumberInPath = Annotated[int, Path(ge=1, le=MAX_INT)]
+SegmentNumberPath = Annotated[int, Path(ge=1, le=MAX_INT)]
 
 
-class Filter(BaseModel):
+class SegmentFilter(BaseModel):
     """The query parameters of the segment list."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -63,98 +63,98 @@ class Filter(BaseModel):
     """Whether calls may use it."""
     q: Annotated[str, Field(max_length=200)] | None = None
     """Text that it contains."""
-    limit: Annotated[int, Field(ge=1, le=500)] = PAGE
+    limit: Annotated[int, Field(ge=1, le=500)] = SEGMENT_PAGE_SIZE
     """The maximum number of segments in a page."""
     after: Annotated[int, Field(ge=0, le=MAX_INT)] = 0
     """The `next` of the previous page."""
     min_sequence: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
     """Wait until the read models contain this sequence of the library."""
 
-    def sought(self) -> Sought:
+    def create_query(self) -> SegmentRowFilter:
         """Return the query for the read models; raises `Refused` for invalid text."""
         for name in ("scope", "ref", "locale", "type", "q"):
-            checked_text(getattr(self, name) or "", name)
-        return Sought(self.scope, self.ref, self.locale, self.type, self.active, self.q)
+            check_text(getattr(self, name) or "", name)
+        return SegmentRowFilter(self.scope, self.ref, self.locale, self.type, self.active, self.q)
 
 
-@router.get("/v1/segments", summary="List segments")
+@segment_router.get("/v1/segments", summary="List segments")
 async def list_segments(
-    tenant: Tenant, desk: AtDesk, asked: Annotated[Filter, Query()]
+    tenant: RequestTenant, deps: Dependencies, query: Annotated[SegmentFilter, Query()]
 ) -> SegmentPage:
     """List segments by number, with one row for each variant."""
-    sought = asked.sought()
-    if asked.min_sequence is not None:
-        await _read_up_to(desk, tenant, asked.min_sequence)
-    async with desk.store.reading() as connection:
-        rows, more = await listed(connection, tenant, sought, after=asked.after, limit=asked.limit)
+    sought = query.create_query()
+    if query.min_sequence is not None:
+        await _wait_for_library_rows(deps, tenant, query.min_sequence)
+    async with deps.store.open_reader() as connection:
+        rows, more = await listed(connection, tenant, sought, after=query.after, limit=query.limit)
     segments = tuple(ListedSegment.model_validate(row) for row in rows)
     return SegmentPage(segments=segments, next=segments[-1].id if more else None)
 
 
-async def _read_up_to(desk: Desk, tenant: str, sequence: int) -> None:
-    head = (await desk.shelves.load(tenant)).sequence
+async def _wait_for_library_rows(deps: GatewayDependencies, tenant: str, sequence: int) -> None:
+    head = (await deps.segment_service.load_state(tenant)).sequence
     if sequence > head:
         detail, fix = f"the library has come to sequence {head}", f"ask for at most {head}"
-        raise Refused("not-there-yet", detail, field=FIELD, fix=fix)
-    look = partial(folded, desk.store, tenant)
-    if not await come_to(desk.bell, look, sequence, within=desk.patience):
+        raise Refused("not-there-yet", detail, field=MIN_SEQUENCE_FIELD, fix=fix)
+    look = partial(read_segments_sequence, deps.store, tenant)
+    if not await wait_for_sequence(deps.projection_signal, look, sequence, within=deps.read_model_timeout):
         detail = f"the read models have not come to sequence {sequence} yet"
-        raise Refused("behind", detail, field=FIELD, fix="ask again")
+        raise Refused("behind", detail, field=MIN_SEQUENCE_FIELD, fix="ask again")
 
 
-@router.post("/v1/segments", status_code=201, summary="Add a segment")
+@segment_router.post("/v1/segments", status_code=201, summary="Add a segment")
 async def add_segment(
-    asked: AskedBy, desk: AtDesk, form: SegmentForm, response: Response
-) -> SegmentChanged:
+    caller: CallerIdentity, deps: Dependencies, form: AddSegmentRequest, response: Response
+) -> SegmentChangeResult:
     """Add a segment and assign its number."""
-    command = AddSegment(form.authored())
-    done = await desk.shelves.act(asked.tenant, command, asked.by, asked.command(form))
-    (number,) = done.carried.added
+    command = AddSegment(form.convert_to_input())
+    done = await deps.segment_service.handle(caller.tenant, command, caller.author, caller.create_command_key(form))
+    (number,) = done.changes.added
     response.headers["Location"] = f"/v1/segments/{number}"
-    return _changed(done, number, response)
+    return _create_change_result(done, number, response)
 
 
-@router.get("/v1/segments/{segment}", summary="Show a segment")
+@segment_router.get("/v1/segments/{segment}", summary="Show a segment")
 async def show_segment(
-    segment: NumberInPath, tenant: Tenant, desk: AtDesk, response: Response
+    segment: SegmentNumberPath, tenant: RequestTenant, deps: Dependencies, response: Response
 ) -> SegmentView:
     """Return a segment with all its versions."""
-    shelf = await desk.shelves.load(tenant)
+    shelf = await deps.segment_service.load_state(tenant)
     found = shelf.segments.get(segment)
     if found is None:
         raise Refused("unknown-segment", f"there is no segment {segment}", field="segment")
-    stamp(response, shelf.sequence)
+    set_etag(response, shelf.sequence)
     return SegmentView(
         id=found.id,
         sequence=shelf.sequence,
         scope=found.scope,
         ref=found.ref,
         locale=found.locale,
-        active=found.active,
-        variants={name: version.version for name, version in found.on.items()},
-        versions=tuple([await _version(desk, tenant, each) for each in found.versions]),
+        active=found.is_active,
+        variants={name: version.version for name, version in found.active_versions.items()},
+        versions=tuple([await _create_version_view(deps, tenant, each) for each in found.versions]),
     )
 
 
-@router.patch("/v1/segments/{segment}", summary="Edit a segment")
+@segment_router.patch("/v1/segments/{segment}", summary="Edit a segment")
 async def edit_segment(
-    segment: NumberInPath, asked: AskedBy, desk: AtDesk, form: EditForm, response: Response
-) -> SegmentChanged:
+    segment: SegmentNumberPath, caller: CallerIdentity, deps: Dependencies, form: EditSegmentRequest, response: Response
+) -> SegmentChangeResult:
     """Change a segment's text or properties, or activate or deactivate it."""
-    command: EditSegment = form.command(segment)
-    done = await desk.shelves.act(asked.tenant, command, asked.by, asked.command(form))
-    return _changed(done, segment, response)
+    command: EditSegment = form.create_command(segment)
+    done = await deps.segment_service.handle(caller.tenant, command, caller.author, caller.create_command_key(form))
+    return _create_change_result(done, segment, response)
 
 
-@router.post(IMPORT, summary="Import segments")
+@segment_router.post(IMPORT_PATH, summary="Import segments")
 async def import_segments(
-    asked: AskedBy, desk: AtDesk, form: ImportForm, response: Response
-) -> SegmentsImported:
+    caller: CallerIdentity, deps: Dependencies, form: ImportSegmentsRequest, response: Response
+) -> SegmentImportResult:
     """Import all these segments or none of them; a repeated import changes nothing."""
-    done = await desk.shelves.act(asked.tenant, form.command(), asked.by, asked.command(form))
-    carried = done.carried
-    stamp(response, carried.sequence)
-    return SegmentsImported(
+    done = await deps.segment_service.handle(caller.tenant, form.create_command(), caller.author, caller.create_command_key(form))
+    carried = done.changes
+    set_etag(response, carried.sequence)
+    return SegmentImportResult(
         added=carried.added,
         edited=carried.edited,
         rows=len(form.segments),
@@ -162,19 +162,19 @@ async def import_segments(
     )
 
 
-def _changed(done: Shelved, number: int, response: Response) -> SegmentChanged:
-    stamp(response, done.carried.sequence)
-    sequence = done.carried.sequence
-    version = done.shelf.segments[number].version_at(sequence)
-    return SegmentChanged(segment=number, version=version, sequence=sequence)
+def _create_change_result(done: LibraryCommandOutcome, number: int, response: Response) -> SegmentChangeResult:
+    set_etag(response, done.changes.sequence)
+    sequence = done.changes.sequence
+    version = done.library_state.segments[number].get_version_at(sequence)
+    return SegmentChangeResult(segment=number, version=version, sequence=sequence)
 
 
-async def _version(desk: Desk, tenant: str, version: Version) -> VersionView:
+async def _create_version_view(deps: GatewayDependencies, tenant: str, version: SegmentVersion) -> SegmentVersionView:
     text = version.text
-    return VersionView(
+    return SegmentVersionView(
         version=version.version,
         variant=version.variant,
-        content=await _text(desk, tenant, text.digest),
+        content=await _load_segment_text(deps, tenant, text.digest),
         digest=text.digest,
         characters=text.characters,
         tier=text.tier,
@@ -185,8 +185,8 @@ async def _version(desk: Desk, tenant: str, version: Version) -> VersionView:
     )
 
 
-async def _text(desk: Desk, tenant: str, digest: Digest) -> str | None:
+async def _load_segment_text(deps: GatewayDependencies, tenant: str, digest: Digest) -> str | None:
     try:
-        return (await desk.sessions.texts.read_blobs(tenant, (digest,)))[digest]
+        return (await deps.sessions.texts.read_blobs(tenant, (digest,)))[digest]
     except Corrupt:
         return None  # The text was erased; the other fields remain available.

@@ -19,19 +19,19 @@ from starlette.types import Receive, Scope, Send
 
 from turnlog.events.errors import TurnlogError
 from turnlog.services.runtime.settings import GatewaySettings
-from turnlog.services.runtime.tasks import stopped
+from turnlog.services.runtime.tasks import cancel_tasks
 
-MEDIA: Final = "text/event-stream"
-HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
-HELLO: Final = b"retry: 1000\n\n"
-ALIVE: Final = b": alive\n\n"
-ROOM: Final = 256 * 1024
+EVENT_STREAM_MEDIA_TYPE: Final = "text/event-stream"
+SSE_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+RETRY_FRAME: Final = b"retry: 1000\n\n"
+KEEP_ALIVE_FRAME: Final = b": alive\n\n"
+MAX_PENDING_BYTES: Final = 256 * 1024
 """How many bytes may be pending before the source has to wait."""
 
 _log = structlog.get_logger("turnlog.sse")
 
 
-def framed(name: str, data: bytes, cursor: str) -> bytes:
+def encode_frame(name: str, data: bytes, cursor: str) -> bytes:
     """Return one event as an SSE frame; line breaks within a field are encoded or removed."""
     name = "".join(name.split())
     lines = b"\ndata: ".join(data.splitlines())
@@ -39,116 +39,116 @@ def framed(name: str, data: bytes, cursor: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class StreamTimeouts:
     """The timeouts of a stream."""
 
     keep_alive: float
     """Seconds of silence after which a keep-alive comment is sent."""
-    patience: float
+    write_timeout: float
     """Seconds that one write may take before the client is disconnected."""
 
 
-def pace(settings: GatewaySettings) -> Pace:
+def get_stream_timeouts(settings: GatewaySettings) -> StreamTimeouts:
     """Return the timeouts of all streams of a gateway."""
-    return Pace(settings.keep_alive, settings.reader_seconds)
+    return StreamTimeouts(settings.keep_alive, settings.reader_seconds)
 
 
-class EventStream(StreamingResponse):
+class SseResponse(StreamingResponse):
     """The response that sends SSE frames.
 
     It is a subclass because FastAPI passes on only `Response` objects unchanged.
     """
 
-    def __init__(self, frames: AsyncGenerator[bytes], pace: Pace, stopping: asyncio.Event) -> None:
-        super().__init__(frames, headers=HEADERS, media_type=MEDIA)
+    def __init__(self, frames: AsyncGenerator[bytes], pace: StreamTimeouts, stopping: asyncio.Event) -> None:
+        super().__init__(frames, headers=SSE_HEADERS, media_type=EVENT_STREAM_MEDIA_TYPE)
         self.frames = frames
-        self.pace = pace
-        self.stopping = stopping
+        self.timeouts = pace
+        self.shutdown_event = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send frames until they end, the gateway shuts down, or the client is gone or too slow."""
         del scope
-        outflow = _Outflow()
+        outflow = _SendBuffer()
         tasks = (
-            asyncio.create_task(outflow.fill(self.frames)),
-            asyncio.create_task(_gone(receive, outflow)),
-            asyncio.create_task(_stopped(self.stopping, outflow)),
+            asyncio.create_task(outflow.fill_from(self.frames)),
+            asyncio.create_task(_close_on_disconnect(receive, outflow)),
+            asyncio.create_task(_close_on_shutdown(self.shutdown_event, outflow)),
         )
         try:
-            await self._write(outflow, send)
+            await self._send_chunks(outflow, send)
         except TimeoutError:
             # An ASGI server closes the connection when the application returns with an unfinished
             # response.
-            _log.warning("slow-reader-cut", patience=self.pace.patience)
+            _log.warning("slow-reader-cut", patience=self.timeouts.write_timeout)
         finally:
-            await stopped(*tasks)
+            await cancel_tasks(*tasks)
         for task in tasks:
             if not task.cancelled():
                 task.result()
 
-    async def _write(self, outflow: _Outflow, send: Send) -> None:
+    async def _send_chunks(self, buffer: _SendBuffer, send: Send) -> None:
         start = {"status": self.status_code, "headers": self.raw_headers}
         await send({"type": "http.response.start", **start})
-        chunk: bytes | None = HELLO
+        chunk: bytes | None = RETRY_FRAME
         while chunk is not None:
-            async with asyncio.timeout(self.pace.patience):
+            async with asyncio.timeout(self.timeouts.write_timeout):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            chunk = await outflow.take(self.pace.keep_alive)
-        async with asyncio.timeout(self.pace.patience):
+            chunk = await buffer.take_chunk(self.timeouts.keep_alive)
+        async with asyncio.timeout(self.timeouts.write_timeout):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 @dataclass
-class _Outflow:
+class _SendBuffer:
     """The bounded buffer between the source of frames and the connection."""
 
-    held: bytearray = field(default_factory=bytearray)
-    ended: bool = False
-    filled: asyncio.Event = field(default_factory=asyncio.Event)
-    emptied: asyncio.Event = field(default_factory=asyncio.Event)
+    pending: bytearray = field(default_factory=bytearray)
+    closed: bool = False
+    data_ready: asyncio.Event = field(default_factory=asyncio.Event)
+    space_ready: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def fill(self, frames: AsyncGenerator[bytes]) -> None:
+    async def fill_from(self, frames: AsyncGenerator[bytes]) -> None:
         """Append frames as they arrive, and wait while the buffer is full."""
         try:
             async with aclosing(frames):
                 async for frame in frames:
-                    self.held += frame
-                    self.filled.set()
-                    while len(self.held) >= ROOM:
-                        self.emptied.clear()
-                        await self.emptied.wait()
+                    self.pending += frame
+                    self.data_ready.set()
+                    while len(self.pending) >= MAX_PENDING_BYTES:
+                        self.space_ready.clear()
+                        await self.space_ready.wait()
         except TurnlogError as error:
             _log.warning("stream-broken", error=str(error))
         finally:
-            self.end()
+            self.close()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Accept no more frames; the pending ones are still sent."""
-        self.ended = True
-        self.filled.set()
+        self.closed = True
+        self.data_ready.set()
 
-    async def take(self, within: float) -> bytes | None:
+    async def take_chunk(self, timeout: float) -> bytes | None:
         """Return all pending bytes, or a keep-alive comment after the timeout; None after the end.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self.filled.wait()
-        taken = bytes(self.held)
-        self.held.clear()
-        self.emptied.set()
-        if not self.ended:
-            self.filled.clear()
+            async with asyncio.timeout(timeout):
+                await self.data_ready.wait()
+        taken = bytes(self.pending)
+        self.pending.clear()
+        self.space_ready.set()
+        if not self.closed:
+            self.data_ready.clear()
         elif not taken:
             return None
-        return taken or ALIVE
+        return taken or KEEP_ALIVE_FRAME
 
 
-async def _gone(receive: Receive, outflow: _Outflow) -> None:
+async def _close_on_disconnect(receive: Receive, buffer: _SendBuffer) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    outflow.end()
+    buffer.close()
 
 
-async def _stopped(stopping: asyncio.Event, outflow: _Outflow) -> None:
-    await stopping.wait()
-    outflow.end()
+async def _close_on_shutdown(shutdown_event: asyncio.Event, buffer: _SendBuffer) -> None:
+    await shutdown_event.wait()
+    buffer.close()

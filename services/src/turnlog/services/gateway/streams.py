@@ -4,35 +4,35 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from turnlog.services.gateway.commands import TurnInPath
-from turnlog.services.gateway.desk import AtDesk, Tenant
-from turnlog.services.gateway.headers import SSE, accepted, last_event_id
-from turnlog.services.gateway.turn_stream import turn_stream
+from turnlog.services.gateway.commands import TurnPath
+from turnlog.services.gateway.desk import Dependencies, RequestTenant
+from turnlog.services.gateway.headers import SSE_MEDIA_TYPE, choose_media_type, get_last_event_id
+from turnlog.services.gateway.turn_stream import open_turn_stream
 
-router = APIRouter()
+turn_stream_router = APIRouter()
 
-After = Annotated[
+AfterCursorQuery = Annotated[
     str | None,
     Query(description="The id of an event of this stream; Last-Event-ID goes before it"),
 ]
 
 
-@router.get(
+@turn_stream_router.get(
     "/v1/sessions/{session}/turns/{turn}/stream",
     response_class=Response,
     responses={
-        200: {"content": {SSE: {}}},
+        200: {"content": {SSE_MEDIA_TYPE: {}}},
         204: {"description": "The end was sent already"},
     },
     summary="Watch a turn being answered",
 )
-async def watch_turn(
+async def stream_turn(
     session: str,
-    turn: TurnInPath,
+    turn: TurnPath,
     request: Request,
-    desk: AtDesk,
-    tenant: Tenant,
-    after: After = None,
+    deps: Dependencies,
+    tenant: RequestTenant,
+    after: AfterCursorQuery = None,
 ) -> Response:
     """Stream `token` events, then one of `done`, `redact`, `failed` and `cancelled`.
 
@@ -40,6 +40,6 @@ async def watch_turn(
     the id of its last event misses no text and gets none twice. Turns with several calls send
     `progress` events until their reply begins.
     """
-    accepted(request, SSE)
-    came_to = last_event_id(request)
-    return await turn_stream(desk, tenant, session, turn, after if came_to is None else came_to)
+    choose_media_type(request, SSE_MEDIA_TYPE)
+    came_to = get_last_event_id(request)
+    return await open_turn_stream(deps, tenant, session, turn, after if came_to is None else came_to)

@@ -2,55 +2,55 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from turnlog.events.call import Usage
+from turnlog.events.call import TokenUsage
 from turnlog.events.errors import Refused
-from turnlog.projections.audit.whatif.account import Account, Side
-from turnlog.projections.audit.whatif.redone import Redone
-from turnlog.projections.window.overflow import OverBudget
+from turnlog.projections.audit.whatif.account import WhatIfReport, PromptTotals
+from turnlog.projections.audit.whatif.redone import ReassembledCall
+from turnlog.projections.window.overflow import BudgetExceeded
 from turnlog.services.gateway.payloads.what_if import (
-    AlteredOftenView,
-    AlteredView,
-    CallSupposed,
+    AlterationCountView,
+    PromptAlterationView,
+    WhatIfCall,
     LayerSizeView,
-    MisfitView,
-    RefusedOftenView,
-    SideView,
-    SupposedPrompt,
+    CallRefusalView,
+    RefusalCountView,
+    PromptTotalsView,
+    WhatIfPrompt,
 )
-from turnlog.services.runtime.prices import PriceTable, cost_of
+from turnlog.services.runtime.prices import PriceTable, compute_cost
 
 
-class Figures(TypedDict):
+class WhatIfFigures(TypedDict):
     """The fields that all what-if totals have."""
 
     calls: int
     again: int
     same: int
-    before: SideView
-    after: SideView
-    altered: tuple[AlteredOftenView, ...]
-    refused: tuple[RefusedOftenView, ...]
+    before: PromptTotalsView
+    after: PromptTotalsView
+    altered: tuple[AlterationCountView, ...]
+    refused: tuple[RefusalCountView, ...]
 
 
-def figures(found: Account, prices: PriceTable) -> Figures:
+def compute_figures(found: WhatIfReport, prices: PriceTable) -> WhatIfFigures:
     """Return the totals of a report, with the prices of both sides."""
-    return Figures(
+    return WhatIfFigures(
         calls=found.calls,
         again=found.again,
         same=found.same,
-        before=_side(found.before, prices),
-        after=_side(found.after, prices),
-        altered=tuple(AlteredOftenView.model_validate(each) for each in found.altered),
-        refused=tuple(RefusedOftenView.model_validate(each) for each in found.refused),
+        before=_create_totals_view(found.before, prices),
+        after=_create_totals_view(found.after, prices),
+        altered=tuple(AlterationCountView.model_validate(each) for each in found.altered),
+        refused=tuple(RefusalCountView.model_validate(each) for each in found.refused),
     )
 
 
-def _side(side: Side, prices: PriceTable) -> SideView:
+def _create_totals_view(side: PromptTotals, prices: PriceTable) -> PromptTotalsView:
     costs = [
-        cost_of(model, Usage(known="estimated", input_tokens=tokens, output_tokens=0), prices)
+        compute_cost(model, TokenUsage(known="estimated", input_tokens=tokens, output_tokens=0), prices)
         for model, tokens in side.models.items()
     ]
-    return SideView(
+    return PromptTotalsView(
         tokens=side.tokens,
         largest=side.largest,
         prefix=side.prefix,
@@ -61,26 +61,26 @@ def _side(side: Side, prices: PriceTable) -> SideView:
     )
 
 
-def call_view(each: Redone) -> CallSupposed:
+def create_call_view(each: ReassembledCall) -> WhatIfCall:
     """Return one call with its prompt before and after the change."""
-    return CallSupposed(
+    return WhatIfCall(
         call=each.call,
         turn=each.turn,
         sequence=each.sequence,
-        before=SupposedPrompt.model_validate(each.before),
-        after=SupposedPrompt.model_validate(each.after) if each.after else None,
-        altered=tuple(AlteredView.model_validate(one) for one in each.altered),
-        refused=_misfit(each.refused) if each.refused else None,
+        before=WhatIfPrompt.model_validate(each.before),
+        after=WhatIfPrompt.model_validate(each.after) if each.after else None,
+        altered=tuple(PromptAlterationView.model_validate(one) for one in each.altered),
+        refused=_create_refusal_view(each.refused) if each.refused else None,
     )
 
 
-def _misfit(refused: Refused) -> MisfitView:
-    said = MisfitView(
+def _create_refusal_view(refused: Refused) -> CallRefusalView:
+    said = CallRefusalView(
         code=refused.code, detail=refused.detail, field=refused.field, fix=refused.fix
     )
-    if not isinstance(refused, OverBudget):
+    if not isinstance(refused, BudgetExceeded):
         return said
-    kept = tuple(LayerSizeView(layer=each.layer, tokens=each.tokens) for each in refused.kept)
+    kept = tuple(LayerSizeView(layer=each.layer, tokens=each.tokens) for each in refused.required_layers)
     over = {
         "over": refused.tokens - refused.limit,
         "limit": refused.limit,

@@ -10,7 +10,7 @@ from turnlog.services.runtime.telemetry import Tracing
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracingMiddleware:
     """ASGI middleware that runs a request within its tracing span.
 
     The span continues the trace of the client, if there is one, and has the route template as its
@@ -27,7 +27,7 @@ class Traced:
             return
         method: str = scope["method"]
         parent = Headers(scope=scope).get("traceparent")
-        with self.tracing.request(method, parent) as span:
+        with self.tracing.start_request_span(method, parent) as span:
             await self.app(scope, receive, send)
             route: object = scope.get("route")
             if isinstance(route, APIRoute):

@@ -13,16 +13,16 @@ from typing import Final, Literal, cast
 
 from turnlog.events.errors import Refused
 
-End = Literal["done", "redact", "failed", "cancelled"]
+StreamEnd = Literal["done", "redact", "failed", "cancelled"]
 """How a stream ends; also the names of its last event."""
 
-_NUMBER: Final = "(0|[1-9][0-9]{0,8})"
-_END: Final = "(done|redact|failed|cancelled)"
-_CURSOR: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:\.{_END})?")
+_NUMBER_PATTERN: Final = "(0|[1-9][0-9]{0,8})"
+_END_PATTERN: Final = "(done|redact|failed|cancelled)"
+_CURSOR_PATTERN: Final = re.compile(rf"{_NUMBER_PATTERN}\.{_NUMBER_PATTERN}\.{_NUMBER_PATTERN}(?:\.{_END_PATTERN})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class TurnCursor:
     """A position in a turn stream."""
 
     turn: int
@@ -30,7 +30,7 @@ class Cursor:
     """The attempt whose text was sent; 0 before the first."""
     offset: int = 0
     """How many code points of that text were sent."""
-    end: End | None = None
+    end: StreamEnd | None = None
     """The end that was sent."""
 
     def __str__(self) -> str:
@@ -38,21 +38,21 @@ class Cursor:
         return f"{place}.{self.end}" if self.end else place
 
 
-def cursor(text: str, turn: int) -> Cursor:
+def parse_turn_cursor(text: str, turn: int) -> TurnCursor:
     """Return the cursor that a string encodes; refuses what no stream of this turn can have sent.
     """
-    found = _CURSOR.fullmatch(text)
+    found = _CURSOR_PATTERN.fullmatch(text)
     if found is None:
-        raise bad_cursor("it is not a cursor of a turn's stream")
+        raise create_cursor_refusal("it is not a cursor of a turn's stream")
     of, attempt, offset = (int(number) for number in found.groups()[:3])
     if of != turn:
-        raise bad_cursor(f"it is a cursor of turn {of}, not of turn {turn}")
+        raise create_cursor_refusal(f"it is a cursor of turn {of}, not of turn {turn}")
     if attempt == 0 < offset:
-        raise bad_cursor("nothing is said before the first attempt")
-    return Cursor(turn, attempt, offset, cast("End | None", found[4]))
+        raise create_cursor_refusal("nothing is said before the first attempt")
+    return TurnCursor(turn, attempt, offset, cast("End | None", found[4]))
 
 
-def bad_cursor(detail: str) -> Refused:
+def create_cursor_refusal(detail: str) -> Refused:
     """Return the error for an invalid cursor."""
     return Refused(
         "bad-cursor",

@@ -16,120 +16,120 @@ from typing import Final
 
 from starlette.responses import Response
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.turn import TurnCompleted
-from turnlog.projections.session.state import Said, SessionState, TurnRef
-from turnlog.projections.session.turns import status_of
-from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.merging import merged
-from turnlog.services.gateway.sse import EventStream, framed, pace
-from turnlog.services.gateway.turn_cursor import Cursor, bad_cursor, cursor
+from turnlog.projections.session.state import TextRef, SessionState, SettledTurnRef
+from turnlog.projections.session.turns import find_settled_turn
+from turnlog.services.gateway.desk import GatewayDependencies
+from turnlog.services.gateway.merging import merge_streams
+from turnlog.services.gateway.sse import SseResponse, encode_frame, get_stream_timeouts
+from turnlog.services.gateway.turn_cursor import TurnCursor, create_cursor_refusal, parse_turn_cursor
 from turnlog.services.gateway.turn_joining import (
-    Record,
-    Shown,
-    ahead,
-    heard,
-    learnt,
-    recorded,
-    resumed,
+    TurnStreamRecord,
+    TurnStreamEvent,
+    is_ahead_of_tokens,
+    apply_token_event,
+    apply_record,
+    apply_log_events,
+    resume_cursor,
 )
-from turnlog.services.runtime.sessions import Done
+from turnlog.services.runtime.sessions import CommandOutcome
 
-LOOKS: Final = 10
+TOKEN_REPLICA_TRIES: Final = 10
 """How often a lagging replica of the token stream is read before a cursor is trusted."""
-LOOK_AGAIN: Final = 0.1
+TOKEN_REPLICA_RETRY_SECONDS: Final = 0.1
 """Seconds between two of those reads."""
 
 
-async def turn_stream(
-    desk: Desk, tenant: str, session: str, turn: int, after: str | None
+async def open_turn_stream(
+    deps: GatewayDependencies, tenant: str, session: str, turn: int, after: str | None
 ) -> Response:
     """Return the stream of a turn after a cursor, or 204 when the client has had its end."""
-    state = await desk.sessions.load(tenant, session, leader=True)
+    state = await deps.sessions.load_state(tenant, session, leader=True)
     if state is None:
         raise Refused("unknown-session", "there is no such session", field="session")
-    past = await _past(desk, state, _beginning(state, turn))
-    record = recorded(Record(turn), past)
-    at = resumed(Cursor(turn) if after is None else cursor(after, turn), record)
+    past = await _load_turn_events(deps, state, _find_turn_text(state, turn))
+    record = apply_log_events(TurnStreamRecord(turn), past)
+    at = resume_cursor(TurnCursor(turn) if after is None else parse_turn_cursor(after, turn), record)
     if at is None:
         return Response(status_code=204)
-    if not isinstance(record.ending, TurnCompleted):
-        await _refuse_invented(desk.tokens, state, at, record)
-    frames = _frames(desk, past[-1], at, record)
-    return EventStream(frames, pace(desk.settings), desk.stopping)
+    if not isinstance(record.end_event, TurnCompleted):
+        await _check_cursor_reached(deps.tokens, state, at, record)
+    frames = _iterate_turn_frames(deps, past[-1], at, record)
+    return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
 
-def begun_stream(desk: Desk, done: Done, turn: int) -> Response:
+def open_new_turn_stream(deps: GatewayDependencies, done: CommandOutcome, turn: int) -> Response:
     """Return the stream of a turn that was submitted by this request, which has no past."""
-    record = recorded(Record(turn), done.events)
-    frames = _frames(desk, done.events[-1], Cursor(turn), record)
-    return EventStream(frames, pace(desk.settings), desk.stopping)
+    record = apply_log_events(TurnStreamRecord(turn), done.events)
+    frames = _iterate_turn_frames(deps, done.events[-1], TurnCursor(turn), record)
+    return SseResponse(frames, get_stream_timeouts(deps.settings), deps.shutdown_event)
 
 
-def _beginning(state: SessionState, turn: int) -> Said | None:
+def _find_turn_text(state: SessionState, turn: int) -> TextRef | None:
     """Return the reference to a turn's text, which is in its first event; None when unknown."""
     opened = [each for each in (state.open, *state.waiting) if each and each.turn == turn]
     if opened:
         return opened[0].text
-    settled = status_of(state, turn)
+    settled = find_settled_turn(state, turn)
     if settled is None:
         raise Refused("unknown-turn", f"there is no turn {turn}", field="turn")
-    return settled.text if isinstance(settled, TurnRef) else None
+    return settled.text if isinstance(settled, SettledTurnRef) else None
 
 
-async def _past(desk: Desk, state: SessionState, said: Said | None) -> Sequence[Recorded]:
+async def _load_turn_events(deps: GatewayDependencies, state: SessionState, turn_text: TextRef | None) -> Sequence[RecordedEvent]:
     """Return the session's events from a text to the head; all of them without a text."""
-    places = [state.head.stream_sequence, *([said.place] if said else [])]
-    last, *first = await desk.log.at(state.tenant, places)
+    places = [state.head.stream_sequence, *([turn_text.place] if turn_text else [])]
+    last, *first = await deps.log.read_events_at(state.tenant, places)
     before = first[0].head if first else None
-    return (*first, *await desk.log.between(state.tenant, state.session, before, last))
+    return (*first, *await deps.log.read_range(state.tenant, state.session, before, last))
 
 
-async def _refuse_invented(
-    tokens: TokenStream, state: SessionState, at: Cursor, record: Record
+async def _check_cursor_reached(
+    tokens: TokenStream, state: SessionState, at: TurnCursor, record: TurnStreamRecord
 ) -> None:
     """Refuse a cursor that is ahead of the text of its attempt, unless the attempt was abandoned.
 
     A replica may lag behind the leader: its answer counts once it has the latest token event.
     """
-    if at.attempt < record.attempt or at.offset <= len(record.partial):
+    if at.attempt < record.attempt or at.offset <= len(record.partial_text):
         return
-    newest = await tokens.latest(state.tenant, state.session, at.turn)
-    for _ in range(LOOKS):
-        held = await tokens.recorded(state.tenant, state.session, at.turn)
-        if not ahead(at, (stamped.event for stamped in held)):
+    newest = await tokens.read_latest_event(state.tenant, state.session, at.turn)
+    for _ in range(TOKEN_REPLICA_TRIES):
+        held = await tokens.read_token_events(state.tenant, state.session, at.turn)
+        if not is_ahead_of_tokens(at, (stamped.event for stamped in held)):
             return
         if newest is None or held[-1].at >= newest.at:
-            raise bad_cursor(f"attempt {at.attempt} has not said {at.offset} code points")
-        await asyncio.sleep(LOOK_AGAIN)
+            raise create_cursor_refusal(f"attempt {at.attempt} has not said {at.offset} code points")
+        await asyncio.sleep(TOKEN_REPLICA_RETRY_SECONDS)
 
 
-async def _frames(desk: Desk, last: Recorded, at: Cursor, record: Record) -> AsyncGenerator[bytes]:
-    at, shown = learnt(at, record)
+async def _iterate_turn_frames(deps: GatewayDependencies, last: RecordedEvent, at: TurnCursor, record: TurnStreamRecord) -> AsyncGenerator[bytes]:
+    at, shown = apply_record(at, record)
     for each in shown:
-        yield _frame(each)
+        yield _encode_turn_event(each)
     if at.end:
         return
-    log = desk.log.watch(last.tenant, last.session, last.sequence)
+    log = deps.log.watch_session(last.tenant, last.session, last.sequence)
     async with (
-        desk.tokens.watch(last.tenant, last.session, at.turn) as tokens,
-        aclosing(merged(tokens, log)) as items,
+        deps.tokens.watch_turn(last.tenant, last.session, at.turn) as tokens,
+        aclosing(merge_streams(tokens, log)) as items,
     ):
         async for item in items:
-            if isinstance(item, Recorded):
-                desk.sessions.note(item)
-                record = recorded(record, (item,))
-                at, shown = learnt(at, record)
+            if isinstance(item, RecordedEvent):
+                deps.sessions.apply_observed_event(item)
+                record = apply_log_events(record, (item,))
+                at, shown = apply_record(at, record)
             else:
-                at, shown = heard(at, item)
+                at, shown = apply_token_event(at, item)
             for each in shown:
-                yield _frame(each)
+                yield _encode_turn_event(each)
             if at.end:
                 return
 
 
-def _frame(shown: Shown) -> bytes:
-    data = json.dumps(shown.data, ensure_ascii=False, separators=(",", ":")).encode()
-    return framed(shown.name, data, str(shown.cursor))
+def _encode_turn_event(event: TurnStreamEvent) -> bytes:
+    data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":")).encode()
+    return encode_frame(event.name, data, str(event.cursor))

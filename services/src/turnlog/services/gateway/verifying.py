@@ -17,56 +17,56 @@ from fastapi import APIRouter, Query, Response
 from starlette.responses import StreamingResponse
 
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.projections.audit.chain import Noted
-from turnlog.projections.audit.checkpoint import Checkpoint
+from turnlog.projections.audit.chain import WitnessedHead
+from turnlog.projections.audit.checkpoint import AuditCheckpoint
 from turnlog.projections.blueprint.storable import MAX_INT
-from turnlog.projections.store.reach import reached
-from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
-from turnlog.services.gateway.few import one_of_few, refuse_more
-from turnlog.services.gateway.headers import NDJSON, stamp
+from turnlog.projections.store.reach import wait_until_folded
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.few import stream_in_log_scan_slot, check_log_scan_slot
+from turnlog.services.gateway.headers import NDJSON_MEDIA_TYPE, set_etag
 from turnlog.services.gateway.payloads.verify import (
-    FindingLine,
+    VerifyFindingLine,
     FindingView,
-    ProgressLine,
-    PromptsView,
-    SummaryLine,
+    VerifyProgressLine,
+    PromptTallyView,
+    VerifySummaryLine,
     TotalsView,
-    VerifyView,
+    VerificationView,
 )
-from turnlog.services.runtime.auditing import Auditing, Over, Progress, Step, Wrong
+from turnlog.services.runtime.auditing import VerifyService, VerifyOutcome, VerifyProgress, VerifyStep, LocatedFinding
 
-router = APIRouter()
+verify_router = APIRouter()
 
-DIGEST: Final = r"^sha256:[0-9a-f]{64}$"
-WHOLE: Final = "/v1/verify"
-LARGEST: Final = 64 * 1024 * 1024
+DIGEST_PARAMETER_PATTERN: Final = r"^sha256:[0-9a-f]{64}$"
+VERIFY_LOG_PATH: Final = "/v1/verify"
+MAX_CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """The maximum size of a checkpoint in bytes, enough for half a million sessions."""
-PATIENCE: Final = 0.5
+CATCH_UP_SECONDS: Final = 0.5
 """Seconds that the read models get to catch up; the log is verified anyway."""
-EVERY: Final = 0.25
+PROGRESS_INTERVAL_SECONDS: Final = 0.25
 """Seconds between two progress lines."""
-Line = ProgressLine | FindingLine | SummaryLine
-_LINES: Final[dict[int | str, dict[str, object]]] = {
-    200: {"content": {NDJSON: {"schema": {"type": "string"}}}}
+VerifyLine = VerifyProgressLine | VerifyFindingLine | VerifySummaryLine
+_VERIFY_RESPONSES: Final[dict[int | str, dict[str, object]]] = {
+    200: {"content": {NDJSON_MEDIA_TYPE: {"schema": {"type": "string"}}}}
 }
 
 
-def _auditing(desk: Desk, tenant: str) -> Auditing:
-    by = desk.verifiers
-    return Auditing(tenant, desk.sessions, desk.shelves.log, desk.store, verifiers=by)
+def _create_verify_service(deps: GatewayDependencies, tenant: str) -> VerifyService:
+    by = deps.open_verifier
+    return VerifyService(tenant, deps.sessions, deps.segment_service.log, deps.store, open_verifier=by)
 
 
-@router.get("/v1/sessions/{session}/verify", summary="Check the record of a session")
+@verify_router.get("/v1/sessions/{session}/verify", summary="Check the record of a session")
 async def verify_session(
     session: str,
-    tenant: Tenant,
-    desk: AtDesk,
+    tenant: RequestTenant,
+    deps: Dependencies,
     response: Response,
     noted: Annotated[int | None, Query(ge=1, le=MAX_INT, description="A sequence")] = None,
     head: Annotated[
-        str | None, Query(pattern=DIGEST, description="The `head` that was noted with it")
+        str | None, Query(pattern=DIGEST_PARAMETER_PATTERN, description="The `head` that was noted with it")
     ] = None,
-) -> VerifyView:
+) -> VerificationView:
     """Verify the hash chain, sequences, answers, blobs and totals of a session.
 
     Every prompt is also reproduced in two ways. With a noted head, it is also verified that no
@@ -77,44 +77,44 @@ async def verify_session(
         raise Refused(
             "invalid", detail, field="noted" if noted is None else "head", fix="send both"
         )
-    witness = Noted(noted, head) if noted is not None and head is not None else None
-    await _drawn_level(desk, tenant, session)
-    report = await _auditing(desk, tenant).session(session, witness)
+    witness = WitnessedHead(noted, head) if noted is not None and head is not None else None
+    await _wait_for_projection(deps, tenant, session)
+    report = await _create_verify_service(deps, tenant).verify_session(session, witness)
     sequence = report.head.sequence if report.head else 0
-    stamp(response, sequence)
-    return VerifyView(
+    set_etag(response, sequence)
+    return VerificationView(
         session=session,
         sequence=sequence,
         head=report.head.hash if report.head else None,
-        verified=report.sound,
+        verified=report.is_sound,
         **asdict(report.verdicts),
         events=report.events,
-        prompts=PromptsView.model_validate(report.prompts),
+        prompts=PromptTallyView.model_validate(report.prompts),
         log=TotalsView.model_validate(report.totals),
         findings=tuple(FindingView.model_validate(finding) for finding in report.findings),
     )
 
 
-async def _drawn_level(desk: Desk, tenant: str, session: str) -> None:
+async def _wait_for_projection(deps: GatewayDependencies, tenant: str, session: str) -> None:
     """Give the read models some time to reach the end of the session, if it can be read."""
     with suppress(Corrupt, Refused):
-        last = (await desk.sessions.last(tenant, session)).sequence
-        await reached(desk.store, desk.bell, tenant, session, last, within=PATIENCE)
+        last = (await deps.sessions.load_last_event(tenant, session)).sequence
+        await wait_until_folded(deps.store, deps.projection_signal, tenant, session, last, within=CATCH_UP_SECONDS)
 
 
-@router.get(WHOLE, response_class=StreamingResponse, responses=_LINES, summary="Check the log")
-async def verify_log(tenant: Tenant, desk: AtDesk) -> StreamingResponse:
+@verify_router.get(VERIFY_LOG_PATH, response_class=StreamingResponse, responses=_VERIFY_RESPONSES, summary="Check the log")
+async def verify_log(tenant: RequestTenant, deps: Dependencies) -> StreamingResponse:
     """Verify all sessions and the segment library; stream progress and findings, then a summary."""
-    return _verified(desk, tenant, None)
+    return _stream_verification(deps, tenant, None)
 
 
-@router.post(
-    WHOLE,
+@verify_router.post(
+    VERIFY_LOG_PATH,
     response_class=StreamingResponse,
-    responses=_LINES,
+    responses=_VERIFY_RESPONSES,
     summary="Check the log against a checkpoint",
 )
-async def verify_against(tenant: Tenant, desk: AtDesk, checkpoint: Checkpoint) -> StreamingResponse:
+async def verify_log_against_checkpoint(tenant: RequestTenant, deps: Dependencies, checkpoint: AuditCheckpoint) -> StreamingResponse:
     """Verify the log, and that it still contains every head of a checkpoint.
 
     The client checks the signature of the checkpoint itself.
@@ -122,81 +122,81 @@ async def verify_against(tenant: Tenant, desk: AtDesk, checkpoint: Checkpoint) -
     if checkpoint.tenant != tenant:
         detail = f"it is a checkpoint of tenant {checkpoint.tenant[:80]!r}"
         raise Refused("invalid", detail, field="tenant", fix="ask the service of that tenant")
-    return _verified(desk, tenant, checkpoint)
+    return _stream_verification(deps, tenant, checkpoint)
 
 
-def _verified(desk: Desk, tenant: str, witness: Checkpoint | None) -> StreamingResponse:
-    refuse_more(desk)
-    lines = _lines(_auditing(desk, tenant), witness)
-    return StreamingResponse(one_of_few(desk, lines), media_type=NDJSON)
+def _stream_verification(deps: GatewayDependencies, tenant: str, witness: AuditCheckpoint | None) -> StreamingResponse:
+    check_log_scan_slot(deps)
+    lines = _iterate_verify_lines(_create_verify_service(deps, tenant), witness)
+    return StreamingResponse(stream_in_log_scan_slot(deps, lines), media_type=NDJSON_MEDIA_TYPE)
 
 
-@router.get("/v1/checkpoint", summary="Where every session ends")
-async def show_checkpoint(tenant: Tenant, desk: AtDesk) -> Checkpoint:
+@verify_router.get("/v1/checkpoint", summary="Where every session ends")
+async def show_checkpoint(tenant: RequestTenant, deps: Dependencies) -> AuditCheckpoint:
     """Return a checkpoint of all sessions' heads, to be signed and stored.
 
     It is refused when a hash chain is broken.
     """
-    refuse_more(desk)
-    async with desk.few:
-        return await _auditing(desk, tenant).checkpoint()
+    check_log_scan_slot(deps)
+    async with deps.log_scan_slots:
+        return await _create_verify_service(deps, tenant).create_checkpoint()
 
 
-async def _lines(auditing: Auditing, witness: Checkpoint | None) -> AsyncGenerator[bytes]:
-    told = _Told(time.monotonic())
-    async with aclosing(auditing.whole(witness)) as steps:
+async def _iterate_verify_lines(auditing: VerifyService, witness: AuditCheckpoint | None) -> AsyncGenerator[bytes]:
+    told = _VerifyLineBuilder(time.monotonic())
+    async with aclosing(auditing.verify_log(witness)) as steps:
         async for step in steps:
-            if line := told.line(step, time.monotonic()):
+            if line := told.build_line(step, time.monotonic()):
                 yield line.model_dump_json().encode() + b"\n"
 
 
-class _Told:
+class _VerifyLineBuilder:
     """Builds response lines from the steps of a verification.
 
     It remembers the time of the last progress line and the first finding.
     """
 
     def __init__(self, began: float) -> None:
-        self.began = self.stage_began = self.said = began
+        self.started_at = self.stage_started_at = self.last_progress_at = began
         self.stage = ""
-        self.first: FindingLine | None = None
+        self.first_finding: VerifyFindingLine | None = None
 
-    def line(self, step: Step, now: float) -> Line | None:
+    def build_line(self, step: VerifyStep, now: float) -> VerifyLine | None:
         """Return the line for a step; None for progress that follows too soon."""
         match step:
-            case Progress():
-                return self._progress(step, now)
-            case Wrong(log=log, key=(_, session), finding=finding):
-                line = FindingLine(
+            case VerifyProgress():
+                return self._build_progress_line(step, now)
+            case LocatedFinding(log=log, key=(_, session), finding=finding):
+                line = VerifyFindingLine(
                     log=log, session=session, finding=FindingView.model_validate(finding)
                 )
-                self.first = self.first or line
+                self.first_finding = self.first_finding or line
                 return line
-            case Over():
-                return self._summary(step, now)
+            case VerifyOutcome():
+                return self._build_summary_line(step, now)
             case _ as never:
                 assert_never(never)
 
-    def _progress(self, step: Progress, now: float) -> ProgressLine | None:
+    def _build_progress_line(self, step: VerifyProgress, now: float) -> VerifyProgressLine | None:
         if step.stage != self.stage:
-            self.stage, self.stage_began = step.stage, self.said
-        if now - self.said < EVERY:
+            self.stage, self.stage_started_at = step.stage, self.last_progress_at
+        if now - self.last_progress_at < PROGRESS_INTERVAL_SECONDS:
             return None
-        self.said = now
-        rate = step.done / max(now - self.stage_began, EVERY)
-        return ProgressLine(stage=step.stage, done=step.done, goal=step.goal, rate=rate)
+        self.last_progress_at = now
+        rate = step.done / max(now - self.stage_started_at, PROGRESS_INTERVAL_SECONDS)
+        return VerifyProgressLine(stage=step.stage, done=step.done, goal=step.goal, rate=rate)
 
-    def _summary(self, over: Over, now: float) -> SummaryLine:
+    def _build_summary_line(self, over: VerifyOutcome, now: float) -> VerifySummaryLine:
         tally = over.tally
-        return SummaryLine(
+        return VerifySummaryLine(
             verified=not tally.findings,
             **asdict(tally.verdicts),
             sessions=tally.sessions,
             unsound=len(tally.unsound),
             events=over.events,
-            seconds=now - self.began,
-            prompts=PromptsView.model_validate(tally.prompts),
+            seconds=now - self.started_at,
+            prompts=PromptTallyView.model_validate(tally.prompts),
             log=TotalsView.model_validate(tally.totals),
             findings=tally.findings,
-            first=self.first,
+            first=self.first_finding,
         )

@@ -8,60 +8,60 @@ from dataclasses import dataclass
 
 from starlette.types import Receive
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.redaction import ReplyRedacted
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
-from turnlog.projections.history import Turn, history
-from turnlog.services.gateway.desk import Desk
-from turnlog.services.gateway.payloads.turns import Submitted
-from turnlog.services.runtime.tasks import stopped
+from turnlog.projections.history import HistoryTurn, build_history
+from turnlog.services.gateway.desk import GatewayDependencies
+from turnlog.services.gateway.payloads.turns import SubmittedTurn
+from turnlog.services.runtime.tasks import cancel_tasks
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SettledTurn:
     """A settled turn, and the sequence of the event that settled it."""
 
-    turn: Turn
+    turn: HistoryTurn
     sequence: int
 
 
-async def outcome(
-    desk: Desk, tenant: str, submitted: Submitted, seconds: float, receive: Receive
-) -> Outcome | None:
+async def wait_for_settlement(
+    deps: GatewayDependencies, tenant: str, submitted: SubmittedTurn, timeout: float, receive: Receive
+) -> SettledTurn | None:
     """Wait until a turn is settled.
 
     Returns None after the timeout, at shutdown, or when the client disconnects.
     """
-    watching = asyncio.create_task(_settled(desk, tenant, submitted))
-    stopping = asyncio.create_task(desk.stopping.wait())
-    gone = asyncio.create_task(_gone(receive))
+    watching = asyncio.create_task(_watch_until_settled(deps, tenant, submitted))
+    stopping = asyncio.create_task(deps.shutdown_event.wait())
+    gone = asyncio.create_task(_wait_for_disconnect(receive))
     tasks = (watching, stopping, gone)
     try:
-        await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         return watching.result() if watching.done() else None
     finally:
-        await stopped(*tasks)
+        await cancel_tasks(*tasks)
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _settled(desk: Desk, tenant: str, submitted: Submitted) -> Outcome:
-    seen: list[Recorded] = []
+async def _watch_until_settled(deps: GatewayDependencies, tenant: str, submitted: SubmittedTurn) -> SettledTurn:
+    seen: list[RecordedEvent] = []
     turn, before = submitted.turn, submitted.sequence - 1
-    async with aclosing(desk.log.watch(tenant, submitted.session, before)) as events:
+    async with aclosing(deps.log.watch_session(tenant, submitted.session, before)) as events:
         async for recorded in events:
             seen.append(recorded)
-            desk.sessions.note(recorded)
-            if settles(recorded, turn):
-                (told,) = (each for each in history(seen) if each.turn == turn)
-                return Outcome(told, recorded.sequence)
+            deps.sessions.apply_observed_event(recorded)
+            if is_turn_end(recorded, turn):
+                (told,) = (each for each in build_history(seen) if each.turn == turn)
+                return SettledTurn(told, recorded.sequence)
     raise AssertionError("a watch ends only with its reader")
 
 
-def settles(recorded: Recorded, turn: int) -> bool:
+def is_turn_end(recorded: RecordedEvent, turn: int) -> bool:
     """Return whether an event ends a turn."""
     match recorded.event:
         case (

@@ -17,183 +17,183 @@ from starlette.responses import Response, StreamingResponse
 
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.session import BlueprintMoved, BlueprintRef, SessionOpened
-from turnlog.projections.audit.whatif.account import Account, account, together
-from turnlog.projections.audit.whatif.change import Change
-from turnlog.projections.audit.whatif.redone import what_if
-from turnlog.projections.blueprint.schema import blueprint_digest
-from turnlog.projections.store.listing import Wanted, sessions
-from turnlog.projections.store.reach import come_to
-from turnlog.services.gateway.desk import AtDesk, Desk, Tenant
-from turnlog.services.gateway.few import one_of_few, refuse_more
-from turnlog.services.gateway.headers import NDJSON
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.projections.audit.whatif.account import WhatIfReport, build_what_if_report, merge_reports
+from turnlog.projections.audit.whatif.change import WhatIfChange
+from turnlog.projections.audit.whatif.redone import rebuild_calls
+from turnlog.projections.blueprint.schema import compute_blueprint_digest
+from turnlog.projections.store.listing import SessionQuery, list_sessions
+from turnlog.projections.store.reach import wait_for_sequence
+from turnlog.services.gateway.desk import Dependencies, GatewayDependencies, RequestTenant
+from turnlog.services.gateway.few import stream_in_log_scan_slot, check_log_scan_slot
+from turnlog.services.gateway.headers import NDJSON_MEDIA_TYPE
+from turnlog.services.gateway.payloads.closed import ResponseModel
 from turnlog.services.gateway.payloads.what_if import (
-    Begun,
-    Ended,
-    Line,
-    SessionSupposed,
-    SessionUntold,
-    SupposedBlueprint,
-    WhatIfForm,
+    WhatIfStart,
+    WhatIfSummary,
+    WhatIfLine,
+    WhatIfSession,
+    WhatIfFailedSession,
+    WhatIfBlueprint,
+    WhatIfRequest,
 )
-from turnlog.services.gateway.supposing import call_view, figures
-from turnlog.services.runtime.aside import aside
+from turnlog.services.gateway.supposing import create_call_view, compute_figures
+from turnlog.services.runtime.aside import run_in_thread
 from turnlog.services.runtime.blueprint_files import BlueprintFiles
-from turnlog.services.runtime.files import Brought
-from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.lag import lag
-from turnlog.services.runtime.plugins import check_plugins
+from turnlog.services.runtime.files import UploadedFolder
+from turnlog.services.runtime.installed import collect_installed
+from turnlog.services.runtime.lag import measure_projection_lag
+from turnlog.services.runtime.plugins import check_plugins_registered
 from turnlog.services.runtime.prices import PriceTable
-from turnlog.services.runtime.records import Record, Records
-from turnlog.services.runtime.vocabularies import ready
+from turnlog.services.runtime.records import SessionRecord, SessionRecordLoader
+from turnlog.services.runtime.vocabularies import load_vocabularies
 
-router = APIRouter()
+what_if_router = APIRouter()
 
-PATH: Final = "/v1/what-if"
-_PAGE: Final = 500
+WHAT_IF_PATH: Final = "/v1/what-if"
+_SESSION_PAGE_SIZE: Final = 500
 
 
-@router.post(
-    PATH,
-    response_model=Line,
+@what_if_router.post(
+    WHAT_IF_PATH,
+    response_model=WhatIfLine,
     response_class=Response,
-    responses={200: {"content": {NDJSON: {}}}},
+    responses={200: {"content": {NDJSON_MEDIA_TYPE: {}}}},
     summary="What if the blueprint, the budget or the model were another",
 )
-async def ask_what_if(tenant: Tenant, desk: AtDesk, form: WhatIfForm) -> StreamingResponse:
+async def run_what_if(tenant: RequestTenant, deps: Dependencies, form: WhatIfRequest) -> StreamingResponse:
     """Assemble recorded calls again under a change; stream one line per session, then the totals.
     """
-    refuse_more(desk)
-    change = await _change(desk, form)
-    behind = 0 if form.sessions else await _behind(desk, tenant)
-    named = tuple(dict.fromkeys(form.sessions or await _all(desk, tenant, change)))
-    begun = _begun(form, change, len(named), behind)
-    lines = _lines(desk, tenant, begun, change, named)
-    return StreamingResponse(one_of_few(desk, lines), media_type=NDJSON)
+    check_log_scan_slot(deps)
+    change = await _create_change(deps, form)
+    behind = 0 if form.sessions else await _measure_projection_lag(deps, tenant)
+    named = tuple(dict.fromkeys(form.sessions or await _list_session_ids(deps, tenant, change)))
+    begun = _create_start_line(form, change, len(named), behind)
+    lines = _iterate_what_if_lines(deps, tenant, begun, change, named)
+    return StreamingResponse(stream_in_log_scan_slot(deps, lines), media_type=NDJSON_MEDIA_TYPE)
 
 
-async def _change(desk: Desk, form: WhatIfForm) -> Change:
+async def _create_change(deps: GatewayDependencies, form: WhatIfRequest) -> WhatIfChange:
     """Return the change to evaluate; raises `FaultyBlueprint` with all faults of the blueprint."""
     if form.blueprint is None:
         if form.budget is None and form.model is None:
             fix = "bring a blueprint, or name a budget or a model"
             raise Refused("invalid", "nothing is supposed", field="blueprint", fix=fix)
-        return Change(desk.library, None, form.budget, form.model, desk.settings.model)
-    files = BlueprintFiles(Brought(form.blueprint.blueprint, form.blueprint.files))
-    blueprint = files.blueprint()
-    check_plugins(blueprint)
-    await ready(blueprint)
-    return Change(files, blueprint, form.budget, form.model, desk.settings.model)
+        return WhatIfChange(deps.blueprint_folders, None, form.budget, form.model, deps.settings.model)
+    files = BlueprintFiles(UploadedFolder(form.blueprint.blueprint, form.blueprint.files))
+    blueprint = files.read_blueprint()
+    check_plugins_registered(blueprint)
+    await load_vocabularies(blueprint)
+    return WhatIfChange(files, blueprint, form.budget, form.model, deps.settings.model)
 
 
-async def _behind(desk: Desk, tenant: str) -> int:
+async def _measure_projection_lag(deps: GatewayDependencies, tenant: str) -> int:
     """Return by how many events the read models lag, after giving them time to catch up."""
-    end = await desk.log.end(tenant)
+    end = await deps.log.get_last_stream_sequence(tenant)
 
     async def look() -> int:
-        return end - await lag(desk.log, desk.store, tenant)
+        return end - await measure_projection_lag(deps.log, deps.store, tenant)
 
-    level = await come_to(desk.bell, look, end, within=desk.patience)
-    return 0 if level else await lag(desk.log, desk.store, tenant)
+    level = await wait_for_sequence(deps.projection_signal, look, end, within=deps.read_model_timeout)
+    return 0 if level else await measure_projection_lag(deps.log, deps.store, tenant)
 
 
-async def _all(desk: Desk, tenant: str, change: Change) -> Sequence[str]:
+async def _list_session_ids(deps: GatewayDependencies, tenant: str, change: WhatIfChange) -> Sequence[str]:
     """Return all session ids, or those of the blueprint in the request."""
-    wanted = Wanted(blueprint=change.blueprint.blueprint if change.blueprint else None)
+    wanted = SessionQuery(blueprint=change.blueprint.blueprint if change.blueprint else None)
     named: list[str] = []
     before: int | None = None
     while True:
-        async with desk.store.reading() as connection:
-            page = await sessions(connection, tenant, wanted, limit=_PAGE, before=before)
+        async with deps.store.open_reader() as connection:
+            page = await list_sessions(connection, tenant, wanted, limit=_SESSION_PAGE_SIZE, before=before)
         named += [row.session for row in page.sessions]
         before = page.before
         if before is None:
             return named
 
 
-async def _lines(
-    desk: Desk, tenant: str, begun: Begun, change: Change, named: Sequence[str]
+async def _iterate_what_if_lines(
+    deps: GatewayDependencies, tenant: str, start: WhatIfStart, change: WhatIfChange, session_ids: Sequence[str]
 ) -> AsyncGenerator[bytes]:
-    yield _line(begun)
-    prices, accounts = await desk.prices.table(), list[Account]()
-    async with aclosing(_told(desk, tenant, change, named, prices)) as told:
+    yield _encode_line(start)
+    prices, accounts = await deps.prices.load_table(), list[WhatIfReport]()
+    async with aclosing(_iterate_session_results(deps, tenant, change, session_ids, prices)) as told:
         async for line, found in told:
             accounts += [found] if found else []
-            yield _line(line)
-    total = figures(together(accounts), prices)
+            yield _encode_line(line)
+    total = compute_figures(merge_reports(accounts), prices)
     told_of = len(accounts)
-    yield _line(Ended(**total, sessions=told_of, untold=len(named) - told_of))
+    yield _encode_line(WhatIfSummary(**total, sessions=told_of, untold=len(session_ids) - told_of))
 
 
-async def _told(
-    desk: Desk, tenant: str, change: Change, named: Iterable[str], prices: PriceTable
-) -> AsyncGenerator[tuple[SessionSupposed | SessionUntold, Account | None]]:
-    records = Records(desk.sessions)
-    for session in named:
+async def _iterate_session_results(
+    deps: GatewayDependencies, tenant: str, change: WhatIfChange, session_ids: Iterable[str], prices: PriceTable
+) -> AsyncGenerator[tuple[WhatIfSession | WhatIfFailedSession, WhatIfReport | None]]:
+    records = SessionRecordLoader(deps.sessions)
+    for session in session_ids:
         try:
-            record = await records.whole(tenant, session)
-            blueprint, found = _made_from(record), await _account(record, change)
+            record = await records.load_record(tenant, session)
+            blueprint, found = _find_blueprint(record), await _compute_report(record, change)
         except (Corrupt, Refused) as error:
-            yield _untold(session, error), None
+            yield _create_failure_line(session, error), None
         else:
-            yield _session(record, blueprint, found, prices), found
+            yield _create_session_line(record, blueprint, found, prices), found
 
 
-async def _account(record: Record, change: Change) -> Account:
+async def _compute_report(record: SessionRecord, change: WhatIfChange) -> WhatIfReport:
     """Evaluate a session in a thread, because a long one takes seconds."""
-    redone = what_if(record.events, record.blobs, installed(), change)
+    redone = rebuild_calls(record.events, record.blobs, collect_installed(), change)
     try:
-        return await aside(lambda: account(redone))
+        return await run_in_thread(lambda: build_what_if_report(redone))
     except (Corrupt, Refused):
         raise
     except Exception as error:  # an altered record may contain anything
         raise Corrupt("the record", f"it cannot be told: {error!r}") from error
 
 
-def _made_from(record: Record) -> BlueprintRef:
+def _find_blueprint(record: SessionRecord) -> BlueprintRef:
     for said in reversed(record.events):
         if isinstance(said.event, SessionOpened | BlueprintMoved):
             return said.event.blueprint
     raise Corrupt("event 1", "it opens no session that this version knows of")
 
 
-def _session(
-    record: Record, blueprint: BlueprintRef, found: Account, prices: PriceTable
-) -> SessionSupposed:
-    return SessionSupposed(
-        **figures(found, prices),
+def _create_session_line(
+    record: SessionRecord, blueprint: BlueprintRef, found: WhatIfReport, prices: PriceTable
+) -> WhatIfSession:
+    return WhatIfSession(
+        **compute_figures(found, prices),
         session=record.events[-1].session,
         sequence=record.events[-1].sequence,
         blueprint=blueprint.name,
         version=blueprint.version,
-        worst=tuple(call_view(each) for each in found.worst),
-        badness=found.badness,
+        worst=tuple(create_call_view(each) for each in found.worst),
+        badness=found.severity,
     )
 
 
-def _untold(session: str, error: Corrupt | Refused) -> SessionUntold:
+def _create_failure_line(session: str, error: Corrupt | Refused) -> WhatIfFailedSession:
     match error:
         case Refused(code=code, detail=detail):
-            return SessionUntold(session=session, code=code, detail=detail)
+            return WhatIfFailedSession(session=session, code=code, detail=detail)
         case Corrupt():
-            return SessionUntold(session=session, code="corrupt", detail=str(error))
+            return WhatIfFailedSession(session=session, code="corrupt", detail=str(error))
 
 
-def _begun(form: WhatIfForm, change: Change, number: int, behind: int) -> Begun:
+def _create_start_line(form: WhatIfRequest, change: WhatIfChange, number: int, projection_lag: int) -> WhatIfStart:
     supposed = change.blueprint
-    blueprint = supposed and SupposedBlueprint(
+    blueprint = supposed and WhatIfBlueprint(
         blueprint=supposed.blueprint,
         version=supposed.version,
-        digest=blueprint_digest(supposed),
+        digest=compute_blueprint_digest(supposed),
     )
-    return Begun(
+    return WhatIfStart(
         sessions=number,
-        behind=behind,
+        behind=projection_lag,
         blueprint=blueprint,
         budget=form.budget,
         model=form.model,
     )
 
 
-def _line(answer: Answer) -> bytes:
+def _encode_line(answer: ResponseModel) -> bytes:
     return answer.model_dump_json().encode() + b"\n"

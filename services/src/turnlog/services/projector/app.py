@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from turnlog.events.log.ports import Log
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.reach import Bell
-from turnlog.services.projector.folding import Folding
-from turnlog.services.projector.projector import Projector
+from turnlog.events.log.ports import EventLog
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.reach import ProjectionSignal
+from turnlog.services.projector.folding import LogFolder
+from turnlog.services.projector.projector import SessionProjector
 from turnlog.services.runtime.settings import ProjectorSettings
 from turnlog.services.runtime.telemetry import Tracing
 
 
-def build(
-    settings: ProjectorSettings, *, log: Log, store: Store, bell: Bell, tracing: Tracing
-) -> Projector:
+def build_projector(
+    settings: ProjectorSettings, *, log: EventLog, store: ReadModelStore, signal: ProjectionSignal, tracing: Tracing
+) -> SessionProjector:
     """Return a projector; the caller opens and closes log and store."""
-    return Projector(Folding(log, store, tracing, settings.tenant), bell)
+    return SessionProjector(LogFolder(log, store, tracing, settings.tenant), signal)

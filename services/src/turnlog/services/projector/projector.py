@@ -17,26 +17,26 @@ from typing import Final
 import structlog
 
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.nats.backoff import back_off
+from turnlog.events.nats.backoff import wait_backoff
 from turnlog.projections.store import checkpoints
-from turnlog.projections.store.checkpoints import VERSION, Checkpoint
-from turnlog.projections.store.reach import Bell
-from turnlog.projections.store.schema import prepare
-from turnlog.services.projector.folding import BULK, Folding
-from turnlog.services.projector.rebuild import rebuild
+from turnlog.projections.store.checkpoints import SESSIONS_VERSION, ProjectionPosition
+from turnlog.projections.store.reach import ProjectionSignal
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.projector.folding import LIVE_BATCH_EVENTS, LogFolder
+from turnlog.services.projector.rebuild import rebuild_rows
 
-PAUSE: Final = 0.05
+PAUSE_SECONDS: Final = 0.05
 """Seconds between transactions while following live events, because a turn's events come singly."""
 
 _log = structlog.get_logger("turnlog.projector")
 
 
 @dataclass(frozen=True, slots=True)
-class Projector:
+class SessionProjector:
     """Keeps the read models of one stream up to date."""
 
-    folding: Folding
-    bell: Bell
+    folder: LogFolder
+    signal: ProjectionSignal
     """Notified after every commit, for readers in this process."""
 
     async def run(self) -> None:
@@ -44,12 +44,12 @@ class Projector:
         failures = 0
         while True:
             try:
-                async with aclosing(self._round()) as steps:
+                async with aclosing(self._run_round()) as steps:
                     before = 0
                     async for at in steps:
                         failures = 0
-                        self.bell.ring()
-                        await asyncio.sleep(PAUSE if at.position - before < BULK else 0)
+                        self.signal.notify_readers()
+                        await asyncio.sleep(PAUSE_SECONDS if at.position - before < LIVE_BATCH_EVENTS else 0)
                         before = at.position
             except Unavailable as error:
                 failures += 1
@@ -57,34 +57,34 @@ class Projector:
             except Corrupt as error:
                 _log.error("projector-stopped", where=error.where, detail=error.detail)
                 raise
-            await back_off(failures)
+            await wait_backoff(failures)
 
-    async def _round(self) -> AsyncGenerator[Checkpoint]:
+    async def _run_round(self) -> AsyncGenerator[ProjectionPosition]:
         """Fold until another process moves the position."""
-        at = await self._started()
-        if at.version < VERSION:
+        at = await self._prepare_position()
+        if at.version < SESSIONS_VERSION:
             # Readers use the rows of the earlier release until those of this one are complete.
-            await rebuild(self.folding, _rebuilding, anew=False)
+            await rebuild_rows(self.folder, _log_rebuild_progress, from_start=False)
             return
-        async with aclosing(self.folding.along(at, live=True)) as steps:
+        async with aclosing(self.folder.fold_from(at, live=True)) as steps:
             async for step in steps:
                 if step is not None:
                     yield step
 
-    async def _started(self) -> Checkpoint:
-        folding = self.folding
-        await prepare(folding.store)
-        log = await folding.log.identity(folding.tenant)
-        async with folding.store.writing() as connection:
-            live = await checkpoints.active(connection)
-            at = live or await checkpoints.begin(connection, log, seen=True)
-        if at.version > VERSION:
+    async def _prepare_position(self) -> ProjectionPosition:
+        folding = self.folder
+        await prepare_schema(folding.store)
+        log = await folding.log.get_identity(folding.tenant)
+        async with folding.store.open_writer() as connection:
+            live = await checkpoints.read_active_position(connection)
+            at = live or await checkpoints.begin_build(connection, log, is_active=True)
+        if at.version > SESSIONS_VERSION:
             detail = (
-                f"rows of version {at.version}, this release knows {VERSION}: run the later one"
+                f"rows of version {at.version}, this release knows {SESSIONS_VERSION}: run the later one"
             )
             raise Corrupt("read models", detail)
         return at
 
 
-def _rebuilding(position: int, goal: int) -> None:
+def _log_rebuild_progress(position: int, goal: int) -> None:
     _log.info("read-models-rebuilding", position=position, goal=goal)

@@ -19,48 +19,48 @@ import asyncio
 from contextlib import aclosing
 from typing import Final
 
-from turnlog.events.content import digest_of
+from turnlog.events.content import compute_digest
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import Log, Raw
-from turnlog.projections.store.checkpoints import Checkpoint
+from turnlog.events.log.ports import EventLog, RawEvent
+from turnlog.projections.store.checkpoints import ProjectionPosition
 
-LOOK_EVERY: Final = 0.2
+POLL_SECONDS: Final = 0.2
 """Seconds between reads of a log that seems too short."""
 _FIX: Final = "bring that log back, or run `turnlog rebuild` to have rows of this one"
 
 
-async def prove(log: Log, tenant: str, at: Checkpoint, *, patience: float) -> None:
+async def verify_log(log: EventLog, tenant: str, at: ProjectionPosition, *, patience: float) -> None:
     """Raise `Corrupt` unless the log still holds the event that the position names."""
-    now = await log.identity(tenant)
+    now = await log.get_identity(tenant)
     if now != at.log:
         told = f"the rows come from {at.log.stream} made at {at.log.created}"
         raise Corrupt("log", f"{told}, this is {now.stream} made at {now.created}: {_FIX}")
     if at.position == 0:
         return
-    found = await _sought(log, at.position, patience)
+    found = await _find_event(log, at.position, patience)
     if found is None:
         raise Corrupt("log", f"it ends before {at.position}, where the rows are: {_FIX}")
-    prove_same(found, at)
+    verify_same_event(found, at)
 
 
-def prove_same(found: Raw, at: Checkpoint) -> None:
+def verify_same_event(found: RawEvent, at: ProjectionPosition) -> None:
     """Raise `Corrupt` unless this is the event that the position names."""
-    if found.stream_sequence != at.position or digest_of(found.stored) != at.hash:
+    if found.stream_sequence != at.position or compute_digest(found.stored) != at.hash:
         raise Corrupt("log", f"it holds another event at {at.position} than the rows: {_FIX}")
 
 
-async def _sought(log: Log, position: int, patience: float) -> Raw | None:
+async def _find_event(log: EventLog, position: int, patience: float) -> RawEvent | None:
     clock = asyncio.get_running_loop()
     until = clock.time() + patience
     while True:
-        found = await _behind(log, position - 1)
+        found = await _read_first_after(log, position - 1)
         if found is not None or clock.time() >= until:
             return found
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(POLL_SECONDS)
 
 
-async def _behind(log: Log, position: int) -> Raw | None:
-    async with aclosing(log.follow(None, position, live=False)) as bulks:
+async def _read_first_after(log: EventLog, position: int) -> RawEvent | None:
+    async with aclosing(log.stream_raw_events(None, position, live=False)) as bulks:
         async for bulk in bulks:
             return bulk[0]
     return None

@@ -3,62 +3,62 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import aclosing
 
-from turnlog.events.log.ports import Identity
+from turnlog.events.log.ports import LogIdentity
 from turnlog.projections.store import checkpoints
-from turnlog.projections.store.advance import advance
-from turnlog.projections.store.builds import clear_unseen
-from turnlog.projections.store.checkpoints import Checkpoint
-from turnlog.projections.store.fold import arrived
-from turnlog.projections.store.schema import prepare
-from turnlog.services.projector.folding import Folding, bulks, tell
-from turnlog.services.runtime.bulk import seldom_collected
+from turnlog.projections.store.advance import apply_batch
+from turnlog.projections.store.builds import clear_hidden_builds
+from turnlog.projections.store.checkpoints import ProjectionPosition
+from turnlog.projections.store.fold import decode_raw_event
+from turnlog.projections.store.schema import prepare_schema
+from turnlog.services.projector.folding import LogFolder, stream_fold_batches, report_poison
+from turnlog.services.runtime.bulk import reduce_collection
 
-Progress = Callable[[int, int], None]
+RebuildProgress = Callable[[int, int], None]
 """Called with the stream sequence of the rebuild, and that of the active rows at its start."""
 
 
-async def rebuild(folding: Folding, progress: Progress, *, anew: bool = True) -> Checkpoint | None:
+async def rebuild_rows(folder: LogFolder, progress: RebuildProgress, *, from_start: bool = True) -> ProjectionPosition | None:
     """Rebuild the rows and switch to them; None if another rebuild took over.
 
     Unless `from_start`, an unfinished build of this release is resumed.
     """
-    await prepare(folding.store)
-    if anew:
-        await clear_unseen(folding.store)
-    log = await folding.log.identity(folding.tenant)
-    live, building = await _begun(folding, log)
+    await prepare_schema(folder.store)
+    if from_start:
+        await clear_hidden_builds(folder.store)
+    log = await folder.log.get_identity(folder.tenant)
+    live, building = await _begin_or_resume(folder, log)
     goal = live.position if live else 0
-    with seldom_collected():
-        async with aclosing(folding.along(building, live=False)) as steps:
+    with reduce_collection():
+        async with aclosing(folder.fold_from(building, live=False)) as steps:
             async for step in steps:
                 if step is None:
                     return None
                 building = step
                 progress(building.position, goal)
-    switched = await _switched(folding, building)
+    switched = await _switch_to_build(folder, building)
     if switched:
         progress(switched.position, switched.position)
-        await clear_unseen(folding.store, below=switched.build)
+        await clear_hidden_builds(folder.store, below=switched.build)
     return switched
 
 
-async def _begun(folding: Folding, log: Identity) -> tuple[Checkpoint | None, Checkpoint]:
-    async with folding.store.writing() as connection:
-        live = await checkpoints.held(connection)
+async def _begin_or_resume(folder: LogFolder, log: LogIdentity) -> tuple[ProjectionPosition | None, ProjectionPosition]:
+    async with folder.store.open_writer() as connection:
+        live = await checkpoints.lock_active_position(connection)
         above = live.build if live else 0
-        building = await checkpoints.unfinished(connection, log, above=above)
-        return live, building or await checkpoints.begin(connection, log, seen=False)
+        building = await checkpoints.find_unfinished_build(connection, log, above=above)
+        return live, building or await checkpoints.begin_build(connection, log, is_active=False)
 
 
-async def _switched(folding: Folding, building: Checkpoint) -> Checkpoint | None:
-    async with folding.store.writing() as connection:
-        await checkpoints.held(connection)
-        async with aclosing(bulks(folding.log, building, live=False)) as found:
+async def _switch_to_build(folder: LogFolder, building: ProjectionPosition) -> ProjectionPosition | None:
+    async with folder.store.open_writer() as connection:
+        await checkpoints.lock_active_position(connection)
+        async with aclosing(stream_fold_batches(folder.log, building, live=False)) as found:
             async for raws in found:
-                step = await advance(connection, building, [arrived(raw) for raw in raws])
+                step = await apply_batch(connection, building, [decode_raw_event(raw) for raw in raws])
                 if step is None:
                     return None
                 for poison in step.poisons:
-                    tell(poison)
+                    report_poison(poison)
                 building = step.checkpoint
-        return await checkpoints.switched(connection, building)
+        return await checkpoints.switch_to_build(connection, building)

@@ -5,42 +5,42 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from turnlog.projections.store.checkpoints import active
-from turnlog.projections.store.engine import Store, open_store
-from turnlog.projections.store.reach import Bell
-from turnlog.services.projector.app import build
-from turnlog.services.projector.library import LibraryProjector
-from turnlog.services.runtime.ending import Ending
-from turnlog.services.runtime.health import NOBODY, Questions, telling
-from turnlog.services.runtime.parts import connected
+from turnlog.projections.store.checkpoints import read_active_position
+from turnlog.projections.store.engine import ReadModelStore, open_store
+from turnlog.projections.store.reach import ProjectionSignal
+from turnlog.services.projector.app import build_projector
+from turnlog.services.projector.library import SegmentProjector
+from turnlog.services.runtime.ending import Shutdown
+from turnlog.services.runtime.health import PROBE_SESSION, HealthChecks, serve_health
+from turnlog.services.runtime.parts import connect_components
 from turnlog.services.runtime.settings import ProjectorSettings
-from turnlog.services.runtime.tasks import stopped
+from turnlog.services.runtime.tasks import cancel_tasks
 
 
 @asynccontextmanager
-async def running(settings: ProjectorSettings, ending: Ending, bell: Bell) -> AsyncGenerator[None]:
+async def run_projector(settings: ProjectorSettings, ending: Shutdown, signal: ProjectionSignal) -> AsyncGenerator[None]:
     """Keep the read models up to date while the body runs.
 
     A log that does not match the rows ends the process.
     """
-    async with connected(settings, "projector", ending.lost("nats")) as parts:
+    async with connect_components(settings, "projector", ending.create_loss_callback("nats")) as parts:
         store = open_store(settings.database_url.get_secret_value())
-        projector = build(settings, log=parts.log, store=store, bell=bell, tracing=parts.tracing)
-        library = LibraryProjector(parts.library, parts.blobs, store, settings.tenant, bell)
-        folding = ending.watched(asyncio.create_task(projector.run()), "projector")
-        shelving = ending.watched(asyncio.create_task(library.run()), "library")
-        asked: Questions = {
-            "nats": lambda: parts.log.last(settings.tenant, NOBODY, leader=True),
-            "database": partial(_answered, store),
+        projector = build_projector(settings, log=parts.log, store=store, signal=signal, tracing=parts.tracing)
+        library = SegmentProjector(parts.library, parts.blobs, store, settings.tenant, signal)
+        folding = ending.watch_task(asyncio.create_task(projector.run()), "projector")
+        shelving = ending.watch_task(asyncio.create_task(library.run()), "library")
+        asked: HealthChecks = {
+            "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
+            "database": partial(_check_database, store),
         }
         try:
-            async with telling(settings.health, asked):
+            async with serve_health(settings.health, asked):
                 yield
         finally:
-            await stopped(folding, shelving)
+            await cancel_tasks(folding, shelving)
             await store.close()
 
 
-async def _answered(store: Store) -> None:
-    async with store.reading() as connection:
-        await active(connection)
+async def _check_database(store: ReadModelStore) -> None:
+    async with store.open_reader() as connection:
+        await read_active_position(connection)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-async def aside(work: Callable[[], Result]) -> Result:
+async def run_in_thread(work: Callable[[], Result]) -> Result:
     """Run blocking work in a daemon thread and return or raise its result.
 
     asyncio joins the threads of its own pool at exit, so an import that takes seconds would delay a
@@ -23,16 +23,16 @@ async def aside(work: Callable[[], Result]) -> Result:
         try:
             result = work()
         except BaseException as raised:  # noqa: BLE001 - whoever waits shall see it
-            _tell(loop, came, partial(came.set_exception, raised))
+            _settle_future(loop, came, partial(came.set_exception, raised))
         else:
-            _tell(loop, came, partial(came.set_result, result))
+            _settle_future(loop, came, partial(came.set_result, result))
 
     threading.Thread(target=run, name="aside", daemon=True).start()
     return await came
 
 
-def _tell(
-    loop: asyncio.AbstractEventLoop, came: asyncio.Future[Any], settle: Callable[[], None]
+def _settle_future(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], settle: Callable[[], None]
 ) -> None:
     with suppress(RuntimeError):  # The event loop has ended, and no task waits for the result.
-        loop.call_soon_threadsafe(lambda: None if came.done() else settle())
+        loop.call_soon_threadsafe(lambda: None if future.done() else settle())

@@ -17,36 +17,36 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Literal
 
-from turnlog.events.codec import rfc3339
+from turnlog.events.codec import format_rfc3339
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.log.library import LibraryLog
-from turnlog.events.log.ports import Raw
-from turnlog.projections.audit.chain import Chains, Key, Noted, key_of
-from turnlog.projections.audit.checkpoint import Checkpoint, heads
-from turnlog.projections.audit.findings import Finding
-from turnlog.projections.audit.prompts import Means
-from turnlog.projections.audit.report import Report
-from turnlog.projections.audit.retelling import blobs_named
-from turnlog.projections.audit.tally import Tally
-from turnlog.projections.audit.totals import Totals
-from turnlog.projections.audit.verify import verify
-from turnlog.projections.store.engine import Store
-from turnlog.projections.store.totals import totals_of
-from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.bulk import seldom_collected
-from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.records import Records, nothing_kept
-from turnlog.services.runtime.sessions import Sessions
-from turnlog.services.runtime.stretches import Ends, stretches
-from turnlog.services.runtime.tasks import stopped
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.audit.chain import ChainVerifier, ChainKey, WitnessedHead, parse_chain_key
+from turnlog.projections.audit.checkpoint import AuditCheckpoint, build_checkpoint_heads
+from turnlog.projections.audit.findings import AuditFinding
+from turnlog.projections.audit.prompts import VerificationContext
+from turnlog.projections.audit.report import VerificationReport
+from turnlog.projections.audit.retelling import collect_blob_digests
+from turnlog.projections.audit.tally import VerificationTally
+from turnlog.projections.audit.totals import SessionTotals
+from turnlog.projections.audit.verify import verify_session
+from turnlog.projections.store.engine import ReadModelStore
+from turnlog.projections.store.totals import compute_totals
+from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.runtime.bulk import reduce_collection
+from turnlog.services.runtime.installed import collect_installed
+from turnlog.services.runtime.records import SessionRecordLoader, create_blob_cache
+from turnlog.services.runtime.sessions import CommandHandler
+from turnlog.services.runtime.stretches import ChainEnds, read_session_batches
+from turnlog.services.runtime.tasks import cancel_tasks
 from turnlog.services.runtime.texts import TextCache
-from turnlog.services.runtime.verifiers import Here, Verifier, Verifiers, as_many_as_help
+from turnlog.services.runtime.verifiers import ThreadVerifier, SessionVerifier, OpenVerifier, open_best_verifier
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class VerifyProgress:
     """How far the verification has come."""
 
     stage: Literal["chain", "sessions"]
@@ -57,162 +57,162 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class LocatedFinding:
     """A finding, and the log and the session or library that it concerns."""
 
     log: Literal["sessions", "library"]
-    key: Key
-    finding: Finding
+    key: ChainKey
+    finding: AuditFinding
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class VerifyOutcome:
     """The overall result."""
 
-    tally: Tally
+    tally: VerificationTally
     events: int
 
 
-Step = Progress | Wrong | Over
+VerifyStep = VerifyProgress | LocatedFinding | VerifyOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class Auditing:
+class VerifyService:
     """Verifies one tenant's records; one instance for each run. It writes nothing."""
 
     tenant: str
-    sessions: Sessions
-    library: LibraryLog
-    store: Store
-    means: Means = field(default_factory=lambda: Means(installed()))
-    verifiers: Verifiers = as_many_as_help
-    kept: TextCache[tuple[str, Digest]] = field(default_factory=nothing_kept)
+    command_handler: CommandHandler
+    library_log: LibraryLog
+    store: ReadModelStore
+    means: VerificationContext = field(default_factory=lambda: VerificationContext(collect_installed()))
+    open_verifier: OpenVerifier = open_best_verifier
+    blob_cache: TextCache[tuple[str, Digest]] = field(default_factory=create_blob_cache)
     """Blobs that were read from the store in this run."""
 
-    async def session(self, session: str, noted: Noted | None) -> Report:
+    async def verify_session(self, session: str, noted: WitnessedHead | None) -> VerificationReport:
         """Verify one session; refuse one that is unknown and has no noted head."""
         try:
-            events = await self._events(session, noted)
+            events = await self._load_events(session, noted)
         except Corrupt:
             # The session cannot be read directly, so the whole log is scanned for its stored
             # events.
-            stored = await self._stored(session)
-            return await Here(self.means).report(stored, self._blobs, noted)
-        blobs = await self._blobs(blobs_named(events))
-        report = await aside(lambda: verify(events, blobs, self.means, noted))
-        return report.beside((await self._rows((session,))).get(session))
+            stored = await self._scan_session(session)
+            return await ThreadVerifier(self.means).verify_stored(stored, self._load_blobs, noted)
+        blobs = await self._load_blobs(collect_blob_digests(events))
+        report = await run_in_thread(lambda: verify_session(events, blobs, self.means, noted))
+        return report.compare_rows((await self._load_recorded_totals((session,))).get(session))
 
-    async def _events(self, session: str, noted: Noted | None) -> Sequence[Recorded]:
+    async def _load_events(self, session: str, noted: WitnessedHead | None) -> Sequence[RecordedEvent]:
         """Return all events, at least up to the noted one; none if a noted session is gone."""
         least = noted.sequence if noted else 0
         try:
-            last = await self.sessions.last(self.tenant, session, least)
+            last = await self.command_handler.load_last_event(self.tenant, session, least)
         except Refused:
             if noted is None:
                 raise
             return ()
-        return await self.sessions.log.between(self.tenant, session, None, last)
+        return await self.command_handler.log.read_range(self.tenant, session, None, last)
 
-    async def _blobs(self, digests: Sequence[Digest]) -> Mapping[Digest, str]:
-        return await Records(self.sessions, self.kept).blobs(self.tenant, digests)
+    async def _load_blobs(self, digests: Sequence[Digest]) -> Mapping[Digest, str]:
+        return await SessionRecordLoader(self.command_handler, self.blob_cache).load_blobs(self.tenant, digests)
 
-    async def _stored(self, session: str) -> list[Raw]:
-        key, found = (self.tenant, session), list[Raw]()
-        async with aclosing(self.sessions.log.follow(self.tenant, 0, live=False)) as bulks:
+    async def _scan_session(self, session: str) -> list[RawEvent]:
+        key, found = (self.tenant, session), list[RawEvent]()
+        async with aclosing(self.command_handler.log.stream_raw_events(self.tenant, 0, live=False)) as bulks:
             async for bulk in bulks:
-                found += [raw for raw in bulk if key_of(raw.subject) == key]
+                found += [raw for raw in bulk if parse_chain_key(raw.subject) == key]
         return found
 
-    async def _rows(self, sessions: Sequence[str]) -> Mapping[str, Totals]:
-        async with self.store.reading() as connection:
-            return await totals_of(connection, self.tenant, sessions)
+    async def _load_recorded_totals(self, sessions: Sequence[str]) -> Mapping[str, SessionTotals]:
+        async with self.store.open_reader() as connection:
+            return await compute_totals(connection, self.tenant, sessions)
 
-    async def whole(self, witness: Checkpoint | None) -> AsyncGenerator[Step]:
+    async def verify_log(self, witness: AuditCheckpoint | None) -> AsyncGenerator[VerifyStep]:
         """Verify everything, against a checkpoint if given; the last step is the result."""
         # The end of the log is an upper bound on its events; the processes start while pass one
         # runs.
-        most = await self.sessions.log.end(self.tenant)
-        with seldom_collected(), self.verifiers(most, self.means) as by:
-            async with aclosing(self._through(witness, by)) as steps:
+        most = await self.command_handler.log.get_last_stream_sequence(self.tenant)
+        with reduce_collection(), self.open_verifier(most, self.means) as by:
+            async with aclosing(self._verify_in_two_passes(witness, by)) as steps:
                 async for step in steps:
                     yield step
 
-    async def _through(self, witness: Checkpoint | None, by: Verifier) -> AsyncGenerator[Step]:
-        tally, told = Tally(witness is not None), set[tuple[Key, Finding]]()
-        chains = Chains(witness.noted() if witness else {})
-        shelves = Chains(witness.noted_library() if witness else {})
-        async for step in self._chained(chains, shelves):
-            if isinstance(step, Wrong):
+    async def _verify_in_two_passes(self, witness: AuditCheckpoint | None, verifier: SessionVerifier) -> AsyncGenerator[VerifyStep]:
+        tally, told = VerificationTally(witness is not None), set[tuple[ChainKey, AuditFinding]]()
+        chains = ChainVerifier(witness.list_session_heads() if witness else {})
+        shelves = ChainVerifier(witness.list_library_heads() if witness else {})
+        async for step in self._check_chains(chains, shelves):
+            if isinstance(step, LocatedFinding):
                 told.add((step.key, step.finding))
-                tally.found(step.key, step.finding)
+                tally.add_finding(step.key, step.finding)
             yield step
-        goal = sum(end.events for end in chains.ends.values())
+        goal = sum(end.event_count for end in chains.ends.values())
         done = 0
-        async with aclosing(self._each(chains.ends, by)) as reports:
+        async with aclosing(self._verify_each_session(chains.ends, verifier)) as reports:
             async for key, report in reports:
-                tally.take(report)
+                tally.add_report(report)
                 for finding in report.findings:
                     if (key, finding) not in told:
-                        tally.found(key, finding)
-                        yield Wrong("sessions", key, finding)
+                        tally.add_finding(key, finding)
+                        yield LocatedFinding("sessions", key, finding)
                 done += report.events
-                yield Progress("sessions", done, goal)
-        yield Over(tally, goal + sum(end.events for end in shelves.ends.values()))
+                yield VerifyProgress("sessions", done, goal)
+        yield VerifyOutcome(tally, goal + sum(end.event_count for end in shelves.ends.values()))
 
-    async def _chained(self, chains: Chains, shelves: Chains) -> AsyncGenerator[Progress | Wrong]:
-        goal, done = await self.sessions.log.end(self.tenant), 0
-        async with aclosing(self.sessions.log.follow(self.tenant, 0, live=False)) as bulks:
+    async def _check_chains(self, chains: ChainVerifier, library_chains: ChainVerifier) -> AsyncGenerator[VerifyProgress | LocatedFinding]:
+        goal, done = await self.command_handler.log.get_last_stream_sequence(self.tenant), 0
+        async with aclosing(self.command_handler.log.stream_raw_events(self.tenant, 0, live=False)) as bulks:
             async for bulk in bulks:
-                for found in filter(None, map(chains.taken, bulk)):
-                    yield Wrong("sessions", *found)
+                for found in filter(None, map(chains.check_event, bulk)):
+                    yield LocatedFinding("sessions", *found)
                 done += len(bulk)
-                yield Progress("chain", done, goal)
-        async with aclosing(self.library.follow(0, live=False)) as bulks:
+                yield VerifyProgress("chain", done, goal)
+        async with aclosing(self.library_log.stream_raw_events(0, live=False)) as bulks:
             async for bulk in bulks:
-                ours = [raw for raw in bulk if key_of(raw.subject)[0] == self.tenant]
-                for found in filter(None, map(shelves.taken, ours)):
-                    yield Wrong("library", *found)
-        for key, finding in chains.missing():
-            yield Wrong("sessions", key, finding)
-        for key, finding in shelves.missing():
-            yield Wrong("library", key, finding)
+                ours = [raw for raw in bulk if parse_chain_key(raw.subject)[0] == self.tenant]
+                for found in filter(None, map(library_chains.check_event, ours)):
+                    yield LocatedFinding("library", *found)
+        for key, finding in chains.find_missing():
+            yield LocatedFinding("sessions", key, finding)
+        for key, finding in library_chains.find_missing():
+            yield LocatedFinding("library", key, finding)
 
-    async def _each(self, ends: Ends, by: Verifier) -> AsyncGenerator[tuple[Key, Report]]:
+    async def _verify_each_session(self, ends: ChainEnds, verifier: SessionVerifier) -> AsyncGenerator[tuple[ChainKey, VerificationReport]]:
         """Yield the sessions' reports in the order they began, verifying several concurrently."""
-        under_way = deque[tuple[Key, asyncio.Task[Report]]]()
-        read = stretches(self.sessions.log, self.tenant, ends)
+        under_way = deque[tuple[ChainKey, asyncio.Task[VerificationReport]]]()
+        read = read_session_batches(self.command_handler.log, self.tenant, ends)
         try:
             async with aclosing(read):
                 async for stretch in read:
-                    rows = await self._rows([session for _, session in stretch])
+                    rows = await self._load_recorded_totals([session for _, session in stretch])
                     for key in tuple(stretch):
-                        examined = self._examined(stretch.pop(key), rows.get(key[1]), by)
+                        examined = self._verify_stored_session(stretch.pop(key), rows.get(key[1]), verifier)
                         under_way.append((key, asyncio.create_task(examined)))
-                        if len(under_way) == by.at_once:
+                        if len(under_way) == verifier.concurrency:
                             first, task = under_way.popleft()
                             yield first, await task
             for key, task in under_way:
                 yield key, await task
         finally:
-            await stopped(*(task for _, task in under_way))
+            await cancel_tasks(*(task for _, task in under_way))
 
-    async def _examined(self, stored: Sequence[Raw], rows: Totals | None, by: Verifier) -> Report:
-        return (await by.report(stored, self._blobs)).beside(rows)
+    async def _verify_stored_session(self, stored: Sequence[RawEvent], rows: SessionTotals | None, verifier: SessionVerifier) -> VerificationReport:
+        return (await verifier.verify_stored(stored, self._load_blobs)).compare_rows(rows)
 
-    async def checkpoint(self) -> Checkpoint:
+    async def create_checkpoint(self) -> AuditCheckpoint:
         """Return a checkpoint of all heads; raise `Corrupt` where a chain is broken."""
-        identity = await self.sessions.log.identity(self.tenant)
-        chains, shelves = Chains(), Chains()
-        async for step in self._chained(chains, shelves):
-            if isinstance(step, Wrong):
+        identity = await self.command_handler.log.get_identity(self.tenant)
+        chains, shelves = ChainVerifier(), ChainVerifier()
+        async for step in self._check_chains(chains, shelves):
+            if isinstance(step, LocatedFinding):
                 where = f"{step.log} {step.key[1]}, event {step.finding.sequence}"
                 raise Corrupt(where, step.finding.detail)
-        return Checkpoint(
-            at=rfc3339(self.sessions.clock()),
+        return AuditCheckpoint(
+            at=format_rfc3339(self.command_handler.clock()),
             tenant=self.tenant,
             stream=identity.stream,
             created=identity.created,
-            end=max((end.last for end in chains.ends.values()), default=0),
-            sessions=heads(chains.ends),
-            library=heads(shelves.ends),
+            end=max((end.last_stream_sequence for end in chains.ends.values()), default=0),
+            sessions=build_checkpoint_heads(chains.ends),
+            library=build_checkpoint_heads(shelves.ends),
         )

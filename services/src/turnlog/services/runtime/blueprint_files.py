@@ -16,61 +16,61 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.cartridge import Cartridge, read_cartridge_source
-from turnlog.projections.blueprint.crosschecks import leaves_folder
-from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint, Path, Remark, instead_of
+from turnlog.projections.blueprint.cartridge import Cartridge, load_cartridge_source
+from turnlog.projections.blueprint.crosschecks import is_outside_folder
+from turnlog.projections.blueprint.faults import BlueprintFault, FaultyBlueprint, DocumentPath, BlueprintFinding, suggest_word
 from turnlog.projections.blueprint.layer import FileLayer, OverrideLayer
-from turnlog.projections.blueprint.memory_source import ReadPolicy, instead, read_policy
-from turnlog.projections.blueprint.override_checks import remarks_on_files
-from turnlog.projections.blueprint.overriding import OVERRIDES
+from turnlog.projections.blueprint.memory_source import LoadedMemoryPolicy, build_default_policy, load_memory_policy
+from turnlog.projections.blueprint.override_checks import check_override_files
+from turnlog.projections.blueprint.overriding import OVERRIDES_FOLDER
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.blueprint.slots import filled_slots, slots_in
-from turnlog.projections.blueprint.source import BLUEPRINT_FILE, Source, read_source
-from turnlog.services.runtime.files import Files
-from turnlog.services.runtime.prompt_files import Found, data_text, layer_text, with_provider
-from turnlog.services.runtime.schemas import schema_remarks, written_out
+from turnlog.projections.blueprint.slots import fill_slots, find_slots
+from turnlog.projections.blueprint.source import BLUEPRINT_FILE, BlueprintSource, load_blueprint_source
+from turnlog.services.runtime.files import FolderFiles
+from turnlog.services.runtime.prompt_files import FoundPromptFile, read_data_file, read_layer_file, add_provider
+from turnlog.services.runtime.schemas import check_output_schemas, resolve_schemas
 
-Values = Mapping[str, JsonValue]
+AttributeValues = Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
 class BlueprintFiles:
     """The files of one blueprint."""
 
-    files: Files
+    files: FolderFiles
 
-    def blueprint(self) -> Blueprint:
+    def read_blueprint(self) -> Blueprint:
         """Read and check the blueprint; raise `FaultyBlueprint` with all its faults."""
-        source = self.source()
-        if faults := [source.fault(remark) for remark in _remarks(self.files, source.blueprint)]:
+        source = self.read_blueprint_source()
+        if faults := [source.build_fault(remark) for remark in _check_blueprint_files(self.files, source.blueprint)]:
             raise FaultyBlueprint(faults)
-        return written_out(self.files, source.blueprint)
+        return resolve_schemas(self.files, source.blueprint)
 
-    def source(self) -> Source:
+    def read_blueprint_source(self) -> BlueprintSource:
         """Read the blueprint with its line numbers; raise `FaultyBlueprint`."""
         file = f"{self.files.name}/{BLUEPRINT_FILE}"
-        return read_source(self._written(), file, self._servers)
+        return load_blueprint_source(self._read_blueprint_text(), file, self._iterate_server_files)
 
-    def _servers(self, folder: str) -> Iterator[tuple[str, str]]:
-        inside = () if leaves_folder(folder) else self.files.under(folder.rstrip("/"))
+    def _iterate_server_files(self, folder: str) -> Iterator[tuple[str, str]]:
+        inside = () if is_outside_folder(folder) else self.files.list_files_under(folder.rstrip("/"))
         for place in sorted(inside):
-            text = self.files.text(place, "tools.servers.folder")
+            text = self.files.read_text(place, "tools.servers.folder")
             if place.endswith((".yaml", ".yml")) and text is not None:
                 yield place, text
 
-    def _written(self) -> str:
+    def _read_blueprint_text(self) -> str:
         file = f"{self.files.name}/{BLUEPRINT_FILE}"
         try:
-            written = self.files.text(BLUEPRINT_FILE, "blueprint")
+            written = self.files.read_text(BLUEPRINT_FILE, "blueprint")
         except Refused as refused:
             what = refused.detail.removeprefix(f"{BLUEPRINT_FILE}: ")
-            raise FaultyBlueprint([Fault(file, 1, "", what, refused.fix)]) from None
+            raise FaultyBlueprint([BlueprintFault(file, 1, "", what, refused.fix)]) from None
         if written is None:
             fix = f"put a {BLUEPRINT_FILE} there"
-            raise FaultyBlueprint([Fault(file, 1, "", "No such file or directory", fix)])
+            raise FaultyBlueprint([BlueprintFault(file, 1, "", "No such file or directory", fix)])
         return written
 
-    def cartridge(self, blueprint: Blueprint, attributes: Values) -> Cartridge | None:
+    def read_cartridge(self, blueprint: Blueprint, attributes: AttributeValues) -> Cartridge | None:
         """Read the cartridge that the attributes name, or return None if the blueprint has none.
 
         Raises `FaultyBlueprint` with the cartridge's faults, and `Refused` when it does not exist.
@@ -78,69 +78,69 @@ class BlueprintFiles:
         spec = blueprint.cartridge
         if spec is None:
             return None
-        place = filled_slots(spec.file, attributes)
-        text = data_text(self.files, place, "cartridge")
-        return read_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
+        place = fill_slots(spec.file, attributes)
+        text = read_data_file(self.files, place, "cartridge")
+        return load_cartridge_source(text, f"{blueprint.blueprint}/{place}", blueprint)
 
-    def memory_policy(self, blueprint: Blueprint) -> ReadPolicy | None:
+    def read_memory_policy(self, blueprint: Blueprint) -> LoadedMemoryPolicy | None:
         """Read the memory policy; return the defaults and the reason where it cannot be used."""
         spec = blueprint.policies.memory
         if spec is None:
             return None
         file = f"{blueprint.blueprint}/{spec.file}"
         try:
-            text = data_text(self.files, spec.file, "policies.memory")
+            text = read_data_file(self.files, spec.file, "policies.memory")
         except Refused as refused:
-            return instead(f"{file}: {refused.detail}")
-        return read_policy(text, file)
+            return build_default_policy(f"{file}: {refused.detail}")
+        return load_memory_policy(text, file)
 
-    def prompt_files(
+    def read_prompt_files(
         self,
         blueprint: Blueprint,
         layers: Mapping[str, FileLayer],
         provider: str,
-        attributes: Values,
-    ) -> dict[str, Found]:
+        attributes: AttributeValues,
+    ) -> dict[str, FoundPromptFile]:
         """Read the prompt files of these layers; return layer name to path and text.
 
         A layer whose file is not found is left out. Raises `Refused` for a path that leaves the
         folder, for a text that cannot be stored, and where a required layer has no file.
         """
-        values = with_provider(attributes, provider)
+        values = add_provider(attributes, provider)
         chain = blueprint.prompts.search
         found = {
-            name: layer_text(self.files, name, layer, chain, values)
+            name: read_layer_file(self.files, name, layer, chain, values)
             for name, layer in layers.items()
         }
         return {name: text for name, text in found.items() if text is not None}
 
 
-def _remarks(files: Files, blueprint: Blueprint) -> Iterator[Remark]:
+def _check_blueprint_files(files: FolderFiles, blueprint: Blueprint) -> Iterator[BlueprintFinding]:
     if blueprint.blueprint != files.name:
         what = f"the folder is called `{files.name}`"
-        yield Remark(("blueprint",), what, "give both the same name")
+        yield BlueprintFinding(("blueprint",), what, "give both the same name")
     for name, layer in blueprint.layers.items():
         if isinstance(layer, FileLayer):
-            yield from _file(files, blueprint, ("layers", name, "file"), layer)
+            yield from _check_layer_file(files, blueprint, ("layers", name, "file"), layer)
         elif isinstance(layer, OverrideLayer):
             # Overrides for a provider or a profile replace this file, so it must exist.
             plain = FileLayer(file=f"{layer.override.category}.md")
-            yield from _file(files, blueprint, ("layers", name, "override"), plain)
-    yield from remarks_on_files(blueprint, files.under(OVERRIDES))
-    yield from schema_remarks(files, blueprint)
+            yield from _check_layer_file(files, blueprint, ("layers", name, "override"), plain)
+    yield from check_override_files(blueprint, files.list_files_under(OVERRIDES_FOLDER))
+    yield from check_output_schemas(files, blueprint)
 
 
-def _file(files: Files, blueprint: Blueprint, path: Path, layer: FileLayer) -> Iterator[Remark]:
+def _check_layer_file(files: FolderFiles, blueprint: Blueprint, path: DocumentPath, layer: FileLayer) -> Iterator[BlueprintFinding]:
     """Check a prompt file whose path is the same for every session."""
     chain = blueprint.prompts.search if layer.search is None else layer.search
-    if any(slots_in(written) for written in (layer.file, *chain)):
+    if any(find_slots(written) for written in (layer.file, *chain)):
         return
     name = str(path[1])
     try:
-        found = layer_text(files, name, layer, chain, {})
+        found = read_layer_file(files, name, layer, chain, {})
     except Refused as refused:
-        yield Remark(path, refused.detail, refused.fix)
+        yield BlueprintFinding(path, refused.detail, refused.fix)
     else:
         if found is None:
-            near = instead_of(layer.file, files.names())
-            yield Remark(path, f"`{layer.file}` is in none of its folders", near)
+            near = suggest_word(layer.file, files.list_names())
+            yield BlueprintFinding(path, f"`{layer.file}` is in none of its folders", near)

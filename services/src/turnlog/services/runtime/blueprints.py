@@ -5,53 +5,53 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from turnlog.events.content import Digest
-from turnlog.events.log.ports import Blobs
+from turnlog.events.log.ports import BlobStore
 from turnlog.events.session import BlueprintRef
 from turnlog.projections.blueprint.cartridge import Cartridge
 from turnlog.projections.blueprint.memory import MemoryPolicy
-from turnlog.projections.blueprint.schema import Blueprint, stored_form
+from turnlog.projections.blueprint.schema import Blueprint, encode_blueprint
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.pinned import Pins, pinned, pins_of
-from turnlog.projections.window.request import canonical
-from turnlog.services.runtime.installed import installed
-from turnlog.services.runtime.plugins import check_steps
-from turnlog.services.runtime.vocabularies import ready
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.pinned import MaterialPins, build_material, get_pins
+from turnlog.projections.window.request import encode_canonical
+from turnlog.services.runtime.installed import collect_installed
+from turnlog.services.runtime.plugins import check_steps_registered
+from turnlog.services.runtime.vocabularies import load_vocabularies
 
 
 @dataclass(frozen=True, slots=True)
 class BlueprintStore:
     """Stores and loads what sessions are pinned to; each process reads the same pins once."""
 
-    blobs: Blobs
-    _held: dict[tuple[str, Pins], Material] = field(
-        default_factory=dict[tuple[str, Pins], Material]
+    blobs: BlobStore
+    _cached_material: dict[tuple[str, MaterialPins], SessionMaterial] = field(
+        default_factory=dict[tuple[str, MaterialPins], SessionMaterial]
     )
 
-    async def pin(self, tenant: str, blueprint: Blueprint) -> BlueprintRef:
+    async def store_blueprint(self, tenant: str, blueprint: Blueprint) -> BlueprintRef:
         """Store a blueprint and return its reference with the digest."""
-        digest = await self.blobs.put(tenant, stored_form(blueprint))
+        digest = await self.blobs.put_blob(tenant, encode_blueprint(blueprint))
         return BlueprintRef(name=blueprint.blueprint, version=blueprint.version, digest=digest)
 
-    async def pin_cartridge(self, tenant: str, cartridge: Cartridge) -> Digest:
+    async def store_cartridge(self, tenant: str, cartridge: Cartridge) -> Digest:
         """Store a cartridge and return its digest."""
-        return await self.blobs.put(tenant, canonical(cartridge).encode())
+        return await self.blobs.put_blob(tenant, encode_canonical(cartridge).encode())
 
-    async def pin_memory(self, tenant: str, policy: MemoryPolicy) -> Digest:
+    async def store_memory_policy(self, tenant: str, policy: MemoryPolicy) -> Digest:
         """Store a memory policy and return its digest."""
-        return await self.blobs.put(tenant, policy.model_dump_json().encode())
+        return await self.blobs.put_blob(tenant, policy.model_dump_json().encode())
 
-    async def load(self, state: SessionState) -> Material:
+    async def load_material(self, state: SessionState) -> SessionMaterial:
         """Return the material of a session; raise `Corrupt` when a blob is gone."""
-        pins = pins_of(state)
+        pins = get_pins(state)
         key = (state.tenant, pins)
-        if key not in self._held:
-            self._held[key] = await self._read(state.tenant, pins)
-        return self._held[key]
+        if key not in self._cached_material:
+            self._cached_material[key] = await self._read_material(state.tenant, pins)
+        return self._cached_material[key]
 
-    async def _read(self, tenant: str, pins: Pins) -> Material:
-        blobs = {digest: (await self.blobs.get(tenant, digest)).decode() for digest in pins.digests}
-        material = pinned(pins, blobs, installed())
-        check_steps(material.blueprint)
-        await ready(material.blueprint)
+    async def _read_material(self, tenant: str, pins: MaterialPins) -> SessionMaterial:
+        blobs = {digest: (await self.blobs.get_blob(tenant, digest)).decode() for digest in pins.digests}
+        material = build_material(pins, blobs, collect_installed())
+        check_steps_registered(material.blueprint)
+        await load_vocabularies(material.blueprint)
         return material

@@ -13,17 +13,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-_SELDOM: Final = (100_000, 50, 100)
+_RARE_COLLECTION: Final = (100_000, 50, 100)
 """Collector thresholds; the first counts new objects, by default hundreds."""
 
 
-def settled() -> None:
+def freeze_live_objects() -> None:
     """Freeze all live objects, after a process has started or loaded what it keeps."""
     gc.freeze()
 
 
 @contextmanager
-def uncollected() -> Generator[None]:
+def pause_collection() -> Generator[None]:
     """Disable the collector while the body runs.
 
     Reference cycles stay in memory meanwhile, so the body is one session and not a whole log.
@@ -36,16 +36,16 @@ def uncollected() -> Generator[None]:
 
 
 @contextmanager
-def seldom_collected() -> Generator[None]:
+def reduce_collection() -> Generator[None]:
     """Run the collector rarely while the body runs."""
     before, aside = gc.get_threshold(), gc.get_freeze_count()
     if not aside:
         gc.freeze()
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*_RARE_COLLECTION)
     try:
         yield
     finally:
-        if before != _SELDOM:  # Otherwise an outer caller set the thresholds and resets them.
+        if before != _RARE_COLLECTION:  # Otherwise an outer caller set the thresholds and resets them.
             gc.set_threshold(*before)
         if not aside:  # Otherwise the objects were frozen before, for as long as the process runs.
             gc.unfreeze()

@@ -9,15 +9,15 @@ from uuid_utils.compat import uuid7
 
 Clock = Callable[[], datetime]
 """Return the current time, aware and in UTC."""
-Ids = Callable[[], str]
+CreateId = Callable[[], str]
 """Return a new id."""
 
 
-def now() -> datetime:
+def read_clock() -> datetime:
     """Return the machine's current time in UTC."""
     return datetime.now(UTC)
 
 
-def new_id() -> str:
+def create_id() -> str:
     """Return a new UUIDv7, which sorts by time."""
     return str(uuid7())

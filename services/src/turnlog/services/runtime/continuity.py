@@ -13,98 +13,98 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from turnlog.events.envelope import Head, Recorded
+from turnlog.events.envelope import ChainHead, RecordedEvent
 from turnlog.events.errors import Corrupt, Unavailable
-from turnlog.events.log.ports import Log
-from turnlog.events.nats.backoff import back_off
-from turnlog.events.nats.connection import Connection
+from turnlog.events.log.ports import EventLog
+from turnlog.events.nats.backoff import wait_backoff
+from turnlog.events.nats.connection import NatsConnection
 from turnlog.projections.session.state import SessionState
-from turnlog.services.runtime.ending import Ending
-from turnlog.services.runtime.tasks import stopped
+from turnlog.services.runtime.ending import Shutdown
+from turnlog.services.runtime.tasks import cancel_tasks
 
 if TYPE_CHECKING:
-    from turnlog.services.runtime.sessions import Sessions
+    from turnlog.services.runtime.sessions import CommandHandler
 
-PATIENCE: Final = 5.0
+LOG_CHECK_TIMEOUT: Final = 5.0
 """Seconds to wait for the log: after an election a leader may not know its own end yet."""
-_FIX: Final = (
+_ROLLBACK_FIX: Final = (
     "stop everything and bring the later log back; if it is lost, run `turnlog rebuild` for the "
     "read models and start again"
 )
 
 
-async def holds(log: Log, tenant: str, head: Head) -> bool:
+async def has_event(log: EventLog, tenant: str, head: ChainHead) -> bool:
     """Return whether the log has exactly this event at its stream position."""
     try:
-        (event,) = await log.at(tenant, [head.stream_sequence])
+        (event,) = await log.read_events_at(tenant, [head.stream_sequence])
     except Corrupt:
         return False
     return event.head == head
 
 
-async def last_reaching(log: Log, tenant: str, session: str, least: int) -> Recorded | None:
+async def read_last_event(log: EventLog, tenant: str, session: str, min_sequence: int) -> RecordedEvent | None:
     """Return a session's last event; ask the leader if the replica lacks `min_sequence`."""
-    last = await log.last(tenant, session)
-    if least and (last is None or last.sequence < least):
+    last = await log.read_last_event(tenant, session)
+    if min_sequence and (last is None or last.sequence < min_sequence):
         # A replica may lag behind; the leader never does.
-        last = await log.last(tenant, session, leader=True)
+        last = await log.read_last_event(tenant, session, leader=True)
     return last
 
 
-def check_goes_on(state: SessionState, last: Recorded | None) -> None:
+def check_log_continues_state(state: SessionState, last: RecordedEvent | None) -> None:
     """Raise `Corrupt` when the log ends before a known state or has another event there."""
     known = state.head
     if last is None or last.sequence < known.sequence:
         there = last.sequence if last else 0
-        raise _another(state, f"it ends at {there} and was at {known.sequence}")
+        raise _create_rollback_error(state, f"it ends at {there} and was at {known.sequence}")
     if last.sequence == known.sequence and last.head != known:
-        raise _another(state, f"another event stands at {known.sequence}")
+        raise _create_rollback_error(state, f"another event stands at {known.sequence}")
 
 
 @asynccontextmanager
-async def proving(
-    connection: Connection, sessions: Sessions, ending: Ending
+async def watch_log_identity(
+    connection: NatsConnection, command_handler: CommandHandler, shutdown: Shutdown
 ) -> AsyncGenerator[None]:
     """Check the log after each reconnect while the body runs; another log ends the process."""
-    task = asyncio.create_task(_prove_for_ever(connection, sessions))
-    ending.watched(task, "log")
+    task = asyncio.create_task(_check_after_each_reconnect(connection, command_handler))
+    shutdown.watch_task(task, "log")
     try:
         yield
     finally:
-        await stopped(task)
+        await cancel_tasks(task)
 
 
-async def _prove_for_ever(connection: Connection, sessions: Sessions) -> None:
+async def _check_after_each_reconnect(connection: NatsConnection, command_handler: CommandHandler) -> None:
     again = asyncio.Event()
-    with connection.each_reconnect(again.set):
+    with connection.watch_reconnects(again.set):
         while True:
             await again.wait()
             again.clear()
-            await prove(sessions, patience=PATIENCE)
+            await check_log_identity(command_handler, timeout=LOG_CHECK_TIMEOUT)
 
 
-async def prove(sessions: Sessions, *, patience: float) -> None:
+async def check_log_identity(command_handler: CommandHandler, *, timeout: float) -> None:
     """Raise `Corrupt` unless the log still has the latest event of the cached states."""
     clock = asyncio.get_running_loop()
-    until = clock.time() + patience
+    until = clock.time() + timeout
     failures = 0
-    while (state := sessions.held.latest) is not None:
+    while (state := command_handler.state_cache.latest_state) is not None:
         try:
-            if await holds(sessions.log, state.tenant, state.head):
+            if await has_event(command_handler.log, state.tenant, state.head):
                 return
             if clock.time() >= until:
-                raise _another(state, f"place {state.head.stream_sequence} holds another event")
+                raise _create_rollback_error(state, f"place {state.head.stream_sequence} holds another event")
         except Unavailable:
-            until = clock.time() + patience
+            until = clock.time() + timeout
         failures += 1
-        await back_off(failures)
+        await wait_backoff(failures)
 
 
-def _another(state: SessionState, detail: str) -> Corrupt:
-    return Corrupt(f"log of session {state.session}", f"rolled back or replaced: {detail}; {_FIX}")
+def _create_rollback_error(state: SessionState, detail: str) -> Corrupt:
+    return Corrupt(f"log of session {state.session}", f"rolled back or replaced: {detail}; {_ROLLBACK_FIX}")
 
 
-def follows(recorded: Recorded, state: SessionState) -> bool:
+def is_next_event(recorded: RecordedEvent, state: SessionState) -> bool:
     """Return whether an event is the one that directly follows a state."""
     head = state.head
     return recorded.sequence == head.sequence + 1 and recorded.envelope.prevhash == head.hash

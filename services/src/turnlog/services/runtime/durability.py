@@ -17,18 +17,18 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import Corrupt, Unavailable
 
-Level = Literal["fsync-acked", "replicated", "relaxed"]
+DurabilityLevel = Literal["fsync-acked", "replicated", "relaxed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Durability:
     """The level in force, and whether the server itself was asked."""
 
-    level: Level
+    level: DurabilityLevel
     checked: bool
 
 
-async def durability_of(wanted: Level, replicas: int, monitor: str | None) -> Durability:
+async def check_durability(wanted: DurabilityLevel, replicas: int, monitor: str | None) -> Durability:
     """Return the level in force; raise `Corrupt` when it is less than required."""
     if wanted == "relaxed":
         return Durability("relaxed", checked=monitor is not None)
@@ -36,13 +36,13 @@ async def durability_of(wanted: Level, replicas: int, monitor: str | None) -> Du
         raise Corrupt("durability", f"`replicated` needs 3 replicas, there are {replicas}")
     if monitor is None:
         return Durability(wanted, checked=False)
-    if not await asyncio.to_thread(_syncs_always, monitor):
+    if not await asyncio.to_thread(_has_sync_always, monitor):
         fix = "set `sync_interval: always`, or ask for durability `relaxed`"
         raise Corrupt("nats-server", f"it acknowledges before fsync; {fix}")
     return Durability(wanted, checked=True)
 
 
-def _syncs_always(monitor: str) -> bool:
+def _has_sync_always(monitor: str) -> bool:
     try:
         with urllib.request.urlopen(f"{monitor}/varz", timeout=5) as answer:  # noqa: S310 - an operator's own setting
             facts: JsonValue = json.load(answer)

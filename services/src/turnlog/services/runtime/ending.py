@@ -20,27 +20,27 @@ _log = structlog.get_logger("turnlog.process")
 
 
 @dataclass
-class Ending:
+class Shutdown:
     """Waits for the end of a process and records why it ends."""
 
-    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _requested: asyncio.Event = field(default_factory=asyncio.Event)
     _failure: TurnlogError | None = None
 
-    def listen(self) -> None:
+    def handle_signals(self) -> None:
         """End on SIGTERM, on Ctrl-C, and when the terminal is closed."""
         loop = asyncio.get_running_loop()
         for told in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(told, self._ended.set)
+            loop.add_signal_handler(told, self._requested.set)
 
-    def lost(self, part: str) -> Callable[[], None]:
+    def create_loss_callback(self, part: str) -> Callable[[], None]:
         """Return the callback for a component that is lost permanently."""
 
         def gone() -> None:
-            self._fail(Unavailable(part, "it is gone for good"))
+            self._record_failure(Unavailable(part, "it is gone for good"))
 
         return gone
 
-    def watched(self, task: asyncio.Task[Any], part: str) -> asyncio.Task[Any]:
+    def watch_task(self, task: asyncio.Task[Any], part: str) -> asyncio.Task[Any]:
         """End the process when a task that should run forever ends."""
 
         def done(task: asyncio.Task[Any]) -> None:
@@ -48,19 +48,19 @@ class Ending:
                 return
             error = task.exception()
             known = error if isinstance(error, TurnlogError) else None
-            self._fail(known or Unavailable(part, f"it ended by itself: {error!r}"))
+            self._record_failure(known or Unavailable(part, f"it ended by itself: {error!r}"))
 
         task.add_done_callback(done)
         return task
 
-    def _fail(self, failure: TurnlogError) -> None:
-        if self._failure is None and not self._ended.is_set():
+    def _record_failure(self, failure: TurnlogError) -> None:
+        if self._failure is None and not self._requested.is_set():
             _log.error("part-lost", reason=str(failure))
             self._failure = failure
-            self._ended.set()
+            self._requested.set()
 
     async def wait(self) -> None:
         """Wait for the end; raise the failure if there was one."""
-        await self._ended.wait()
+        await self._requested.wait()
         if self._failure:
             raise self._failure

@@ -15,121 +15,121 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Refused
-from turnlog.events.manifest import FromTurns
-from turnlog.projections.audit.grounds import left_out_as_one
-from turnlog.projections.audit.known import LASTING, Further, Known, Unfolded
-from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.past import Moment, Past
+from turnlog.events.manifest import HistorySource
+from turnlog.projections.audit.grounds import is_left_out_as_run
+from turnlog.projections.audit.known import LASTING_LEAVES, MissingEvents, PartialLog, MissingState
+from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.runtime.past import StateAt, TimeTravel
 
-FREELY: Final = 4_000
+UNLOCKED_EVENT_LIMIT: Final = 4_000
 """Events that need about ten megabytes."""
-ROUNDS: Final = 12
+MAX_LOAD_ROUNDS: Final = 12
 """How often an answer may ask for more events before it gets the whole session."""
-BEHIND: Final = 24
+EVENTS_AFTER_CALL: Final = 24
 """Events after a call that are loaded at first, for what came of it."""
 
-Knowing = Mapping[str, Known]
+EvidenceBySession = Mapping[str, PartialLog]
 """The loaded events and states of each session that an answer is about."""
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Explaining:
+class ExplainService:
     """Explains calls of a tenant's sessions."""
 
-    past: Past
+    time_travel: TimeTravel
     tenant: str
-    whole: asyncio.Lock
+    large_load_lock: asyncio.Lock
     """Serialises answers that load more than `unlocked_event_limit` events."""
-    freely: int = FREELY
+    unlocked_event_limit: int = UNLOCKED_EVENT_LIMIT
     """Events that an answer may hold without the lock."""
 
-    async def known(self, session: str, calls: Sequence[str]) -> Known:
+    async def load_evidence(self, session: str, calls: Sequence[str]) -> PartialLog:
         """Return the evidence to begin with; refuse an unknown call."""
-        log = self.past.sessions.log
-        state = await self.past.sessions.load_open(self.tenant, session)
-        leaves = (log.all_under(self.tenant, session, leaf, state.head) for leaf in LASTING)
+        log = self.time_travel.command_handler.log
+        state = await self.time_travel.command_handler.require_state(self.tenant, session)
+        leaves = (log.read_events_by_leaf(self.tenant, session, leaf, state.head) for leaf in LASTING_LEAVES)
         end, *rare = await asyncio.gather(
-            log.at(self.tenant, [state.head.stream_sequence]), *leaves
+            log.read_events_at(self.tenant, [state.head.stream_sequence]), *leaves
         )
-        lasting = sorted((each for found in rare for each in found), key=_sequence)
-        known = Known(session, lasting, (), state.head.sequence).joined(end).was(state)
+        lasting = sorted((each for found in rare for each in found), key=_get_sequence)
+        known = PartialLog(session, lasting, (), state.head.sequence).add_events(end).add_state(state)
         for call in calls:
-            known = await self._around(await self.past.call(self.tenant, session, call), known)
+            known = await self._add_call_surroundings(await self.time_travel.find_call(self.tenant, session, call), known)
         return known
 
-    async def of_turn(self, session: str, turn: int) -> Known:
+    async def load_turn_evidence(self, session: str, turn: int) -> PartialLog:
         """Return the evidence about a turn's first call, or about the session if there is none."""
         try:
-            return await self.known(session, [f"{turn}.1"])
+            return await self.load_evidence(session, [f"{turn}.1"])
         except Refused as refused:
             if refused.code != "unknown-call":
                 raise
-            return await self.known(session, [])
+            return await self.load_evidence(session, [])
 
-    async def _around(self, moment: Moment, known: Known) -> Known:
+    async def _add_call_surroundings(self, state_at: StateAt, known: PartialLog) -> PartialLog:
         """Add the events around a call, from the first turn that its prompt names by itself."""
-        near, call = moment.near or (moment.recorded,), moment.recorded
-        known = known.joined(near)
-        known = known.was(moment.before) if moment.before else known
-        behind = range(call.sequence + 1, min(known.end, call.sequence + BEHIND) + 1)
-        for wanted in (range(_begins(moment), near[0].sequence), behind):
-            known = known.joined(await self._read(known, wanted)) if wanted else known
+        near, call = state_at.nearby_events or (state_at.recorded,), state_at.recorded
+        known = known.add_events(near)
+        known = known.add_state(state_at.state_before) if state_at.state_before else known
+        behind = range(call.sequence + 1, min(known.end, call.sequence + EVENTS_AFTER_CALL) + 1)
+        for wanted in (range(_find_first_sequence(state_at), near[0].sequence), behind):
+            known = known.add_events(await self._read_range(known, wanted)) if wanted else known
         return known
 
-    async def explained(self, knowing: Knowing, ask: Callable[[Knowing], Answer]) -> Answer:
+    async def compute_answer(self, evidence: EvidenceBySession, compute: Callable[[EvidenceBySession], Answer]) -> Answer:
         """Return the computed answer; load the events that it asks for and compute it again."""
         rounds, locked = 0, False
         async with AsyncExitStack() as alone:
             while True:
                 rounds += 1
                 try:
-                    return await aside(partial(ask, knowing))
-                except Unfolded as unfolded:
-                    known = knowing[unfolded.session]
-                    state = await self.past.state(self.tenant, known.session, unfolded.sequence)
-                    known = known.was(state)
-                except Further as further:
-                    known = knowing[further.session]
-                    wanted = further.wanted if rounds < ROUNDS else range(1, known.end + 1)
-                    held = sum(len(each.events) for each in knowing.values())
-                    if held + len(wanted) > self.freely and not locked:
-                        await alone.enter_async_context(self.whole)
+                    return await run_in_thread(partial(compute, evidence))
+                except MissingState as unfolded:
+                    known = evidence[unfolded.session]
+                    state = await self.time_travel.load_state(self.tenant, known.session, unfolded.sequence)
+                    known = known.add_state(state)
+                except MissingEvents as further:
+                    known = evidence[further.session]
+                    wanted = further.wanted if rounds < MAX_LOAD_ROUNDS else range(1, known.end + 1)
+                    held = sum(len(each.events) for each in evidence.values())
+                    if held + len(wanted) > self.unlocked_event_limit and not locked:
+                        await alone.enter_async_context(self.large_load_lock)
                         locked = True
-                    known = known.joined(await self._read(known, wanted))
-                knowing = {**knowing, known.session: known}
+                    known = known.add_events(await self._read_range(known, wanted))
+                evidence = {**evidence, known.session: known}
 
-    async def _read(self, known: Known, wanted: range) -> Sequence[Recorded]:
-        log, head = self.past.sessions.log, None
+    async def _read_range(self, known: PartialLog, wanted: range) -> Sequence[RecordedEvent]:
+        log, head = self.time_travel.command_handler.log, None
         if wanted.start > 1:
-            head = (await self._event(known, wanted.start - 1)).head
-        events = await log.onward(self.tenant, known.session, head, len(wanted))
+            head = (await self._read_event(known, wanted.start - 1)).head
+        events = await log.read_next_events(self.tenant, known.session, head, len(wanted))
         if len(events) < len(wanted):
-            upto = await self._event(known, wanted[-1])
-            events = await log.between(self.tenant, known.session, head, upto)
+            upto = await self._read_event(known, wanted[-1])
+            events = await log.read_range(self.tenant, known.session, head, upto)
         return events
 
-    async def _event(self, known: Known, sequence: int) -> Recorded:
-        place = bisect_left(known.events, sequence, key=_sequence)
+    async def _read_event(self, known: PartialLog, sequence: int) -> RecordedEvent:
+        place = bisect_left(known.events, sequence, key=_get_sequence)
         later = known.events[place]
         if later.sequence == sequence:
             return later
-        return await self.past.sessions.log.find(self.tenant, known.session, sequence, later)
+        return await self.time_travel.command_handler.log.find_event(self.tenant, known.session, sequence, later)
 
 
-def _begins(moment: Moment) -> int:
+def _find_first_sequence(state_at: StateAt) -> int:
     """Return the sequence to read from: before the first turn that a prompt names by itself."""
-    runs = (each for each in moment.context.manifest.parts if not left_out_as_one(each))
-    told = [run.first for each in runs if isinstance(run := each.source, FromTurns)]
-    state = moment.before
-    first = min(told, default=moment.context.turn)
+    runs = (each for each in state_at.call_context.manifest.parts if not is_left_out_as_run(each))
+    told = [run.first for each in runs if isinstance(run := each.source, HistorySource)]
+    state = state_at.state_before
+    first = min(told, default=state_at.call_context.turn)
     texts = [ref.text for ref in state.turns if ref.turn >= first] if state else []
     opened = [state.open.text] if state and state.open else []
     begun = [text.sequence for text in (*texts, *opened) if text]
     return max(1, min(begun, default=2) - 1)
 
 
-def _sequence(recorded: Recorded) -> int:
+def _get_sequence(recorded: RecordedEvent) -> int:
     return recorded.sequence

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def take_lock(path: Path) -> BinaryIO | None:
+def lock_file(path: Path) -> BinaryIO | None:
     """Return an open file that holds the lock until it is closed, or None if another holds it."""
     file = path.open("ab")
     try:

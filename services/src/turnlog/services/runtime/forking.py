@@ -12,24 +12,24 @@ from itertools import accumulate
 from typing import Final
 
 from turnlog.events import codec
-from turnlog.events.copying import copied
-from turnlog.events.envelope import Recorded
+from turnlog.events.copying import copy_events
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
 from turnlog.events.session import BlueprintRef
 from turnlog.projections.session.commands import ForkSession
-from turnlog.projections.session.forking import missing, opening
+from turnlog.projections.session.forking import count_missing_events, build_fork_opening
 from turnlog.projections.session.state import SessionState
-from turnlog.services.runtime.past import Past
-from turnlog.services.runtime.sessions import By
+from turnlog.services.runtime.past import TimeTravel
+from turnlog.services.runtime.sessions import CommandMetadata
 
-PAGE: Final = 256
+COPY_PAGE_EVENTS: Final = 256
 """Maximum number of events in one append."""
-PAGE_BYTES: Final = 4_000_000
+COPY_PAGE_BYTES: Final = 4_000_000
 """Maximum stored bytes of one append, unless it is a single event."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ForkPoint:
     """The point of the origin session at which a fork begins."""
 
     tenant: str
@@ -39,47 +39,47 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Forking:
+class ForkService:
     """Creates forks of sessions."""
 
-    past: Past
+    time_travel: TimeTravel
 
-    async def fork(
-        self, place: Place, session: str, by: By, command: codec.Command | None
+    async def create_fork(
+        self, fork_point: ForkPoint, session: str, metadata: CommandMetadata, command: codec.CommandRef | None
     ) -> BlueprintRef:
         """Create a fork and return the blueprint that the origin had at the fork point.
 
         Raises `Refused` when no fork can begin there.
         """
-        tenant, origin = place.tenant, place.session
-        state = await self.past.state(tenant, origin, place.at)
-        first = await self.past.event(tenant, origin, 1)
-        asked = ForkSession(opening(state, first))
-        done = await self.past.sessions.act(tenant, session, asked, by, command)
-        await self._complete(done.state, place)
+        tenant, origin = fork_point.tenant, fork_point.session
+        state = await self.time_travel.load_state(tenant, origin, fork_point.at)
+        first = await self.time_travel.load_event(tenant, origin, 1)
+        asked = ForkSession(build_fork_opening(state, first))
+        done = await self.time_travel.command_handler.handle(tenant, session, asked, metadata, command)
+        await self._copy_missing_events(done.state, fork_point)
         return state.blueprint
 
-    async def _complete(self, state: SessionState, place: Place) -> None:
-        sessions = self.past.sessions
-        while missing(state):
-            events = await self._page(place, state.head.sequence)
-            batch = copied(state.session, state.head, events, sessions.source)
-            done = await sessions.put(state, batch)
-            state = done.state if done else await self._latest(state)
+    async def _copy_missing_events(self, state: SessionState, fork_point: ForkPoint) -> None:
+        sessions = self.time_travel.command_handler
+        while count_missing_events(state):
+            events = await self._load_copy_page(fork_point, state.head.sequence)
+            batch = copy_events(state.session, state.head, events, sessions.source)
+            done = await sessions.append_batch(state, batch)
+            state = done.state if done else await self._load_latest_state(state)
 
-    async def _page(self, place: Place, after: int) -> Sequence[Recorded]:
+    async def _load_copy_page(self, fork_point: ForkPoint, after: int) -> Sequence[RecordedEvent]:
         """Return the origin's next events, as many as fit into one append."""
-        sessions = self.past.sessions
-        end = min(after + PAGE, place.at)
-        last = await sessions.last(place.tenant, place.session, end)
-        upto = await sessions.log.find(place.tenant, place.session, end, last)
-        events = await sessions.behind(upto, after)
+        sessions = self.time_travel.command_handler
+        end = min(after + COPY_PAGE_EVENTS, fork_point.at)
+        last = await sessions.load_last_event(fork_point.tenant, fork_point.session, end)
+        upto = await sessions.log.find_event(fork_point.tenant, fork_point.session, end, last)
+        events = await sessions.load_events_after(upto, after)
         sizes = accumulate(len(event.stored) for event in events)
-        return events[: max(1, sum(size <= PAGE_BYTES for size in sizes))]
+        return events[: max(1, sum(size <= COPY_PAGE_BYTES for size in sizes))]
 
-    async def _latest(self, state: SessionState) -> SessionState:
+    async def _load_latest_state(self, state: SessionState) -> SessionState:
         """Return the fork's latest state, because another process copies too."""
-        latest = await self.past.sessions.load(state.tenant, state.session, leader=True)
+        latest = await self.time_travel.command_handler.load_state(state.tenant, state.session, leader=True)
         if latest is None:
             raise Corrupt(f"log of session {state.session}", "it is gone")
         return latest

@@ -14,62 +14,62 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from turnlog.events.errors import TurnlogError
-from turnlog.services.runtime.serving import served
+from turnlog.services.runtime.serving import serve_asgi
 
-PATIENCE: Final = 3.0
+CHECK_TIMEOUT: Final = 3.0
 """Seconds that a component has to answer."""
-NOBODY: Final = "readiness-probe"
+PROBE_SESSION: Final = "readiness-probe"
 """A session name that is never opened."""
-GRACE: Final = 1.0
+HEALTH_GRACE: Final = 1.0
 
-Questions = Mapping[str, Callable[[], Awaitable[object]]]
+HealthChecks = Mapping[str, Callable[[], Awaitable[object]]]
 """For each component, a request that it answers only when it is healthy."""
 
 
-async def ailment(asking: Awaitable[object]) -> str | None:
+async def find_failure(check: Awaitable[object]) -> str | None:
     """Return what is wrong with a component, or None when it answers."""
     try:
-        async with asyncio.timeout(PATIENCE):
-            await asking
+        async with asyncio.timeout(CHECK_TIMEOUT):
+            await check
     except TimeoutError:
-        return f"no answer within {PATIENCE:g} s"
+        return f"no answer within {CHECK_TIMEOUT:g} s"
     except TurnlogError as error:
         return str(error)
     return None
 
 
 @asynccontextmanager
-async def telling(place: str | None, parts: Questions) -> AsyncGenerator[None]:
+async def serve_health(address: str | None, checks: HealthChecks) -> AsyncGenerator[None]:
     """Serve the health of this process while the body runs, if there is an address."""
-    if place is None:
+    if address is None:
         yield
         return
     stopping = asyncio.Event()
 
-    async def app(scope: Mapping[str, Any], _receive: object, send: _Send) -> None:
+    async def app(scope: Mapping[str, Any], _receive: object, send: _AsgiSend) -> None:
         match scope["path"]:
             case "/healthz":
-                await _answer(send, 200, {"alive": True})
+                await _send_json(send, 200, {"alive": True})
             case "/readyz":
-                ready = await _readiness(parts, stopping=stopping.is_set())
-                await _answer(send, 200 if ready["ready"] else 503, ready)
+                ready = await _check_readiness(checks, stopping=stopping.is_set())
+                await _send_json(send, 200 if ready["ready"] else 503, ready)
             case _:
-                await _answer(send, 404, {"detail": "/healthz and /readyz are all there is"})
+                await _send_json(send, 404, {"detail": "/healthz and /readyz are all there is"})
 
-    async with served(app, place, field="health", grace=GRACE, leaving=stopping.set):
+    async with serve_asgi(app, address, field="health", grace=HEALTH_GRACE, leaving=stopping.set):
         yield
 
 
-_Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+_AsgiSend = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
-async def _readiness(parts: Questions, *, stopping: bool) -> dict[str, Any]:
-    found = await asyncio.gather(*(ailment(ask()) for ask in parts.values()))
-    told = {name: {"ready": not ill, "detail": ill} for name, ill in zip(parts, found, strict=True)}
+async def _check_readiness(checks: HealthChecks, *, stopping: bool) -> dict[str, Any]:
+    found = await asyncio.gather(*(find_failure(ask()) for ask in checks.values()))
+    told = {name: {"ready": not ill, "detail": ill} for name, ill in zip(checks, found, strict=True)}
     return {"ready": not stopping and not any(found), "parts": told}
 
 
-async def _answer(send: _Send, status: int, body: Mapping[str, Any]) -> None:
+async def _send_json(send: _AsgiSend, status: int, body: Mapping[str, Any]) -> None:
     headers = [(b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(body).encode()})

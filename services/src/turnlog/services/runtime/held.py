@@ -14,85 +14,85 @@ from typing import Final
 
 from turnlog.events.errors import Unavailable
 from turnlog.projections.session.state import SessionState
-from turnlog.services.runtime.snapshots import EVERY, CheckedSnapshots
-from turnlog.services.runtime.waypoints import Waypoints, passed
+from turnlog.services.runtime.snapshots import SNAPSHOT_INTERVAL, CheckedSnapshotStore
+from turnlog.services.runtime.waypoints import IntervalSnapshots, has_crossed_interval
 
-MOST: Final = 2_000
+MAX_CACHED_STATES: Final = 2_000
 """Maximum number of cached states."""
 
 
 @dataclass
-class _Held:
+class _CachedState:
     state: SessionState
-    kept_at: int
+    snapshot_sequence: int
     """Sequence of the latest snapshot."""
 
 
 @dataclass
-class HeldStates:
+class StateCache:
     """The cached states of a process."""
 
-    snapshots: CheckedSnapshots
-    _held: OrderedDict[tuple[str, str], _Held] = field(
-        default_factory=OrderedDict[tuple[str, str], _Held]
+    snapshots: CheckedSnapshotStore
+    _entries: OrderedDict[tuple[str, str], _CachedState] = field(
+        default_factory=OrderedDict[tuple[str, str], _CachedState]
     )
-    _keeping: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _save_tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
-    def get(self, tenant: str, session: str) -> SessionState | None:
+    def get_state(self, tenant: str, session: str) -> SessionState | None:
         """Return the cached state of a session, or None."""
-        held = self._held.get((tenant, session))
+        held = self._entries.get((tenant, session))
         return held.state if held else None
 
     @property
     def states(self) -> tuple[SessionState, ...]:
         """All cached states."""
-        return tuple(held.state for held in self._held.values())
+        return tuple(held.state for held in self._entries.values())
 
     @property
-    def latest(self) -> SessionState | None:
+    def latest_state(self) -> SessionState | None:
         """The cached state whose last event has the highest stream position."""
         return max(self.states, key=lambda state: state.head.stream_sequence, default=None)
 
-    async def begun(self, tenant: str, session: str) -> SessionState | None:
+    async def load_base_state(self, tenant: str, session: str) -> SessionState | None:
         """Return the state to fold from: the cached one, or else the latest snapshot."""
-        if state := self.get(tenant, session):
+        if state := self.get_state(tenant, session):
             return state
-        state = await self.snapshots.load(tenant, session)
+        state = await self.snapshots.load_state(tenant, session)
         if state is not None:
-            self._put(_Held(state, kept_at=state.head.sequence))
+            self._put_entry(_CachedState(state, snapshot_sequence=state.head.sequence))
         return state
 
-    def hold(self, state: SessionState) -> None:
+    def put_state(self, state: SessionState) -> None:
         """Cache a state, unless a later one of its session is cached already."""
-        before = self._held.get((state.tenant, state.session))
+        before = self._entries.get((state.tenant, state.session))
         if before is None:
-            self._put(_Held(state, kept_at=0))
+            self._put_entry(_CachedState(state, snapshot_sequence=0))
         elif before.state.head.sequence < state.head.sequence:
-            self._put(_Held(state, before.kept_at))
+            self._put_entry(_CachedState(state, before.snapshot_sequence))
 
-    def appended(self, before: SessionState | None, after: SessionState) -> None:
+    def save_interval_snapshot(self, before: SessionState | None, after: SessionState) -> None:
         """Save an interval snapshot if this process's append crossed an interval."""
-        if passed(before, after):
-            self._begin(Waypoints(self.snapshots).keep(after))
+        if has_crossed_interval(before, after):
+            self._start_save(IntervalSnapshots(self.snapshots).save_state(after))
 
-    def _put(self, held: _Held) -> None:
-        state = held.state
-        self._held[state.tenant, state.session] = held
-        self._held.move_to_end((state.tenant, state.session))
-        if len(self._held) > MOST:
-            self._held.popitem(last=False)
-        if state.head.sequence - held.kept_at >= EVERY:
-            held.kept_at = state.head.sequence
-            self._begin(self.snapshots.keep(state))
+    def _put_entry(self, entry: _CachedState) -> None:
+        state = entry.state
+        self._entries[state.tenant, state.session] = entry
+        self._entries.move_to_end((state.tenant, state.session))
+        if len(self._entries) > MAX_CACHED_STATES:
+            self._entries.popitem(last=False)
+        if state.head.sequence - entry.snapshot_sequence >= SNAPSHOT_INTERVAL:
+            entry.snapshot_sequence = state.head.sequence
+            self._start_save(self.snapshots.save_state(state))
 
-    def _begin(self, keeping: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(_done(keeping))
-        self._keeping.add(task)
-        task.add_done_callback(self._keeping.discard)
+    def _start_save(self, saving: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(_save_if_available(saving))
+        self._save_tasks.add(task)
+        task.add_done_callback(self._save_tasks.discard)
 
 
-async def _done(keeping: Coroutine[None, None, None]) -> None:
+async def _save_if_available(saving: Coroutine[None, None, None]) -> None:
     try:
-        await keeping
+        await saving
     except Unavailable:
         return  # A snapshot only saves time, and a later one will do as well.

@@ -5,24 +5,24 @@ from functools import cache
 
 from pydantic import JsonValue
 
-from turnlog.projections.window.pieces import Block, TakeStep
-from turnlog.projections.window.pinned import Installed
-from turnlog.services.runtime.plugins import STEPS, registered, step_named
-from turnlog.services.runtime.vocabularies import SHIPPED, TiktokenVocabulary
+from turnlog.projections.window.pieces import LayerBlock, ApplyRegisteredStep
+from turnlog.projections.window.pinned import InstalledExtensions
+from turnlog.services.runtime.plugins import STEP_GROUP, list_entry_points, load_step
+from turnlog.services.runtime.vocabularies import SHIPPED_VOCABULARIES, TiktokenVocabulary
 
 
 # Installed packages do not change while a process runs.
 @cache
-def installed() -> Installed:
+def collect_installed() -> InstalledExtensions:
     """Return the registered steps and the vocabularies, by name."""
-    return Installed(
-        {name: _step(name) for name in registered(STEPS)},
-        {name: TiktokenVocabulary(name) for name in SHIPPED},
+    return InstalledExtensions(
+        {name: _create_lazy_step(name) for name in list_entry_points(STEP_GROUP)},
+        {name: TiktokenVocabulary(name) for name in SHIPPED_VOCABULARIES},
     )
 
 
-def _step(name: str) -> TakeStep:
-    def take(block: Block, told: Mapping[str, JsonValue]) -> Block:
-        return step_named(name)(block, told)
+def _create_lazy_step(name: str) -> ApplyRegisteredStep:
+    def take(block: LayerBlock, told: Mapping[str, JsonValue]) -> LayerBlock:
+        return load_step(name)(block, told)
 
     return take

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from turnlog.events.errors import Refused
 
-USER = "turnlog"
+NATS_USER = "turnlog"
 MAX_PAYLOAD = 4 * 1024 * 1024
 RANDOM_PORT = -1
 """nats-server uses its default port for 0 and any free port for -1."""
@@ -60,8 +60,8 @@ class NatsConfig:
 def write_config(config: NatsConfig) -> str:
     """Write the configuration, and credentials if there are none; return the password."""
     _refuse_beyond_loopback(config.host)
-    password = _password(config.credentials_file)
-    _write_private(config.config_file, _render(config, password))
+    password = _load_password(config.credentials_file)
+    _write_private_file(config.config_file, _render_config(config, password))
     return password
 
 
@@ -83,13 +83,13 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _password(path: Path) -> str:
+def _load_password(path: Path) -> str:
     if not path.exists():
-        _write_private(path, f"{USER}:{secrets.token_urlsafe(32)}\n")
-    return path.read_text().strip().removeprefix(f"{USER}:")
+        _write_private_file(path, f"{NATS_USER}:{secrets.token_urlsafe(32)}\n")
+    return path.read_text().strip().removeprefix(f"{NATS_USER}:")
 
 
-def _write_private(path: Path, text: str) -> None:
+def _write_private_file(path: Path, text: str) -> None:
     # Written to a temporary file and renamed, so that a crash never leaves half a file.
     aside = path.with_name(f"{path.name}.new")
     aside.unlink(missing_ok=True)
@@ -98,24 +98,24 @@ def _write_private(path: Path, text: str) -> None:
     aside.replace(path)
 
 
-def _render(config: NatsConfig, password: str) -> str:
+def _render_config(config: NatsConfig, password: str) -> str:
     # One setting on each line: in a one-line block the server ignores a setting after a missing
     # comma, and an ignored sync_interval can lose two minutes of acknowledged writes in a power
     # failure.
     lines = [
         "server_name: turnlog",
-        f"host: {_quoted(config.host)}",
+        f"host: {_quote_value(config.host)}",
         f"port: {config.port or RANDOM_PORT}",
         f"max_payload: {MAX_PAYLOAD}",
-        f"pid_file: {_quoted(config.pid_file)}",
-        f"ports_file_dir: {_quoted(config.data_dir)}",
+        f"pid_file: {_quote_value(config.pid_file)}",
+        f"ports_file_dir: {_quote_value(config.data_dir)}",
         "jetstream {",
-        f"  store_dir: {_quoted(config.data_dir)}",
+        f"  store_dir: {_quote_value(config.data_dir)}",
         "  sync_interval: always",
         "}",
         "authorization {",
-        f"  user: {_quoted(USER)}",
-        f"  password: {_quoted(password)}",
+        f"  user: {_quote_value(NATS_USER)}",
+        f"  password: {_quote_value(password)}",
         "}",
     ]
     if config.monitor:
@@ -123,5 +123,5 @@ def _render(config: NatsConfig, password: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _quoted(value: str | Path) -> str:
+def _quote_value(value: str | Path) -> str:
     return json.dumps(str(value), ensure_ascii=False)

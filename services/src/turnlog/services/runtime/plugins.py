@@ -14,25 +14,25 @@ from typing import Final, Protocol, cast
 from pydantic import JsonValue
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.asking import RegisteredResolver
-from turnlog.projections.blueprint.faults import instead_of
+from turnlog.projections.blueprint.asking import RegisteredResolverSpec
+from turnlog.projections.blueprint.faults import suggest_word
 from turnlog.projections.blueprint.layer import SourceLayer
-from turnlog.projections.blueprint.safety import CheckRule
+from turnlog.projections.blueprint.safety import SafetyCheckRule
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.window.pieces import TakeStep
-from turnlog.projections.window.pinned import steps_named
+from turnlog.projections.window.pieces import ApplyRegisteredStep
+from turnlog.projections.window.pinned import list_registered_steps
 from turnlog.services.runtime.resolver import Resolver
 
-SOURCES: Final = "turnlog.sources"
-CHECKS: Final = "turnlog.checks"
-RESOLVERS: Final = "turnlog.resolvers"
-STEPS: Final = "turnlog.steps"
+SOURCE_GROUP: Final = "turnlog.sources"
+CHECK_GROUP: Final = "turnlog.checks"
+RESOLVER_GROUP: Final = "turnlog.resolvers"
+STEP_GROUP: Final = "turnlog.steps"
 
-Check = Callable[[str, JsonValue], str | None]
+SafetyCheck = Callable[[str, JsonValue], str | None]
 """Given a text and the rule's argument, return what is wrong with the text, or None."""
 
 
-class Source(Protocol):
+class LayerSource(Protocol):
     """Supplies a layer's text for a session at its first call."""
 
     async def __call__(self, session: str, attributes: Mapping[str, JsonValue]) -> str:
@@ -40,61 +40,61 @@ class Source(Protocol):
         ...
 
 
-def check_named(name: str) -> Check:
+def load_check(name: str) -> SafetyCheck:
     """Load a check; raise `Refused` when no package registers it."""
-    return cast("Check", _loaded(CHECKS, name))
+    return cast("SafetyCheck", _load_entry_point(CHECK_GROUP, name))
 
 
-def source_named(name: str) -> Source:
+def load_source(name: str) -> LayerSource:
     """Load a layer source; raise `Refused` when no package registers it."""
-    return cast("Source", _loaded(SOURCES, name))
+    return cast("LayerSource", _load_entry_point(SOURCE_GROUP, name))
 
 
-def resolver_named(name: str) -> Resolver:
+def load_resolver(name: str) -> Resolver:
     """Load a resolver; raise `Refused` when no package registers it."""
-    return cast("Resolver", _loaded(RESOLVERS, name))
+    return cast("Resolver", _load_entry_point(RESOLVER_GROUP, name))
 
 
-def step_named(name: str) -> TakeStep:
+def load_step(name: str) -> ApplyRegisteredStep:
     """Load a ladder step; raise `Refused` when no package registers it."""
-    return cast("TakeStep", _loaded(STEPS, name))
+    return cast("TakeStep", _load_entry_point(STEP_GROUP, name))
 
 
-def check_steps(blueprint: Blueprint) -> None:
+def check_steps_registered(blueprint: Blueprint) -> None:
     """Check that all steps of a blueprint's ladders can be loaded; raise `Refused`."""
-    for name in steps_named(blueprint):
-        step_named(name)
+    for name in list_registered_steps(blueprint):
+        load_step(name)
 
 
-def check_plugins(blueprint: Blueprint) -> None:
+def check_plugins_registered(blueprint: Blueprint) -> None:
     """Check that everything a blueprint names is registered; raise `Refused`."""
-    if isinstance(blueprint.resolver, RegisteredResolver):
-        _entry(RESOLVERS, blueprint.resolver.source)
+    if isinstance(blueprint.resolver, RegisteredResolverSpec):
+        _find_entry_point(RESOLVER_GROUP, blueprint.resolver.source)
     for layer in blueprint.layers.values():
         if isinstance(layer, SourceLayer):
-            _entry(SOURCES, layer.source)
+            _find_entry_point(SOURCE_GROUP, layer.source)
     for rule in blueprint.policies.safety.rules:
-        if isinstance(rule, CheckRule):
-            _entry(CHECKS, rule.check)
-    for name in steps_named(blueprint):
-        _entry(STEPS, name)
+        if isinstance(rule, SafetyCheckRule):
+            _find_entry_point(CHECK_GROUP, rule.check)
+    for name in list_registered_steps(blueprint):
+        _find_entry_point(STEP_GROUP, name)
 
 
-def _loaded(group: str, name: str) -> object:
-    return _entry(group, name).load()
+def _load_entry_point(group: str, name: str) -> object:
+    return _find_entry_point(group, name).load()
 
 
-def _entry(group: str, name: str) -> metadata.EntryPoint:
-    found = registered(group)
+def _find_entry_point(group: str, name: str) -> metadata.EntryPoint:
+    found = list_entry_points(group)
     if name not in found:
         kind = group.removeprefix("turnlog.").removesuffix("s")
         detail = f"no package registers a {kind} {name[:80]!r}"
-        raise Refused(f"unknown-{kind}", detail, field=kind, fix=instead_of(name, found))
+        raise Refused(f"unknown-{kind}", detail, field=kind, fix=suggest_word(name, found))
     return found[name]
 
 
 # Looking for packages reads the disk, and the installed packages do not change in a process.
 @cache
-def registered(group: str) -> Mapping[str, metadata.EntryPoint]:
+def list_entry_points(group: str) -> Mapping[str, metadata.EntryPoint]:
     """Return the entry points of a group by name."""
     return {entry.name: entry for entry in metadata.entry_points(group=group)}

@@ -18,10 +18,10 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final, Literal
 
-from turnlog.events.call import Cost, Usage
-from turnlog.services.runtime.aside import aside
+from turnlog.events.call import AttemptCost, TokenUsage
+from turnlog.services.runtime.aside import run_in_thread
 
-Source = Literal["exact", "normalised", "fallback"]
+PriceSource = Literal["exact", "normalised", "fallback"]
 
 _ARN: Final = re.compile(r"arn:[^/]*/")
 """Matches `arn:aws:bedrock:us-east-1:123456789012:inference-profile/`."""
@@ -29,8 +29,8 @@ _REGION: Final = re.compile(
     r"(?<![^/])(?:[a-z]{2}(?:-gov)?-[a-z]+-\d/|(?:us|us-gov|eu|apac|au|ca|jp|global)\.)"
 )
 """Matches a path step such as `us-east-1/`, or the prefix of an inference profile such as `us.`."""
-_MICRO: Final = 1_000_000
-_TABLE: Final = "litellm/model_prices_and_context_window_backup.json"
+_MICRO_PER_DOLLAR: Final = 1_000_000
+_PRICE_FILE: Final = "litellm/model_prices_and_context_window_backup.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class PriceTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class TokenRates:
     """Dollars a token."""
 
-    fresh: Decimal
+    uncached: Decimal
     cached: Decimal
     output: Decimal
 
 
-FALLBACK: Final = Rates(
-    Decimal("0.10") / _MICRO, Decimal("0.10") / _MICRO, Decimal("0.40") / _MICRO
+FALLBACK_RATES: Final = TokenRates(
+    Decimal("0.10") / _MICRO_PER_DOLLAR, Decimal("0.10") / _MICRO_PER_DOLLAR, Decimal("0.40") / _MICRO_PER_DOLLAR
 )
 
 
@@ -61,61 +61,61 @@ class ShippedPrices:
     def __init__(self) -> None:
         self._read: PriceTable | None = None
 
-    async def table(self) -> PriceTable:
+    async def load_table(self) -> PriceTable:
         if self._read is None:
-            self._read = await aside(read_shipped)
+            self._read = await run_in_thread(read_shipped_table)
         return self._read
 
 
-def read_shipped() -> PriceTable:
+def read_shipped_table() -> PriceTable:
     """Read the price table that litellm ships; takes about 20 milliseconds."""
     litellm = distribution("litellm")
-    entries = json.loads(Path(str(litellm.locate_file(_TABLE))).read_bytes())
+    entries = json.loads(Path(str(litellm.locate_file(_PRICE_FILE))).read_bytes())
     return PriceTable(f"litellm-{litellm.version}", entries)
 
 
-def cost_of(model: str, usage: Usage, table: PriceTable) -> Cost:
+def compute_cost(model: str, usage: TokenUsage, table: PriceTable) -> AttemptCost:
     """Return the cost of tokens, rounded half up at the end; unknown tokens have no price."""
     if usage.input_tokens is None or usage.output_tokens is None:
-        return Cost(price="unknown", table=table.version)
-    rates, source = _rates(model, table)
+        return AttemptCost(price="unknown", table=table.version)
+    rates, source = _find_rates(model, table)
     fresh = max(usage.input_tokens - usage.cached_tokens, 0)
     dollars = (
-        fresh * rates.fresh
+        fresh * rates.uncached
         + usage.cached_tokens * rates.cached
         + usage.output_tokens * rates.output
     )
-    micro_dollars = (dollars * _MICRO).to_integral_value(ROUND_HALF_UP)
-    return Cost(micro_dollars=int(micro_dollars), price=source, table=table.version)
+    micro_dollars = (dollars * _MICRO_PER_DOLLAR).to_integral_value(ROUND_HALF_UP)
+    return AttemptCost(micro_dollars=int(micro_dollars), price=source, table=table.version)
 
 
-def _rates(model: str, table: PriceTable) -> tuple[Rates, Source]:
-    if exact := _entry(model, table):
+def _find_rates(model: str, table: PriceTable) -> tuple[TokenRates, PriceSource]:
+    if exact := _find_entry(model, table):
         return exact, "exact"
-    if normalised := _entry(_REGION.sub("", _ARN.sub("", model)), table):
+    if normalised := _find_entry(_REGION.sub("", _ARN.sub("", model)), table):
         return normalised, "normalised"
-    return FALLBACK, "fallback"
+    return FALLBACK_RATES, "fallback"
 
 
-def _entry(name: str, table: PriceTable) -> Rates | None:
+def _find_entry(name: str, table: PriceTable) -> TokenRates | None:
     """Return the entry of a name; `openai/gpt-4o` also finds OpenAI's own entry `gpt-4o`."""
     if name in table.entries:
-        return _read(table.entries[name])
+        return _parse_rates(table.entries[name])
     provider, _, rest = name.partition("/")
     entry = table.entries.get(rest, {})
-    return _read(entry) if str(entry.get("litellm_provider", "")).startswith(provider) else None
+    return _parse_rates(entry) if str(entry.get("litellm_provider", "")).startswith(provider) else None
 
 
-def _read(entry: Mapping[str, object]) -> Rates | None:
-    fresh = _dollars(entry, "input_cost_per_token")
-    output = _dollars(entry, "output_cost_per_token")
+def _parse_rates(entry: Mapping[str, object]) -> TokenRates | None:
+    fresh = _parse_dollars(entry, "input_cost_per_token")
+    output = _parse_dollars(entry, "output_cost_per_token")
     if fresh is None or output is None:
         return None
-    cached = _dollars(entry, "cache_read_input_token_cost")
-    return Rates(fresh, fresh if cached is None else cached, output)
+    cached = _parse_dollars(entry, "cache_read_input_token_cost")
+    return TokenRates(fresh, fresh if cached is None else cached, output)
 
 
-def _dollars(entry: Mapping[str, object], key: str) -> Decimal | None:
+def _parse_dollars(entry: Mapping[str, object], key: str) -> Decimal | None:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None

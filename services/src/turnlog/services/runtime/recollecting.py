@@ -1,21 +1,21 @@
 from __future__ import annotations
 
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.call import Needs
-from turnlog.projections.window.history import said_in
-from turnlog.projections.window.memory import Recall
-from turnlog.projections.window.recollection import Message, lies_further_back, told, wire
-from turnlog.projections.window.visibility import Sight
-from turnlog.services.runtime.sessions import Sessions
+from turnlog.projections.window.call import PromptNeeds
+from turnlog.projections.window.history import list_turn_refs
+from turnlog.projections.window.memory import MemoryAccess
+from turnlog.projections.window.recollection import MemoryMessage, can_reach_older_turns, select_memory_turns, format_memory_messages
+from turnlog.projections.window.visibility import PhaseVisibility
+from turnlog.services.runtime.sessions import CommandHandler
 
 
-async def recollected(
-    sessions: Sessions, state: SessionState, recall: Recall, sight: Sight
-) -> tuple[Message, ...]:
+async def load_memory_messages(
+    command_handler: CommandHandler, state: SessionState, recall: MemoryAccess, sight: PhaseVisibility
+) -> tuple[MemoryMessage, ...]:
     """Return the messages of a session's memory that the reader may see, oldest first."""
-    if lies_further_back(recall, state, sight):
-        state = await sessions.load_whole(state.tenant, state.session, state.head.sequence)
-    turns = told(recall, state, sight)
-    needs = Needs(blobs=(), said=tuple(said_in(turns)), older=False)
-    texts = await sessions.texts.fetch(state.tenant, needs)
-    return wire(turns, texts.said)
+    if can_reach_older_turns(recall, state, sight):
+        state = await command_handler.load_full_state(state.tenant, state.session, state.head.sequence)
+    turns = select_memory_turns(recall, state, sight)
+    needs = PromptNeeds(blobs=(), text_refs=tuple(list_turn_refs(turns)), needs_older_turns=False)
+    texts = await command_handler.texts.fetch_texts(state.tenant, needs)
+    return format_memory_messages(turns, texts.by_ref)

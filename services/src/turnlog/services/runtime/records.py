@@ -13,61 +13,61 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.projections.audit.retelling import blobs_named
-from turnlog.services.runtime.sessions import Sessions
+from turnlog.projections.audit.retelling import collect_blob_digests
+from turnlog.services.runtime.sessions import CommandHandler
 from turnlog.services.runtime.texts import TextCache
 
-AT_ONCE: Final = 64
+MAX_BLOB_REQUESTS: Final = 64
 """Concurrent blob requests."""
-KEPT: Final = 20_000_000
+MAX_CACHED_CHARACTERS: Final = 20_000_000
 """Characters of blobs that are cached, because sessions name the same ones."""
 
 
-def nothing_kept() -> TextCache[tuple[str, Digest]]:
+def create_blob_cache() -> TextCache[tuple[str, Digest]]:
     """Return an empty cache for the blobs of one run."""
-    return TextCache[tuple[str, Digest]](KEPT)
+    return TextCache[tuple[str, Digest]](MAX_CACHED_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SessionRecord:
     """A session's events and blobs as they are stored."""
 
-    events: tuple[Recorded, ...]
+    events: tuple[RecordedEvent, ...]
     """All events from the first one, in order."""
     blobs: Mapping[Digest, str]
     """The named blobs that could be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class SessionRecordLoader:
     """Loads session records; one for each run, in which no blob is fetched twice."""
 
-    sessions: Sessions
-    kept: TextCache[tuple[str, Digest]] = field(default_factory=nothing_kept)
+    command_handler: CommandHandler
+    blob_cache: TextCache[tuple[str, Digest]] = field(default_factory=create_blob_cache)
 
-    async def whole(self, tenant: str, session: str, upto: int | None = None) -> Record:
+    async def load_record(self, tenant: str, session: str, upto: int | None = None) -> SessionRecord:
         """Return a session's record, up to a sequence if given; refuse an unknown session."""
-        events = tuple(await self.sessions.events(tenant, session, upto))
-        return Record(events, await self.blobs(tenant, blobs_named(events)))
+        events = tuple(await self.command_handler.load_events(tenant, session, upto))
+        return SessionRecord(events, await self.load_blobs(tenant, collect_blob_digests(events)))
 
-    async def blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
+    async def load_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
         """Return the texts of the blobs that exist among these."""
-        free = asyncio.Semaphore(AT_ONCE)
+        free = asyncio.Semaphore(MAX_BLOB_REQUESTS)
         wanted = tuple(dict.fromkeys(digests))
-        found = await asyncio.gather(*(self._blob(tenant, digest, free) for digest in wanted))
+        found = await asyncio.gather(*(self._load_blob(tenant, digest, free) for digest in wanted))
         return {
             digest: text for digest, text in zip(wanted, found, strict=True) if text is not None
         }
 
-    async def _blob(self, tenant: str, digest: Digest, free: asyncio.Semaphore) -> str | None:
-        if (text := self.kept.get((tenant, digest))) is not None:
+    async def _load_blob(self, tenant: str, digest: Digest, free: asyncio.Semaphore) -> str | None:
+        if (text := self.blob_cache.get((tenant, digest))) is not None:
             return text
         async with free:
             try:
-                text = (await self.sessions.texts.blobs.get(tenant, digest)).decode()
+                text = (await self.command_handler.texts.blobs.get_blob(tenant, digest)).decode()
             except Corrupt:
                 return None
-        self.kept.put((tenant, digest), text)
+        self.blob_cache.put((tenant, digest), text)
         return text

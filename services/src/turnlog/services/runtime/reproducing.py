@@ -12,71 +12,71 @@ from typing import Final
 
 from turnlog.events.call import ContextAssembled
 from turnlog.events.content import Digest
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.projections.audit.reproduction import Way, by_assembly, by_reference, failed
-from turnlog.projections.audit.retelling import Made
-from turnlog.projections.history import history
-from turnlog.projections.window.pinned import pins_of
-from turnlog.projections.window.readback import blobs_of
-from turnlog.services.runtime.past import Moment, Past
-from turnlog.services.runtime.records import Records
+from turnlog.projections.audit.reproduction import ReproductionResult, reproduce_by_assembly, reproduce_by_reference, build_failure
+from turnlog.projections.audit.retelling import RecordedCallInputs
+from turnlog.projections.history import build_history
+from turnlog.projections.window.pinned import get_pins
+from turnlog.projections.window.readback import list_referenced_blobs
+from turnlog.services.runtime.past import StateAt, TimeTravel
+from turnlog.services.runtime.records import SessionRecordLoader
 
-NOT_INSTALLED: Final = "unknown-step"
+UNKNOWN_STEP_CODE: Final = "unknown-step"
 """The refusal code for material that names a step which is not installed here."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class ReproducedPrompt:
     """A prompt, reproduced in two ways."""
 
-    reference: Way
-    assembly: Way
+    reference: ReproductionResult
+    assembly: ReproductionResult
 
 
-async def reproduced(past: Past, moment: Moment, call: ContextAssembled) -> Ways:
+async def reproduce_call(time_travel: TimeTravel, state_at: StateAt, call: ContextAssembled) -> ReproducedPrompt:
     """Reproduce a call's prompt; `state_at` is the event that fixed it, with its state.
 
     Both ways read the blobs from the store, not from this process's cache.
     """
     # Read these first: it fills the text cache that assembling reads from.
-    told = await _told(past, moment)
-    made = await _made(past, moment)
-    named = blobs_of(call.manifest)
-    if isinstance(made, Made):
-        named = (*pins_of(made.state).digests, *made.texts.blobs, *named)
-    blobs = await Records(past.sessions).blobs(moment.recorded.tenant, named)
-    reference = told if isinstance(told, Way) else _referred(call, told, blobs)
+    told = await _load_referenced_events(time_travel, state_at)
+    made = await _load_assembly_inputs(time_travel, state_at)
+    named = list_referenced_blobs(call.manifest)
+    if isinstance(made, RecordedCallInputs):
+        named = (*get_pins(made.state).digests, *made.texts.blobs, *named)
+    blobs = await SessionRecordLoader(time_travel.command_handler).load_blobs(state_at.recorded.tenant, named)
+    reference = told if isinstance(told, ReproductionResult) else _reproduce_by_reference(call, told, blobs)
     lost = next((digest for digest in named if digest not in blobs), None)
     match made:
-        case Way():
-            return Ways(reference, made)
+        case ReproductionResult():
+            return ReproducedPrompt(reference, made)
         case _ if lost:
-            return Ways(reference, failed(Corrupt(f"blob {lost}", "it is not there")))
-        case Made():
-            return Ways(reference, by_assembly(made))
+            return ReproducedPrompt(reference, build_failure(Corrupt(f"blob {lost}", "it is not there")))
+        case RecordedCallInputs():
+            return ReproducedPrompt(reference, reproduce_by_assembly(made))
 
 
-async def _told(past: Past, moment: Moment) -> Sequence[Recorded] | Way:
+async def _load_referenced_events(time_travel: TimeTravel, state_at: StateAt) -> Sequence[RecordedEvent] | ReproductionResult:
     """Return the events that the call refers to, or the failure to read them."""
     try:
-        return await past.referred(moment)
+        return await time_travel.load_referenced_events(state_at)
     except Corrupt as error:
-        return failed(error)
+        return build_failure(error)
 
 
-def _referred(call: ContextAssembled, told: Sequence[Recorded], blobs: Mapping[Digest, str]) -> Way:
-    known = tuple(each for each in told if each.sequence <= call.manifest.sequence)
-    return by_reference(call, known, {turn.turn: turn for turn in history(known)}, blobs)
+def _reproduce_by_reference(call: ContextAssembled, referenced: Sequence[RecordedEvent], blobs: Mapping[Digest, str]) -> ReproductionResult:
+    known = tuple(each for each in referenced if each.sequence <= call.manifest.sequence)
+    return reproduce_by_reference(call, known, {turn.turn: turn for turn in build_history(known)}, blobs)
 
 
-async def _made(past: Past, moment: Moment) -> Made | Way:
+async def _load_assembly_inputs(time_travel: TimeTravel, state_at: StateAt) -> RecordedCallInputs | ReproductionResult:
     """Return the inputs that the call was assembled from, or the failure to load them."""
     try:
-        return await past.made(moment)
+        return await time_travel.load_assembly_inputs(state_at)
     except Refused as refused:
-        if refused.code != NOT_INSTALLED:
-            return failed(refused)
-        return Way("unreproducible", None, "installation", refused.detail)
+        if refused.code != UNKNOWN_STEP_CODE:
+            return build_failure(refused)
+        return ReproductionResult("unreproducible", None, "installation", refused.detail)
     except Corrupt as error:
-        return failed(error)
+        return build_failure(error)

@@ -14,9 +14,9 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from turnlog.events.errors import TurnlogError
-from turnlog.projections.blueprint.storable import checked_json
+from turnlog.projections.blueprint.storable import check_json
 
-Code = Literal["resolver_timeout", "resolver_unreachable", "resolver_failed", "resolver_malformed"]
+ResolverFailureCode = Literal["resolver_timeout", "resolver_unreachable", "resolver_failed", "resolver_malformed"]
 """`resolver_failed` is an error or an exception, `resolver_malformed` an invalid answer."""
 
 
@@ -25,15 +25,15 @@ class ResolverFailure(TurnlogError):
 
     retry_after: float | None = None
 
-    def __init__(self, code: Code, detail: str, *, retryable: bool) -> None:
+    def __init__(self, code: ResolverFailureCode, detail: str, *, retryable: bool) -> None:
         super().__init__(f"{code}: {detail}")
-        self.code: Code = code
+        self.code: ResolverFailureCode = code
         self.detail = detail
         self.retryable = retryable
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ResolverRequest:
     """The request to a resolver."""
 
     text: str
@@ -42,7 +42,7 @@ class Question:
     history: tuple[Mapping[str, JsonValue], ...] = ()
     """Earlier messages that the resolver may see: role, content, created_at and meta."""
 
-    def wire(self) -> dict[str, JsonValue]:
+    def render_json(self) -> dict[str, JsonValue]:
         """Return the request as JSON values."""
         told: list[JsonValue] = [dict(message) for message in self.history]
         return {"question": self.text, "identifiers": dict(self.identifiers), "history": told}
@@ -51,12 +51,12 @@ class Question:
 class Resolver(Protocol):
     """Answers a request; the returned dict has the fields of `ResolverOutcome`."""
 
-    async def __call__(self, question: Question) -> dict[str, JsonValue]:
+    async def __call__(self, question: ResolverRequest) -> dict[str, JsonValue]:
         """Return the answer; any exception is a failure."""
         ...
 
 
-class Outcome(BaseModel):
+class ResolverOutcome(BaseModel):
     """The answer of a resolver."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -75,20 +75,20 @@ class Outcome(BaseModel):
     """The reply when no model answers."""
 
 
-def outcome_of(said: object, name: str) -> Outcome:
+def validate_outcome(answer: object, name: str) -> ResolverOutcome:
     """Validate an answer; raise `ResolverFailure` with `resolver_malformed`."""
     try:
-        outcome = Outcome.model_validate(said)
-        checked_json(outcome.model_dump(), "outcome")
+        outcome = ResolverOutcome.model_validate(answer)
+        check_json(outcome.model_dump(), "outcome")
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(step)[:80] for step in first["loc"]) or "the answer"
-        raise malformed(f"{name}: {where}: {first['msg']}") from None
+        raise create_malformed_failure(f"{name}: {where}: {first['msg']}") from None
     except (TurnlogError, TypeError, ValueError, RecursionError) as error:
-        raise malformed(f"{name}: {type(error).__name__}") from None
+        raise create_malformed_failure(f"{name}: {type(error).__name__}") from None
     return outcome
 
 
-def malformed(detail: str) -> ResolverFailure:
+def create_malformed_failure(detail: str) -> ResolverFailure:
     """Return the failure for an invalid answer."""
     return ResolverFailure("resolver_malformed", detail, retryable=False)

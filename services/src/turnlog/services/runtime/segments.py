@@ -18,97 +18,97 @@ import structlog
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Corrupt, Refused, Unavailable
-from turnlog.projections.library.choosing import Chosen, choose
-from turnlog.projections.library.picked import Gathered, Omitted, Picked, Wanted
-from turnlog.projections.library.shelf import Shelf
-from turnlog.services.runtime.shelves import Shelves
+from turnlog.projections.library.choosing import SegmentSelection, select_segments
+from turnlog.projections.library.picked import CallSegments, OmittedSegment, SelectedSegment, SegmentRequest
+from turnlog.projections.library.shelf import SegmentLibrary
+from turnlog.services.runtime.shelves import SegmentService
 from turnlog.services.runtime.texts import TextReader
 
 _log = structlog.get_logger("turnlog.segments")
 
 
 @dataclass(frozen=True, slots=True)
-class Segments:
+class SegmentFetcher:
     """Fetches the segments of calls; one for each process."""
 
-    shelves: Shelves
+    segment_service: SegmentService
     texts: TextReader
-    patience: float = 2.0
+    timeout: float = 2.0
     """Seconds that the library may take before its cached state is used."""
 
-    async def gather(
+    async def fetch_segments(
         self,
         tenant: str,
         session: str,
-        wanted: Iterable[Wanted],
-        locales: Sequence[str],
-        then: str | None = None,
-    ) -> Gathered:
+        wanted: Iterable[SegmentRequest],
+        locale_order: Sequence[str],
+        at_time: str | None = None,
+    ) -> CallSegments:
         """Return the segments of each selection, in the first locale of the order that has any.
 
         With `at_time`, an RFC 3339 time, they are those of that time. Raises `Refused` with
         `segments-unavailable` when a required segment cannot be read.
         """
         asked = tuple(dict.fromkeys(wanted))
-        shelf, stale = await self._shelf(tenant, then) if asked else (Shelf(tenant), False)
+        shelf, stale = await self._load_library_state(tenant, at_time) if asked else (SegmentLibrary(tenant), False)
         if shelf is None:
-            return _told(_nothing(asked))
-        chosen = {each: choose(shelf, each, locales, session) for each in asked}
-        texts = await self._texts(tenant, chosen.values())
-        segments, omitted = dict[Wanted, tuple[Picked, ...]](), list[Omitted]()
+            return _log_omitted_segments(_omit_all_segments(asked))
+        chosen = {each: select_segments(shelf, each, locale_order, session) for each in asked}
+        texts = await self._load_texts(tenant, chosen.values())
+        segments, omitted = dict[SegmentRequest, tuple[SelectedSegment, ...]](), list[OmittedSegment]()
         for each, found in chosen.items():
-            segments[each] = tuple(_read(each, found, texts, omitted))
-        return _told(Gathered(segments, tuple(omitted), stale))
+            segments[each] = tuple(_read_chosen_segments(each, found, texts, omitted))
+        return _log_omitted_segments(CallSegments(segments, tuple(omitted), stale))
 
-    async def _shelf(self, tenant: str, then: str | None) -> tuple[Shelf | None, bool]:
+    async def _load_library_state(self, tenant: str, at_time: str | None) -> tuple[SegmentLibrary | None, bool]:
         """Return the library's state, or else the cached one, and whether it may be stale."""
-        if then is not None:
-            return await self.shelves.load_at(tenant, then), False
+        if at_time is not None:
+            return await self.segment_service.load_state_at(tenant, at_time), False
         try:
-            async with asyncio.timeout(self.patience):
-                return await self.shelves.load(tenant), False
+            async with asyncio.timeout(self.timeout):
+                return await self.segment_service.load_state(tenant), False
         except (Unavailable, TimeoutError):
-            return self.shelves.held(tenant), True
+            return self.segment_service.get_cached_state(tenant), True
 
-    async def _texts(
-        self, tenant: str, chosen: Iterable[Chosen]
+    async def _load_texts(
+        self, tenant: str, chosen: Iterable[SegmentSelection]
     ) -> Mapping[Digest, str | Exception]:
         digests = {each.version.text.digest for some in chosen for each in some.choices}
-        held = {digest: self.texts.stored.get((tenant, digest)) for digest in digests}
+        held = {digest: self.texts.blob_texts.get((tenant, digest)) for digest in digests}
         missing = [digest for digest, text in held.items() if text is None]
-        read = await asyncio.gather(*(self._text(tenant, digest) for digest in missing))
+        read = await asyncio.gather(*(self._load_text(tenant, digest) for digest in missing))
         found = {digest: text for digest, text in held.items() if text is not None}
         return {**found, **dict(zip(missing, read, strict=True))}
 
-    async def _text(self, tenant: str, digest: Digest) -> str | Exception:
+    async def _load_text(self, tenant: str, digest: Digest) -> str | Exception:
         try:
             return (await self.texts.read_blobs(tenant, (digest,)))[digest]
         except (Unavailable, Corrupt) as error:
             return error
 
 
-def _nothing(asked: Sequence[Wanted]) -> Gathered:
+def _omit_all_segments(selections: Sequence[SegmentRequest]) -> CallSegments:
     reason = "the library cannot be reached, and nothing is known of it"
-    for each in asked:
+    for each in selections:
         if each.required:
-            raise _unavailable(each, reason)
-    omitted = tuple(Omitted(each.scope, each.ref, None, reason) for each in asked)
-    return Gathered(dict.fromkeys(asked, ()), omitted, stale=True)
+            raise _create_unavailable_error(each, reason)
+    omitted = tuple(OmittedSegment(each.scope, each.ref, None, reason) for each in selections)
+    return CallSegments(dict.fromkeys(selections, ()), omitted, stale=True)
 
 
-def _read(
-    wanted: Wanted,
-    chosen: Chosen,
+def _read_chosen_segments(
+    wanted: SegmentRequest,
+    chosen: SegmentSelection,
     texts: Mapping[Digest, str | Exception],
-    omitted: list[Omitted],
-) -> Iterator[Picked]:
+    omitted: list[OmittedSegment],
+) -> Iterator[SelectedSegment]:
     """Yield the chosen segments whose text was read; record the others as omitted."""
     omitted += chosen.omitted
     for choice in chosen.choices:
         segment, version = choice.segment, choice.version
         text = texts[version.text.digest]
         if isinstance(text, str):
-            yield Picked(
+            yield SelectedSegment(
                 id=segment.id,
                 scope=segment.scope,
                 ref=segment.ref,
@@ -122,12 +122,12 @@ def _read(
                 text=text,
             )
         elif wanted.required:
-            raise _unavailable(wanted, f"segment {segment.id}: {text}")
+            raise _create_unavailable_error(wanted, f"segment {segment.id}: {text}")
         else:
-            omitted.append(Omitted(segment.scope, segment.ref, segment.id, str(text)))
+            omitted.append(OmittedSegment(segment.scope, segment.ref, segment.id, str(text)))
 
 
-def _unavailable(wanted: Wanted, reason: str) -> Refused:
+def _create_unavailable_error(wanted: SegmentRequest, reason: str) -> Refused:
     return Refused(
         "segments-unavailable",
         reason,
@@ -136,7 +136,7 @@ def _unavailable(wanted: Wanted, reason: str) -> Refused:
     )
 
 
-def _told(gathered: Gathered) -> Gathered:
+def _log_omitted_segments(gathered: CallSegments) -> CallSegments:
     """Log a warning for each segment that was left out."""
     for each in gathered.omitted:
         _log.warning(

@@ -23,13 +23,13 @@ BACKLOG: Final = 2_048
 
 
 @asynccontextmanager
-async def served(
+async def serve_asgi(
     app: Callable[..., Any],
-    place: str,
+    address: str,
     *,
     field: str,
     grace: float,
-    leaving: Callable[[], None],
+    on_stopping: Callable[[], None],
     http: type[H11Protocol] = H11Protocol,
 ) -> AsyncGenerator[str]:
     """Serve an ASGI application while the body runs; yield its URL with the real port.
@@ -37,7 +37,7 @@ async def served(
     `on_stopping` is called before the server waits for running requests. Refuses an address, naming
     its setting, on which the process cannot listen.
     """
-    listening = _listening(place, field)
+    listening = _open_socket(address, field)
     config = uvicorn.Config(
         app,
         http=http,
@@ -55,23 +55,23 @@ async def served(
     await server.startup([listening])
     running = asyncio.create_task(server.main_loop())
     try:
-        yield _address(listening)
+        yield _format_url(listening)
     finally:
-        leaving()
+        on_stopping()
         server.should_exit = True
         await running
         await server.shutdown([listening])
 
 
-def _listening(place: str, field: str) -> socket.socket:
+def _open_socket(address: str, field: str) -> socket.socket:
     try:
-        parts = urlsplit(f"//{place}")
+        parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
     if host is None or port is None:
         fix = "give it as 127.0.0.1:8700; port 0 is any free one"
-        raise Refused("bad-setting", f"{place!r} is no host and port", field=field, fix=fix)
+        raise Refused("bad-setting", f"{address!r} is no host and port", field=field, fix=fix)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # IPPROTO_TCP is named because asyncio sets TCP_NODELAY only on such a socket; otherwise every
     # answer is 40 ms late.
@@ -82,12 +82,12 @@ def _listening(place: str, field: str) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        detail = f"cannot listen on {place}: {error.strerror}"
+        detail = f"cannot listen on {address}: {error.strerror}"
         fix = "end what listens there, or choose another port"
         raise Refused("bad-setting", detail, field=field, fix=fix) from error
     return listening
 
 
-def _address(listening: socket.socket) -> str:
+def _format_url(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -17,15 +17,15 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 Seconds = Annotated[float, Field(gt=0)]
 
 
-def _parted(value: object) -> object:
+def _split_folders(value: object) -> object:
     return tuple(filter(None, value.split(os.pathsep))) if isinstance(value, str) else value
 
 
-Folders = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_parted)]
+FolderList = Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split_folders)]
 """Folders; in an environment variable they are separated as in `PATH`."""
 
 
-class Process(BaseSettings):
+class ProcessSettings(BaseSettings):
     """Settings that every process has."""
 
     model_config = SettingsConfigDict(env_prefix="TURNLOG_", frozen=True)
@@ -48,14 +48,14 @@ class Process(BaseSettings):
     """The server's monitoring address, `http://host:port`, where its fsync setting is read."""
 
 
-class GatewaySettings(Process):
+class GatewaySettings(ProcessSettings):
     """Settings of the HTTP gateway."""
 
     http: str = "127.0.0.1:8700"
     """Host and port to listen on; port 0 is any free one."""
     database_url: SecretStr = SecretStr("sqlite+aiosqlite:///turnlog.db")
     """SQLAlchemy URL of the read models."""
-    blueprints: Folders = ()
+    blueprints: FolderList = ()
     """Folders of blueprints in addition to the shipped ones, separated by `:`."""
     body_limit: Annotated[int, Field(ge=1024)] = 262_144
     """Maximum bytes of a request body."""
@@ -73,7 +73,7 @@ class GatewaySettings(Process):
     """The blueprint that serves `/v1/ask`."""
 
 
-class WorkerSettings(Process):
+class WorkerSettings(ProcessSettings):
     """Settings of the process that calls models."""
 
     health: str | None = None
@@ -83,7 +83,7 @@ class WorkerSettings(Process):
     """Model of profiles that say `default`, as litellm names it; `off` calls no model."""
     scripts: Path | None = None
     """Folder of scripts for `scripted/...` models, in addition to the shipped ones."""
-    blueprints: Folders = ()
+    blueprints: FolderList = ()
     """Folders of blueprints in addition to the shipped ones, separated by `:`."""
     concurrency: Annotated[int, Field(ge=1, le=512)] = 32
     """Turns answered concurrently."""
@@ -91,7 +91,7 @@ class WorkerSettings(Process):
     """Seconds without a heartbeat after which another worker may take over a turn."""
 
 
-class ProjectorSettings(Process):
+class ProjectorSettings(ProcessSettings):
     """Settings of the process that maintains the read models."""
 
     health: str | None = None

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from turnlog.events import codec
-from turnlog.events.envelope import Recorded
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Conflict, Corrupt, Refused, Unavailable
-from turnlog.events.library import SEGMENTS, LibraryEvent
+from turnlog.events.library import SEGMENT_FAMILY, LibraryEvent
 from turnlog.events.log.library import LibraryLog
-from turnlog.events.log.outcomes import AlreadyThere, Appended, Conflicted, Unreachable
-from turnlog.events.log.ports import Blobs
+from turnlog.events.log.outcomes import BatchAlreadyStored, BatchAppended, BatchConflict, LogUnreachable
+from turnlog.events.log.ports import BlobStore
 from turnlog.projections.library.commands import (
     AddSegment,
     EditSegment,
@@ -26,137 +26,137 @@ from turnlog.projections.library.commands import (
     LibraryCommand,
 )
 from turnlog.projections.library.decide import decide
-from turnlog.projections.library.shelf import Carried, Shelf, carried, fold
-from turnlog.services.runtime.clock import Clock, Ids
-from turnlog.services.runtime.sessions import By
+from turnlog.projections.library.shelf import LibraryCommandResult, SegmentLibrary, build_command_result, fold
+from turnlog.services.runtime.clock import Clock, CreateId
+from turnlog.services.runtime.sessions import CommandMetadata
 
-MOST_TRIES: Final = 200
+MAX_DECISION_RETRIES: Final = 200
 """How often a command is decided again because another process appended first."""
-AT_ONCE: Final = 64
+BLOB_WRITE_BATCH: Final = 64
 """Segment texts stored concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
+class LibraryCommandOutcome:
     """The result of a command: the library's state, and the segments that it changed."""
 
-    shelf: Shelf
-    carried: Carried
+    library_state: SegmentLibrary
+    changes: LibraryCommandResult
 
 
 @dataclass
-class Shelves:
+class SegmentService:
     """The segments of all tenants, for one process."""
 
     log: LibraryLog
-    blobs: Blobs
+    blobs: BlobStore
     clock: Clock
-    new_id: Ids
+    create_id: CreateId
     source: str
     """The `source` of appended events."""
-    _held: dict[str, Shelf] = field(default_factory=dict[str, Shelf])
-    _locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
-    _reading: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    _cached_states: dict[str, SegmentLibrary] = field(default_factory=dict[str, SegmentLibrary])
+    _write_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    _read_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
 
-    def held(self, tenant: str) -> Shelf | None:
+    def get_cached_state(self, tenant: str) -> SegmentLibrary | None:
         """Return the cached state of a tenant's segments without reading the log."""
-        return self._held.get(tenant)
+        return self._cached_states.get(tenant)
 
-    async def load(self, tenant: str, *, leader: bool = False) -> Shelf:
+    async def load_state(self, tenant: str, *, leader: bool = False) -> SegmentLibrary:
         """Return the state of a tenant's segments; with `leader` it is never stale."""
-        last = await self.log.last(tenant, SEGMENTS, leader=leader)
-        held = self._held.get(tenant) or Shelf(tenant)
+        last = await self.log.read_last_event(tenant, SEGMENT_FAMILY, leader=leader)
+        held = self._cached_states.get(tenant) or SegmentLibrary(tenant)
         came_to = last.sequence if last else 0
         if came_to < held.sequence and not leader:
-            return await self.load(tenant, leader=True)
-        if came_to < held.sequence or _another(last, held):
+            return await self.load_state(tenant, leader=True)
+        if came_to < held.sequence or _is_other_history(last, held):
             raise Corrupt("LIBRARY", f"holds another history of {tenant}'s segments than it did")
         if last is None or came_to == held.sequence:
             return held
-        return await self._read_on(tenant, last)
+        return await self._fold_new_events(tenant, last)
 
-    async def load_at(self, tenant: str, moment: str) -> Shelf:
+    async def load_state_at(self, tenant: str, at_time: str) -> SegmentLibrary:
         """Return a tenant's segments as they were at an RFC 3339 time; the state is not cached."""
-        last = await self.log.last(tenant, SEGMENTS)
-        events = await self.log.between(tenant, SEGMENTS, None, last) if last else ()
-        return fold([each for each in events if each.envelope.time <= moment], Shelf(tenant))
+        last = await self.log.read_last_event(tenant, SEGMENT_FAMILY)
+        events = await self.log.read_range(tenant, SEGMENT_FAMILY, None, last) if last else ()
+        return fold([each for each in events if each.envelope.time <= at_time], SegmentLibrary(tenant))
 
-    async def _read_on(self, tenant: str, last: Recorded) -> Shelf:
+    async def _fold_new_events(self, tenant: str, last: RecordedEvent) -> SegmentLibrary:
         # Concurrent callers find the same new events; one of them reads them.
-        async with self._reading.setdefault(tenant, asyncio.Lock()):
-            held = self._held.get(tenant) or Shelf(tenant)
+        async with self._read_locks.setdefault(tenant, asyncio.Lock()):
+            held = self._cached_states.get(tenant) or SegmentLibrary(tenant)
             if held.sequence >= last.sequence:
                 return held
-            return self._folded(await self.log.between(tenant, SEGMENTS, held.head, last), held)
+            return self._fold_and_cache(await self.log.read_range(tenant, SEGMENT_FAMILY, held.head, last), held)
 
-    async def act(
-        self, tenant: str, command: LibraryCommand, by: By, key: codec.Command | None = None
-    ) -> Shelved:
+    async def handle(
+        self, tenant: str, command: LibraryCommand, metadata: CommandMetadata, key: codec.CommandRef | None = None
+    ) -> LibraryCommandOutcome:
         """Carry out a command; decide it again when another process appends first.
 
         Raises `Refused` when a rule rejects the command, `Unavailable` when the log gives no
         definite answer, and `Conflict` when others keep appending first.
         """
-        async with self._locks.setdefault(tenant, asyncio.Lock()):
-            return await self._act(tenant, command, by, key)
+        async with self._write_locks.setdefault(tenant, asyncio.Lock()):
+            return await self._handle_locked(tenant, command, metadata, key)
 
-    async def _act(
-        self, tenant: str, command: LibraryCommand, by: By, key: codec.Command | None
-    ) -> Shelved:
-        shelf = await self.load(tenant)
-        for _ in range(MOST_TRIES):
-            if key and (before := _carried_before(shelf, key)):
-                return Shelved(shelf, before)
+    async def _handle_locked(
+        self, tenant: str, command: LibraryCommand, metadata: CommandMetadata, key: codec.CommandRef | None
+    ) -> LibraryCommandOutcome:
+        shelf = await self.load_state(tenant)
+        for _ in range(MAX_DECISION_RETRIES):
+            if key and (before := _find_recorded_outcome(shelf, key)):
+                return LibraryCommandOutcome(shelf, before)
             events = decide(shelf, command)
             if not events:
-                return Shelved(shelf, Carried(shelf.sequence))
-            await self._store(tenant, _texts(command))
-            drafts = [self._draft(event, by, key) for event in events]
-            batch = codec.write_library(tenant, SEGMENTS, shelf.head, drafts)
-            outcome = await self.log.append(batch)
+                return LibraryCommandOutcome(shelf, LibraryCommandResult(shelf.sequence))
+            await self._store_texts(tenant, _list_texts(command))
+            drafts = [self._build_draft(event, metadata, key) for event in events]
+            batch = codec.encode_library_batch(tenant, SEGMENT_FAMILY, shelf.head, drafts)
+            outcome = await self.log.append_batch(batch)
             match outcome:
-                case Appended(events=added) | AlreadyThere(events=added):
-                    shelf = self._folded(added, shelf)
-                    return Shelved(shelf, carried(added))
-                case Conflicted():
-                    shelf = await self.load(tenant, leader=True)
-                case Unreachable(detail=detail):
+                case BatchAppended(events=added) | BatchAlreadyStored(events=added):
+                    shelf = self._fold_and_cache(added, shelf)
+                    return LibraryCommandOutcome(shelf, build_command_result(added))
+                case BatchConflict():
+                    shelf = await self.load_state(tenant, leader=True)
+                case LogUnreachable(detail=detail):
                     raise Unavailable("library", detail)
                 case _ as never:
                     assert_never(never)
-        raise Conflict(SEGMENTS, shelf.sequence, None)
+        raise Conflict(SEGMENT_FAMILY, shelf.sequence, None)
 
-    def _draft(self, event: LibraryEvent, by: By, key: codec.Command | None) -> codec.Draft:
-        return codec.Draft(
+    def _build_draft(self, event: LibraryEvent, metadata: CommandMetadata, key: codec.CommandRef | None) -> codec.EventDraft:
+        return codec.EventDraft(
             event=event,
-            id=self.new_id(),
+            id=self.create_id(),
             at=self.clock(),
             source=self.source,
-            actor=by.actor,
+            actor=metadata.actor,
             command=key,
-            traceparent=by.traceparent,
+            traceparent=metadata.traceparent,
         )
 
-    async def _store(self, tenant: str, texts: Iterable[str]) -> None:
+    async def _store_texts(self, tenant: str, texts: Iterable[str]) -> None:
         wanted = tuple(dict.fromkeys(texts))
-        for start in range(0, len(wanted), AT_ONCE):
-            some = wanted[start : start + AT_ONCE]
-            await asyncio.gather(*(self.blobs.put(tenant, text.encode()) for text in some))
+        for start in range(0, len(wanted), BLOB_WRITE_BATCH):
+            some = wanted[start : start + BLOB_WRITE_BATCH]
+            await asyncio.gather(*(self.blobs.put_blob(tenant, text.encode()) for text in some))
 
-    def _folded(self, events: Iterable[Recorded], shelf: Shelf) -> Shelf:
+    def _fold_and_cache(self, events: Iterable[RecordedEvent], shelf: SegmentLibrary) -> SegmentLibrary:
         folded = fold(events, shelf)
-        held = self._held.get(shelf.tenant)
+        held = self._cached_states.get(shelf.tenant)
         if held is None or held.sequence < folded.sequence:
-            self._held[shelf.tenant] = folded
+            self._cached_states[shelf.tenant] = folded
         return folded
 
 
-def _another(last: Recorded | None, held: Shelf) -> bool:
+def _is_other_history(last: RecordedEvent | None, held: SegmentLibrary) -> bool:
     return bool(last and held.head and last.sequence == held.sequence and last.head != held.head)
 
 
-def _carried_before(shelf: Shelf, key: codec.Command) -> Carried | None:
-    digest, before = shelf.commands.get(key.key, (key.hash, None))
+def _find_recorded_outcome(shelf: SegmentLibrary, key: codec.CommandRef) -> LibraryCommandResult | None:
+    digest, before = shelf.commands_by_key.get(key.key, (key.hash, None))
     if digest != key.hash:
         raise Refused(
             "key-reused",
@@ -167,7 +167,7 @@ def _carried_before(shelf: Shelf, key: codec.Command) -> Carried | None:
     return before
 
 
-def _texts(command: LibraryCommand) -> Iterable[str]:
+def _list_texts(command: LibraryCommand) -> Iterable[str]:
     match command:
         case AddSegment(segment=authored):
             return (authored.content,)

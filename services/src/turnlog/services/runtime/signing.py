@@ -23,21 +23,21 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from turnlog.events.errors import Corrupt, Refused
-from turnlog.projections.audit.checkpoint import Checkpoint, Signature, SignedCheckpoint
+from turnlog.projections.audit.checkpoint import AuditCheckpoint, CheckpointSignature, SignedCheckpoint
 
 KEY_FILE: Final = "checkpoint-key.pem"
 """Name of the key file in a data directory."""
 
 
-def key_at(file: Path) -> Ed25519PrivateKey:
+def load_or_create_key(file: Path) -> Ed25519PrivateKey:
     """Return a file's key, creating it if it is missing; refuse a file of another kind."""
     try:
-        return _read(file)
+        return _load_key(file)
     except FileNotFoundError:
-        return _made(file)
+        return _create_key(file)
 
 
-def _read(file: Path) -> Ed25519PrivateKey:
+def _load_key(file: Path) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(file.read_bytes(), password=None)
     except (ValueError, TypeError):
@@ -48,7 +48,7 @@ def _read(file: Path) -> Ed25519PrivateKey:
     return key
 
 
-def _made(file: Path) -> Ed25519PrivateKey:
+def _create_key(file: Path) -> Ed25519PrivateKey:
     """Create the key in a temporary file and link it; of several processes, one succeeds."""
     key = Ed25519PrivateKey.generate()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -61,31 +61,31 @@ def _made(file: Path) -> Ed25519PrivateKey:
             os.fsync(writer.fileno())
         Path(file).hardlink_to(beside)
     except FileExistsError:
-        return _read(file)
+        return _load_key(file)
     finally:
         Path(beside).unlink()
     return key
 
 
-def signed(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> SignedCheckpoint:
+def sign_checkpoint(checkpoint: AuditCheckpoint, key: Ed25519PrivateKey) -> SignedCheckpoint:
     """Return a checkpoint with its signature."""
     public = key.public_key().public_bytes_raw()
-    made = Signature(key=_spelt(public), signature=_spelt(key.sign(checkpoint.signed_bytes)))
+    made = CheckpointSignature(key=_encode_base64(public), signature=_encode_base64(key.sign(checkpoint.signed_bytes)))
     return SignedCheckpoint(checkpoint=checkpoint, signatures=(made,))
 
 
-def signers(kept: SignedCheckpoint) -> tuple[str, ...]:
+def verify_signatures(signed_checkpoint: SignedCheckpoint) -> tuple[str, ...]:
     """Return the public keys of all signatures; raise `Corrupt` where one is invalid."""
-    for each in kept.signatures:
+    for each in signed_checkpoint.signatures:
         try:
             key = Ed25519PublicKey.from_public_bytes(base64.b64decode(each.key, validate=True))
             signature = base64.b64decode(each.signature, validate=True)
-            key.verify(signature, kept.checkpoint.signed_bytes)
+            key.verify(signature, signed_checkpoint.checkpoint.signed_bytes)
         except (InvalidSignature, ValueError, binascii.Error):
             detail = f"the signature by {each.key[:80]} is not one of this checkpoint"
             raise Corrupt("checkpoint", detail) from None
-    return tuple(each.key for each in kept.signatures)
+    return tuple(each.key for each in signed_checkpoint.signatures)
 
 
-def _spelt(raw: bytes) -> str:
+def _encode_base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()

@@ -19,18 +19,18 @@ from typing import Final
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
-from turnlog.events.log.ports import Identity, Log, Snapshots
+from turnlog.events.log.ports import LogIdentity, EventLog, SnapshotStore
 from turnlog.projections.session.state import FOLD_VERSION, SessionState
-from turnlog.services.runtime.continuity import holds
+from turnlog.services.runtime.continuity import has_event
 
-EVERY: Final = 64
+SNAPSHOT_INTERVAL: Final = 64
 """Events between two snapshots of a session's latest state."""
 
 _log = structlog.get_logger("turnlog.snapshots")
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StateSnapshot:
     """A state, and the log and fold version that it was folded with."""
 
     stream: str
@@ -39,44 +39,44 @@ class Snapshot:
     state: SessionState
 
 
-_SNAPSHOT: Final = TypeAdapter(Snapshot)
+_SNAPSHOT_ADAPTER: Final = TypeAdapter(StateSnapshot)
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedSnapshots:
+class CheckedSnapshotStore:
     """Saves snapshots, and loads those that the log confirms."""
 
-    log: Log
-    store: Snapshots
+    log: EventLog
+    store: SnapshotStore
 
-    async def keep(self, state: SessionState, waypoint: int | None = None) -> None:
+    async def save_state(self, state: SessionState, interval_number: int | None = None) -> None:
         """Save a state as its session's latest snapshot, or as one of its interval snapshots."""
-        identity = await self.log.identity(state.tenant)
-        snapshot = Snapshot(identity.stream, identity.created, FOLD_VERSION, state)
-        packed = zlib.compress(_SNAPSHOT.dump_json(snapshot))
-        await self.store.put(state.tenant, state.session, packed, waypoint)
+        identity = await self.log.get_identity(state.tenant)
+        snapshot = StateSnapshot(identity.stream, identity.created, FOLD_VERSION, state)
+        packed = zlib.compress(_SNAPSHOT_ADAPTER.dump_json(snapshot))
+        await self.store.put_snapshot(state.tenant, state.session, packed, interval_number)
 
-    async def load(
-        self, tenant: str, session: str, waypoint: int | None = None
+    async def load_state(
+        self, tenant: str, session: str, interval_number: int | None = None
     ) -> SessionState | None:
         """Return the state of the latest or of an interval snapshot, if the log confirms it."""
         stored, identity = await asyncio.gather(
-            self.store.get(tenant, session, waypoint), self.log.identity(tenant)
+            self.store.get_snapshot(tenant, session, interval_number), self.log.get_identity(tenant)
         )
         if stored is None:
             return None
         try:
-            snapshot = _SNAPSHOT.validate_json(zlib.decompress(stored))
+            snapshot = _SNAPSHOT_ADAPTER.validate_json(zlib.decompress(stored))
         except (zlib.error, ValidationError):
             return None  # Written by a release with another fold.
         if snapshot.fold != FOLD_VERSION:
             return None
-        if not await self._confirmed(snapshot, identity):
+        if not await self._is_confirmed_by_log(snapshot, identity):
             _log.error("snapshot-discarded", tenant=tenant, session=session)
             return None
         return snapshot.state
 
-    async def _confirmed(self, snapshot: Snapshot, identity: Identity) -> bool:
+    async def _is_confirmed_by_log(self, snapshot: StateSnapshot, identity: LogIdentity) -> bool:
         if (snapshot.stream, snapshot.created) != (identity.stream, identity.created):
             return False
-        return await holds(self.log, snapshot.state.tenant, snapshot.state.head)
+        return await has_event(self.log, snapshot.state.tenant, snapshot.state.head)

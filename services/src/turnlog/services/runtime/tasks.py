@@ -13,11 +13,11 @@ from typing import Any, Final, TypeVar
 
 Given = TypeVar("Given")
 
-_AGAIN: Final = 0.005
+_CANCEL_INTERVAL: Final = 0.005
 """Seconds to wait before a task is cancelled again."""
 
 
-async def stopped(*tasks: asyncio.Task[Any]) -> None:
+async def cancel_tasks(*tasks: asyncio.Task[Any]) -> None:
     """Cancel tasks and wait until all have ended; ignore what they raise.
 
     A cancellation of the caller takes effect once all tasks have ended.
@@ -28,7 +28,7 @@ async def stopped(*tasks: asyncio.Task[Any]) -> None:
         for task in left:
             task.cancel()
         try:
-            await asyncio.wait(left, timeout=_AGAIN)
+            await asyncio.wait(left, timeout=_CANCEL_INTERVAL)
         except asyncio.CancelledError as cancelled:
             interruption = cancelled
         left = {task for task in left if not task.done()}
@@ -40,7 +40,7 @@ async def stopped(*tasks: asyncio.Task[Any]) -> None:
         raise interruption
 
 
-async def to_the_end(work: Awaitable[Given]) -> Given:
+async def run_to_completion(work: Awaitable[Given]) -> Given:
     """Run a whole program, then end every task that it leaves behind.
 
     asyncio cancels those tasks only once. A connection that is reconnecting may miss that, and the
@@ -49,4 +49,4 @@ async def to_the_end(work: Awaitable[Given]) -> Given:
     try:
         return await work
     finally:
-        await stopped(*(asyncio.all_tasks() - {asyncio.current_task()}))
+        await cancel_tasks(*(asyncio.all_tasks() - {asyncio.current_task()}))

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.content import Digest, Plain
-from turnlog.events.envelope import Recorded
+from turnlog.events.content import Digest, PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import Blobs, Log
-from turnlog.projections.session.state import Said
-from turnlog.projections.window.call import Earlier, Needs, Texts
+from turnlog.events.log.ports import BlobStore, EventLog
+from turnlog.projections.session.state import TextRef
+from turnlog.projections.window.call import EarlierCall, PromptNeeds, PromptTexts
 
-_TEXTS: Final = ("text", "replacement", "results", "answer", "goal", "carried", "summary", "work")
+_TEXT_FIELDS: Final = ("text", "replacement", "results", "answer", "goal", "carried", "summary", "work")
 """Event fields that prompts refer to."""
 
 Key = TypeVar("Key", bound=Hashable)
 
-CALLS: Final = 500
+MAX_CACHED_MANIFESTS: Final = 500
 """Maximum number of cached manifests."""
 
 
@@ -34,114 +34,114 @@ CALLS: Final = 500
 class TextCache(Generic[Key]):
     """A least-recently-used cache of texts by key, bounded by the number of characters."""
 
-    most_characters: int
-    held: OrderedDict[Key, str] = field(default_factory=OrderedDict[Key, str])
-    characters: int = 0
+    max_characters: int
+    texts: OrderedDict[Key, str] = field(default_factory=OrderedDict[Key, str])
+    character_count: int = 0
 
     def get(self, key: Key) -> str | None:
         """Return a cached text, or None."""
-        text = self.held.get(key)
+        text = self.texts.get(key)
         if text is not None:
-            self.held.move_to_end(key)
+            self.texts.move_to_end(key)
         return text
 
     def put(self, key: Key, text: str) -> None:
         """Cache a text and evict others while there are too many characters."""
-        if key in self.held:
+        if key in self.texts:
             return
-        self.held[key] = text
-        self.characters += len(text)
-        while self.characters > self.most_characters and len(self.held) > 1:
-            self.characters -= len(self.held.popitem(last=False)[1])
+        self.texts[key] = text
+        self.character_count += len(text)
+        while self.character_count > self.max_characters and len(self.texts) > 1:
+            self.character_count -= len(self.texts.popitem(last=False)[1])
 
 
 @dataclass
 class TextReader:
     """Fetches the texts that assembling a prompt needs."""
 
-    log: Log
-    blobs: Blobs
-    said: TextCache[tuple[str, int, str]] = field(
+    log: EventLog
+    blobs: BlobStore
+    event_texts: TextCache[tuple[str, int, str]] = field(
         default_factory=lambda: TextCache[tuple[str, int, str]](20_000_000)
     )
-    stored: TextCache[tuple[str, Digest]] = field(
+    blob_texts: TextCache[tuple[str, Digest]] = field(
         default_factory=lambda: TextCache[tuple[str, Digest]](20_000_000)
     )
-    calls: OrderedDict[tuple[str, int], Earlier] = field(
-        default_factory=OrderedDict[tuple[str, int], Earlier]
+    earlier_calls: OrderedDict[tuple[str, int], EarlierCall] = field(
+        default_factory=OrderedDict[tuple[str, int], EarlierCall]
     )
     """The latest calls that were read, by tenant and stream position."""
 
-    async def fetch(self, tenant: str, needs: Needs) -> Texts:
+    async def fetch_texts(self, tenant: str, needs: PromptNeeds) -> PromptTexts:
         """Return every text that a call needs; raise `Corrupt` when one cannot be read."""
         said, blobs, earlier = await asyncio.gather(
-            self._said(tenant, needs.said),
+            self._read_event_texts(tenant, needs.text_refs),
             self.read_blobs(tenant, needs.blobs),
-            self._earlier(tenant, needs.earlier),
+            self._fetch_earlier_call(tenant, needs.earlier_sequence),
         )
-        return Texts(blobs, said, earlier)
+        return PromptTexts(blobs, said, earlier)
 
-    async def _earlier(self, tenant: str, place: int | None) -> Earlier | None:
-        if place is None:
+    async def _fetch_earlier_call(self, tenant: str, stream_position: int | None) -> EarlierCall | None:
+        if stream_position is None:
             return None
-        if held := self.calls.get((tenant, place)):
+        if held := self.earlier_calls.get((tenant, stream_position)):
             return held
-        (recorded,) = await self.log.at(tenant, [place])
+        (recorded,) = await self.log.read_events_at(tenant, [stream_position])
         if not isinstance(recorded.event, ContextAssembled):
             raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-        return self._called(recorded, recorded.event)
+        return self._cache_earlier_call(recorded, recorded.event)
 
-    def _called(self, recorded: Recorded, event: ContextAssembled) -> Earlier:
-        earlier = Earlier(event.call, event.manifest)
-        self.calls[recorded.tenant, recorded.stream_sequence] = earlier
-        while len(self.calls) > CALLS:
-            self.calls.popitem(last=False)
+    def _cache_earlier_call(self, recorded: RecordedEvent, event: ContextAssembled) -> EarlierCall:
+        earlier = EarlierCall(event.call, event.manifest)
+        self.earlier_calls[recorded.tenant, recorded.stream_sequence] = earlier
+        while len(self.earlier_calls) > MAX_CACHED_MANIFESTS:
+            self.earlier_calls.popitem(last=False)
         return earlier
 
     async def read_blobs(self, tenant: str, digests: Iterable[Digest]) -> Mapping[Digest, str]:
         """Return the texts of blobs by digest."""
         wanted = tuple(dict.fromkeys(digests))
-        texts = await asyncio.gather(*(self._blob(tenant, digest) for digest in wanted))
+        texts = await asyncio.gather(*(self._read_blob(tenant, digest) for digest in wanted))
         return dict(zip(wanted, texts, strict=True))
 
-    async def _blob(self, tenant: str, digest: Digest) -> str:
-        held = self.stored.get((tenant, digest))
+    async def _read_blob(self, tenant: str, digest: Digest) -> str:
+        held = self.blob_texts.get((tenant, digest))
         if held is None:
-            held = (await self.blobs.get(tenant, digest)).decode()
-            self.stored.put((tenant, digest), held)
+            held = (await self.blobs.get_blob(tenant, digest)).decode()
+            self.blob_texts.put((tenant, digest), held)
         return held
 
-    async def _said(self, tenant: str, wanted: Iterable[Said]) -> Mapping[Said, str]:
-        found: dict[Said, str] = {}
-        missing: list[Said] = []
+    async def _read_event_texts(self, tenant: str, wanted: Iterable[TextRef]) -> Mapping[TextRef, str]:
+        found: dict[TextRef, str] = {}
+        missing: list[TextRef] = []
         for said in wanted:
-            text = self.said.get((tenant, said.place, said.field))
+            text = self.event_texts.get((tenant, said.place, said.field))
             if text is None:
                 missing.append(said)
             else:
                 found[said] = text
         if missing:
             places = sorted({said.place for said in missing})
-            self.note(await self.log.at(tenant, places))
-            found |= {said: self._held(tenant, said) for said in missing}
+            self.cache_events(await self.log.read_events_at(tenant, places))
+            found |= {said: self._require_event_text(tenant, said) for said in missing}
         return found
 
-    def _held(self, tenant: str, said: Said) -> str:
-        text = self.said.get((tenant, said.place, said.field))
+    def _require_event_text(self, tenant: str, said: TextRef) -> str:
+        text = self.event_texts.get((tenant, said.place, said.field))
         if text is None:
             raise Corrupt(f"event {said.sequence}", f"its {said.field} cannot be read any more")
         return text
 
-    def note(self, events: Iterable[Recorded]) -> None:
+    def cache_events(self, events: Iterable[RecordedEvent]) -> None:
         """Cache the texts and manifests of events that were read anyway."""
         for recorded in events:
             if isinstance(recorded.event, ContextAssembled):
-                self._called(recorded, recorded.event)
+                self._cache_earlier_call(recorded, recorded.event)
             # Looking up a missing field on a pydantic model is the slowest step here; `__dict__`
             # avoids it.
             said: Mapping[str, object] = getattr(recorded.event, "__dict__", {})
-            for name in _TEXTS:
+            for name in _TEXT_FIELDS:
                 content = said.get(name)
-                if isinstance(content, Plain):
+                if isinstance(content, PlainText):
                     key = (recorded.tenant, recorded.stream_sequence, name)
-                    self.said.put(key, content.text)
+                    self.event_texts.put(key, content.text)

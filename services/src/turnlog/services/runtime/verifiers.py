@@ -20,75 +20,75 @@ from typing import Any, Final, Protocol
 
 from turnlog.events.content import Digest
 from turnlog.events.errors import Unavailable
-from turnlog.events.log.ports import Raw
-from turnlog.projections.audit.chain import Noted
-from turnlog.projections.audit.prompts import Means
-from turnlog.projections.audit.report import Report
-from turnlog.projections.audit.retelling import blobs_named
-from turnlog.projections.audit.unread import decoded
-from turnlog.projections.audit.verify import verify
-from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.bulk import seldom_collected, uncollected
-from turnlog.services.runtime.installed import installed
+from turnlog.events.log.ports import RawEvent
+from turnlog.projections.audit.chain import WitnessedHead
+from turnlog.projections.audit.prompts import VerificationContext
+from turnlog.projections.audit.report import VerificationReport
+from turnlog.projections.audit.retelling import collect_blob_digests
+from turnlog.projections.audit.unread import decode_events
+from turnlog.projections.audit.verify import verify_session
+from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.runtime.bulk import reduce_collection, pause_collection
+from turnlog.services.runtime.installed import collect_installed
 
-FEW: Final = 20_000
+IN_PROCESS_EVENT_LIMIT: Final = 20_000
 """Events that are verified in less time than it takes to start processes."""
-MOST: Final = 6
+MAX_PROCESSES: Final = 6
 """Processes that one reader of the log can keep busy."""
-AHEAD: Final = 4
+SESSIONS_PER_PROCESS: Final = 4
 """Sessions queued for each process while the next batch is read."""
-_COURTESY: Final = 5
+_NICE_INCREMENT: Final = 5
 """How much the niceness of a verifying process is raised."""
 
-Fetch = Callable[[Sequence[Digest]], Awaitable[Mapping[Digest, str]]]
+FetchBlobs = Callable[[Sequence[Digest]], Awaitable[Mapping[Digest, str]]]
 """Return the blobs of these digests, as far as they exist."""
 
 
-class Verifier(Protocol):
+class SessionVerifier(Protocol):
     """Verifies stored sessions."""
 
     @property
-    def at_once(self) -> int:
+    def concurrency(self) -> int:
         """How many sessions may be verified concurrently."""
         ...
 
-    async def report(self, stored: Sequence[Raw], fetch: Fetch) -> Report:
+    async def verify_stored(self, stored: Sequence[RawEvent], fetch_blobs: FetchBlobs) -> VerificationReport:
         """Verify all stored events of a session."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class ThreadVerifier:
     """Verifies in a thread of this process."""
 
-    means: Means
-    at_once: Final = 1
+    means: VerificationContext
+    concurrency: Final = 1
 
-    async def report(
-        self, stored: Sequence[Raw], fetch: Fetch, noted: Noted | None = None
-    ) -> Report:
-        events, unread = await aside(lambda: decoded(stored))
-        blobs = await fetch(blobs_named(events))
-        return await aside(lambda: verify(events, blobs, self.means, noted, unread))
+    async def verify_stored(
+        self, stored: Sequence[RawEvent], fetch_blobs: FetchBlobs, noted: WitnessedHead | None = None
+    ) -> VerificationReport:
+        events, unread = await run_in_thread(lambda: decode_events(stored))
+        blobs = await fetch_blobs(collect_blob_digests(events))
+        return await run_in_thread(lambda: verify_session(events, blobs, self.means, noted, unread))
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ProcessVerifier:
     """Verifies in the next idle process."""
 
-    free: asyncio.Queue[Connection]
-    at_once: int
+    idle_processes: asyncio.Queue[Connection]
+    concurrency: int
 
-    async def report(self, stored: Sequence[Raw], fetch: Fetch) -> Report:
-        process = await self.free.get()
+    async def verify_stored(self, stored: Sequence[RawEvent], fetch_blobs: FetchBlobs) -> VerificationReport:
+        process = await self.idle_processes.get()
         plain = [(raw.subject, raw.stream_sequence, raw.stored) for raw in stored]
-        named: tuple[Digest, ...] = await asyncio.to_thread(_asked, process, plain)
-        report: Report = await asyncio.to_thread(_asked, process, await fetch(named))
-        self.free.put_nowait(process)
+        named: tuple[Digest, ...] = await asyncio.to_thread(_send_and_receive, process, plain)
+        report: VerificationReport = await asyncio.to_thread(_send_and_receive, process, await fetch_blobs(named))
+        self.idle_processes.put_nowait(process)
         return report
 
 
-def _asked(process: Connection, question: object) -> Any:  # noqa: ANN401 it answers two things
+def _send_and_receive(process: Connection, question: object) -> Any:  # noqa: ANN401 it answers two things
     try:
         process.send(question)
         return process.recv()
@@ -97,31 +97,31 @@ def _asked(process: Connection, question: object) -> Any:  # noqa: ANN401 it ans
         raise Unavailable("verifying", detail) from None
 
 
-Verifiers = Callable[[int, Means], AbstractContextManager[Verifier]]
+OpenVerifier = Callable[[int, VerificationContext], AbstractContextManager[SessionVerifier]]
 """Return a context manager of a verifier that suits the number of events."""
 
 
-def as_many_as_help(events: int, means: Means) -> AbstractContextManager[Verifier]:
+def open_best_verifier(events: int, means: VerificationContext) -> AbstractContextManager[SessionVerifier]:
     """Open processes for a long log on a machine with several processors, else a thread."""
-    processors = min(os.cpu_count() or 1, MOST)
-    return nullcontext(Here(means)) if events < FEW or processors == 1 else beside(processors)
+    processors = min(os.cpu_count() or 1, MAX_PROCESSES)
+    return nullcontext(ThreadVerifier(means)) if events < IN_PROCESS_EVENT_LIMIT or processors == 1 else start_process_verifier(processors)
 
 
 @contextmanager
-def beside(processes: int) -> Generator[Verifier]:
+def start_process_verifier(processes: int) -> Generator[SessionVerifier]:
     """Start a number of processes, which are killed when the body ends."""
     with ExitStack() as started:
         free = asyncio.Queue[Connection]()
         for _ in range(processes):
-            free.put_nowait(started.enter_context(_process()))
-        yield Beside(free, AHEAD * processes)
+            free.put_nowait(started.enter_context(_start_process()))
+        yield ProcessVerifier(free, SESSIONS_PER_PROCESS * processes)
 
 
 @contextmanager
-def _process() -> Generator[Connection]:
+def _start_process() -> Generator[Connection]:
     spawning = get_context("spawn")
     ours, its = spawning.Pipe()
-    process = spawning.Process(target=_verifying, args=(its,), daemon=True)
+    process = spawning.Process(target=_run_verify_process, args=(its,), daemon=True)
     process.start()
     its.close()  # Otherwise the pipe would stay open when the process has ended.
     try:
@@ -133,15 +133,15 @@ def _process() -> Generator[Connection]:
         ours.close()
 
 
-def _verifying(asked: Connection) -> None:
+def _run_verify_process(connection: Connection) -> None:
     """Verify the sessions received on a pipe until its other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process.
-    os.nice(_COURTESY)
-    means = Means(installed())
-    with seldom_collected(), suppress(EOFError, BrokenPipeError):
+    os.nice(_NICE_INCREMENT)
+    means = VerificationContext(collect_installed())
+    with reduce_collection(), suppress(EOFError, BrokenPipeError):
         while True:
-            stored = starmap(Raw, asked.recv())
-            with uncollected():
-                events, unread = decoded(stored)
-                asked.send(blobs_named(events))
-                asked.send(verify(events, asked.recv(), means, unread=unread))
+            stored = starmap(RawEvent, connection.recv())
+            with pause_collection():
+                events, unread = decode_events(stored)
+                connection.send(collect_blob_digests(events))
+                connection.send(verify_session(events, connection.recv(), means, undecodable=unread))

@@ -17,13 +17,13 @@ from importlib.metadata import distribution
 from typing import Final
 
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.window.pinned import vocabularies_named
-from turnlog.services.runtime.aside import aside
+from turnlog.projections.window.pinned import list_vocabularies
+from turnlog.services.runtime.aside import run_in_thread
 
-SHIPPED: Final = ("cl100k_base", "o200k_base", "p50k_base")
+SHIPPED_VOCABULARIES: Final = ("cl100k_base", "o200k_base", "p50k_base")
 """Names of the available vocabularies."""
-_FILES: Final = "litellm/litellm_core_utils/tokenizers"
-REMEMBERED: Final = 16_384
+_TOKENIZER_FILES: Final = "litellm/litellm_core_utils/tokenizers"
+MAX_CACHED_COUNTS: Final = 16_384
 """Maximum number of cached counts."""
 
 
@@ -33,46 +33,46 @@ class TiktokenVocabulary:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def count(self, text: str) -> int:
-        return _read(self._name).count(text)
+    def count_tokens(self, text: str) -> int:
+        return _load_vocabulary(self._name).count(text)
 
-    def is_of(self, model: str) -> bool:
+    def is_for_model(self, model: str) -> bool:
         """See `TokenVocabulary.is_for_model`; only OpenAI's own models are known."""
         provider, slash, name = model.partition("/")
         if slash and provider not in {"openai", "azure"}:
             return False
         try:
-            return _read(self._name).named(name or provider) == self._name
+            return _load_vocabulary(self._name).find_vocabulary_name(name or provider) == self._name
         except KeyError:
             return False
 
 
-async def ready(blueprint: Blueprint) -> None:
+async def load_vocabularies(blueprint: Blueprint) -> None:
     """Load the vocabularies that a blueprint's budgets count with."""
-    for name in sorted(set(vocabularies_named(blueprint))):
-        await aside(lambda: _read(name))  # noqa: B023 - awaited before the name is another
+    for name in sorted(set(list_vocabularies(blueprint))):
+        await run_in_thread(lambda: _load_vocabulary(name))  # noqa: B023 - awaited before the name is another
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _LoadedVocabulary:
     count: Callable[[str], int]
-    named: Callable[[str], str]
+    find_vocabulary_name: Callable[[str], str]
     """Return the vocabulary name of an OpenAI model."""
 
 
 @cache
-def _read(name: str) -> _Read:
+def _load_vocabulary(name: str) -> _LoadedVocabulary:
     # tiktoken looks in this folder before it downloads anything.
-    files = distribution("litellm").locate_file(_FILES)
+    files = distribution("litellm").locate_file(_TOKENIZER_FILES)
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(files))
     import tiktoken  # noqa: PLC0415 - a tenth of a second, for the few who count so
 
     encoding = tiktoken.get_encoding(name)
-    remembered = remembering(lambda text: len(encoding.encode_ordinary(text)))
-    return _Read(remembered, tiktoken.encoding_name_for_model)
+    remembered = create_cached_counter(lambda text: len(encoding.encode_ordinary(text)))
+    return _LoadedVocabulary(remembered, tiktoken.encoding_name_for_model)
 
 
-def remembering(count: Callable[[str], int], most: int = REMEMBERED) -> Callable[[str], int]:
+def create_cached_counter(count: Callable[[str], int], max_counts: int = MAX_CACHED_COUNTS) -> Callable[[str], int]:
     """Return a counter that caches the latest counts; no text is kept."""
     held = OrderedDict[bytes, int]()
 
@@ -81,7 +81,7 @@ def remembering(count: Callable[[str], int], most: int = REMEMBERED) -> Callable
         known = held.get(key)
         if known is None:
             known = held[key] = count(text)
-            if len(held) > most:
+            if len(held) > max_counts:
                 held.popitem(last=False)
         return known
 

@@ -7,15 +7,15 @@ from pydantic import SecretStr
 
 from turnlog.services.runtime.settings import (
     GatewaySettings,
-    Process,
+    ProcessSettings,
     ProjectorSettings,
     WorkerSettings,
 )
 
-Role = TypeVar("Role", bound=Process)
+Role = TypeVar("Role", bound=ProcessSettings)
 
 
-class UpSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
+class AllInOneSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
     """Settings of `turnlog up`: one process with all roles, and a nats-server as its child."""
 
     data_dir: Path = Path(".turnlog")
@@ -25,7 +25,7 @@ class UpSettings(GatewaySettings, WorkerSettings, ProjectorSettings):
     ready_file: Path | None = None
     """Written when everything accepts work; `ready.json` in the data directory by default."""
 
-    def for_role(self, role: type[Role], url: str, monitor: str | None) -> Role:
+    def build_role_settings(self, role: type[Role], url: str, monitor: str | None) -> Role:
         """Return the settings of one role, pointed at the server and database of this process."""
         own = {name: getattr(self, name) for name in role.model_fields}
         database = f"sqlite:///{self.data_dir.absolute() / 'read-models.db'}"

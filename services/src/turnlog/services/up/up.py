@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnlog.events.errors import Refused
-from turnlog.projections.store.reach import Bell
+from turnlog.projections.store.reach import ProjectionSignal
 from turnlog.services.gateway import role as gateway
 from turnlog.services.projector import role as projector
-from turnlog.services.runtime.ending import Ending
+from turnlog.services.runtime.ending import Shutdown
 from turnlog.services.runtime.nats_config import NatsConfig
 from turnlog.services.runtime.nats_server import NatsServer
 from turnlog.services.runtime.settings import GatewaySettings, ProjectorSettings, WorkerSettings
-from turnlog.services.runtime.tasks import stopped
-from turnlog.services.up.settings import UpSettings
+from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.services.up.settings import AllInOneSettings
 from turnlog.services.worker import role as worker
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class ServiceAddresses:
     """Addresses of the running services, and their data directory."""
 
     http: str
@@ -37,39 +37,39 @@ class Addresses:
 
 
 @asynccontextmanager
-async def up(settings: UpSettings, ending: Ending) -> AsyncGenerator[Addresses]:
+async def run_all_in_one(settings: AllInOneSettings, shutdown: Shutdown) -> AsyncGenerator[ServiceAddresses]:
     """Run everything while the body runs; finish or hand back running work at the end."""
-    host, port = _parted(settings.nats)
+    host, port = _parse_address(settings.nats)
     config = NatsConfig(settings.data_dir, host=host, port=port, monitor=True)
     async with await NatsServer.start(config) as server:
-        exited = ending.watched(asyncio.create_task(server.exited()), "nats-server")
+        exited = shutdown.watch_task(asyncio.create_task(server.wait_for_exit()), "nats-server")
         try:
-            async with _roles(settings, server, ending) as http:
-                addresses = Addresses(http, server.url, settings.data_dir)
+            async with _run_roles(settings, server, shutdown) as http:
+                addresses = ServiceAddresses(http, server.url, settings.data_dir)
                 with_ready = settings.ready_file or settings.data_dir / "ready.json"
-                _write(with_ready, addresses)
+                _write_ready_file(with_ready, addresses)
                 try:
                     yield addresses
                 finally:
                     with_ready.unlink(missing_ok=True)
         finally:
-            await stopped(exited)
+            await cancel_tasks(exited)
 
 
 @asynccontextmanager
-async def _roles(settings: UpSettings, server: NatsServer, ending: Ending) -> AsyncGenerator[str]:
+async def _run_roles(settings: AllInOneSettings, server: NatsServer, shutdown: Shutdown) -> AsyncGenerator[str]:
     places = (server.url, server.monitor_url)
-    bell = Bell()
+    bell = ProjectionSignal()
     async with (
-        projector.running(settings.for_role(ProjectorSettings, *places), ending, bell),
-        gateway.running(settings.for_role(GatewaySettings, *places), ending, bell) as http,
+        projector.run_projector(settings.build_role_settings(ProjectorSettings, *places), shutdown, bell),
+        gateway.run_gateway(settings.build_role_settings(GatewaySettings, *places), shutdown, bell) as http,
         # Started last and stopped first, so that clients that follow a turn see how it ends.
-        worker.running(settings.for_role(WorkerSettings, *places), ending),
+        worker.run_worker(settings.build_role_settings(WorkerSettings, *places), shutdown),
     ):
         yield http
 
 
-def _parted(address: str) -> tuple[str, int]:
+def _parse_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise Refused(
@@ -78,7 +78,7 @@ def _parted(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _write(file: Path, addresses: Addresses) -> None:
+def _write_ready_file(file: Path, addresses: ServiceAddresses) -> None:
     """Write the file atomically, for its owner only, because it holds the server's password."""
     ready = {
         "http": addresses.http,

@@ -17,194 +17,194 @@ from turnlog.events.call import ContextAssembled
 from turnlog.events.errors import Corrupt
 from turnlog.events.log.ports import TokenStream
 from turnlog.projections.blueprint.schema import Policies
-from turnlog.projections.session.attempts import call_of, overdue
-from turnlog.projections.session.commands import Attempt, ClaimTurn, CompleteTurn, Spent
+from turnlog.projections.session.attempts import get_call_id, is_overdue
+from turnlog.projections.session.commands import AttemptRef, ClaimTurn, CompleteTurn, AttemptUsage
 from turnlog.projections.session.state import OpenTurn, SessionState
-from turnlog.projections.window.material import Material
+from turnlog.projections.window.material import SessionMaterial
 from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.prices import cost_of
-from turnlog.services.runtime.sessions import By, Sessions
-from turnlog.services.runtime.tasks import stopped
-from turnlog.services.runtime.telemetry import Tracing, traceparent
-from turnlog.services.worker.attempt import Speaking
-from turnlog.services.worker.context import Contexts, Superseded
-from turnlog.services.worker.delivery import Delivery, Later, Settled, Silent, Verdict
-from turnlog.services.worker.ending import Again, Cut, End, Endings, verdict_for
-from turnlog.services.worker.heartbeat import Heart
-from turnlog.services.worker.model.exchange import Model
-from turnlog.services.worker.recovery import spoken, whole_answer
-from turnlog.services.worker.saying import Saying
-from turnlog.services.worker.silence import silence_of
+from turnlog.services.runtime.prices import compute_cost
+from turnlog.services.runtime.sessions import CommandMetadata, CommandHandler
+from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.services.runtime.telemetry import Tracing, get_traceparent
+from turnlog.services.worker.attempt import ActiveAttempt
+from turnlog.services.worker.context import CallContextBuilder, AttemptSuperseded
+from turnlog.services.worker.delivery import TurnDelivery, DeliveryDeferred, DeliverySettled, DeliverySuperseded, DeliveryVerdict
+from turnlog.services.worker.ending import NextAttempt, AttemptCut, AttemptEnd, OutcomeRecorder, find_verdict
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
+from turnlog.services.worker.model.exchange import LanguageModel
+from turnlog.services.worker.recovery import join_tokens, recover_answer
+from turnlog.services.worker.saying import CallRunner
+from turnlog.services.worker.silence import measure_silence
 from turnlog.services.worker.tools.exchange import ToolServers
-from turnlog.services.worker.tools.mcp_servers import McpServers
-from turnlog.services.worker.tools.pinning import Pinning
-from turnlog.services.worker.workings import work_of
+from turnlog.services.worker.tools.mcp_servers import McpToolServers
+from turnlog.services.worker.tools.pinning import ToolSnapshots
+from turnlog.services.worker.workings import describe_turn_work
 
 
 @dataclass
-class Answering:
+class TurnRunner:
     """Runs turns; one instance serves all deliveries of a worker."""
 
     name: str
-    sessions: Sessions
+    sessions: CommandHandler
     blueprints: BlueprintStore
-    contexts: Contexts
+    contexts: CallContextBuilder
     tokens: TokenStream
-    model: Model
-    heart: Heart
-    endings: Endings
+    model: LanguageModel
+    heartbeat: AttemptHeartbeat
+    outcomes: OutcomeRecorder
     tracing: Tracing
     ack_wait: float
     """Seconds of silence after which an attempt counts as dead."""
-    servers: ToolServers = field(default_factory=McpServers)
+    servers: ToolServers = field(default_factory=McpToolServers)
     """The tool servers."""
-    pinning: Pinning = field(default_factory=Pinning)
+    tool_snapshots: ToolSnapshots = field(default_factory=ToolSnapshots)
     """Snapshots of what the tool servers offer."""
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the worker must hand back its unfinished turns."""
 
-    async def answer(self, delivery: Delivery) -> Verdict:
+    async def run_turn(self, delivery: TurnDelivery) -> DeliveryVerdict:
         """Do what is left to do for a turn, and return what to do with the delivery."""
-        state = await self._state(delivery)
+        state = await self._load_state(delivery)
         opened = state.open if state else None
         if state is None or opened is None or opened.turn != delivery.turn:
-            return Settled()
-        material = await self.blueprints.load(state)
-        policies = material.blueprint.conduct(state.profile)
-        by = By("worker", opened.event, traceparent=traceparent())
-        if opened.running and not overdue(opened, policies, self.sessions.clock()):
-            patience = await self._patience(delivery, opened)
+            return DeliverySettled()
+        material = await self.blueprints.load_material(state)
+        policies = material.blueprint.resolve_policies(state.profile)
+        by = CommandMetadata("worker", opened.event, traceparent=get_traceparent())
+        if opened.running and not is_overdue(opened, policies, self.sessions.clock()):
+            patience = await self._compute_grace(delivery, opened)
             if patience > 0:
-                return Later(patience)
-            if await self._completed_from_tokens(delivery, opened, material, by):
-                return Settled()
+                return DeliveryDeferred(patience)
+            if await self._complete_from_tokens(delivery, opened, material, by):
+                return DeliverySettled()
         try:
-            claimed = await self._claimed(delivery, state, opened, policies, by)
-        except Superseded:
-            return Later(self.ack_wait)
+            claimed = await self._claim_turn(delivery, state, opened, policies, by)
+        except AttemptSuperseded:
+            return DeliveryDeferred(self.ack_wait)
         if claimed.open is None or claimed.open.turn != delivery.turn:
-            return Settled()
-        return await self._work(delivery, claimed, claimed.open, material, by)
+            return DeliverySettled()
+        return await self._run_calls(delivery, claimed, claimed.open, material, by)
 
-    async def _state(self, delivery: Delivery) -> SessionState | None:
+    async def _load_state(self, delivery: TurnDelivery) -> SessionState | None:
         """Return the session's state, at the delivered event or later.
 
         For a first delivery the cached state is enough: the append settles whether the turn may be
         claimed. For a redelivery the log is asked who holds the lease now.
         """
-        held = self.sessions.held.get(delivery.tenant, delivery.session)
+        held = self.sessions.state_cache.get_state(delivery.tenant, delivery.session)
         there = held and held.head.stream_sequence >= delivery.stream_sequence
         if there and not delivery.redelivered:
             return held
-        state = await self.sessions.load(delivery.tenant, delivery.session)
+        state = await self.sessions.load_state(delivery.tenant, delivery.session)
         if state is None or state.head.stream_sequence < delivery.stream_sequence:
-            return await self.sessions.load(delivery.tenant, delivery.session, leader=True)
+            return await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
         return state
 
-    async def _patience(self, delivery: Delivery, opened: OpenTurn) -> float:
+    async def _compute_grace(self, delivery: TurnDelivery, opened: OpenTurn) -> float:
         """Return the seconds to leave a running attempt alone; 0 for a redelivery without tokens.
         """
-        silent = await silence_of(self.tokens, delivery, opened.attempt)
+        silent = await measure_silence(self.tokens, delivery, opened.attempt)
         if silent is None:
             return 0 if delivery.redelivered else self.ack_wait
         return max(0.0, self.ack_wait - silent)
 
-    async def _completed_from_tokens(
-        self, delivery: Delivery, opened: OpenTurn, material: Material, by: By
+    async def _complete_from_tokens(
+        self, delivery: TurnDelivery, opened: OpenTurn, material: SessionMaterial, by: CommandMetadata
     ) -> bool:
         """Complete the turn with what a dead worker published, if that is the whole answer."""
-        held = await self.tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
-        whole = whole_answer(held, opened.attempt)
+        held = await self.tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
+        whole = recover_answer(held, opened.attempt)
         if whole is None or opened.context is None:
             return False
-        (context,) = await self.sessions.log.at(delivery.tenant, [opened.context.place])
+        (context,) = await self.sessions.log.read_events_at(delivery.tenant, [opened.context.place])
         if not isinstance(context.event, ContextAssembled):
             raise Corrupt(f"event {context.sequence}", "it is not the context of a call")
         usage = whole.closed.usage
-        cost = cost_of(context.event.model, usage, await self.endings.prices())
-        attempt = Attempt(delivery.turn, whole.closed.call, opened.attempt)
+        cost = compute_cost(context.event.model, usage, await self.outcomes.prices())
+        attempt = AttemptRef(delivery.turn, whole.closed.call, opened.attempt)
         command = CompleteTurn(
             attempt,
             whole.text,
             whole.closed.finish,
-            Spent(usage, cost),
+            AttemptUsage(usage, cost),
             material.phases,
             whole.closed.tools,
             references=material.references,
-            work=await work_of(self.sessions.texts, delivery.tenant, opened, material.blueprint),
+            work=await describe_turn_work(self.sessions.texts, delivery.tenant, opened, material.blueprint),
         )
-        await self.sessions.act(delivery.tenant, delivery.session, command, by)
+        await self.sessions.handle(delivery.tenant, delivery.session, command, by)
         return True
 
-    async def _claimed(
-        self, delivery: Delivery, known: SessionState, seen: OpenTurn, policies: Policies, by: By
+    async def _claim_turn(
+        self, delivery: TurnDelivery, known: SessionState, seen: OpenTurn, policies: Policies, by: CommandMetadata
     ) -> SessionState:
-        partial = await self._partial(delivery, seen)
+        partial = await self._recover_partial(delivery, seen)
 
         async def choose(state: SessionState | None) -> ClaimTurn | None:
             opened = state.open if state else None
             if opened is None or opened.turn != delivery.turn:
                 return None
             if (opened.attempt, opened.running) != (seen.attempt, seen.running):
-                raise Superseded
+                raise AttemptSuperseded
             return ClaimTurn(delivery.turn, self.name, policies, partial)
 
-        done = await self.sessions.act(
-            delivery.tenant, delivery.session, choose, by, presumed=known
+        done = await self.sessions.handle(
+            delivery.tenant, delivery.session, choose, by, expected_state=known
         )
         return done.state
 
-    async def _partial(self, delivery: Delivery, seen: OpenTurn) -> str:
+    async def _recover_partial(self, delivery: TurnDelivery, seen: OpenTurn) -> str:
         if not seen.running:
             return ""
-        held = await self.tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
-        return spoken(held, seen.attempt)
+        held = await self.tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
+        return join_tokens(held, seen.attempt)
 
-    async def _work(
+    async def _run_calls(
         self,
-        delivery: Delivery,
+        delivery: TurnDelivery,
         state: SessionState,
         opened: OpenTurn,
-        material: Material,
-        by: By,
-    ) -> Verdict:
-        seconds_open = material.blueprint.conduct(state.profile).deadline_seconds
+        material: SessionMaterial,
+        by: CommandMetadata,
+    ) -> DeliveryVerdict:
+        seconds_open = material.blueprint.resolve_policies(state.profile).deadline_seconds
         due = datetime.fromisoformat(opened.released_at) + timedelta(seconds=seconds_open)
-        saying = Saying(
-            self.sessions, self.contexts, self.servers, self.pinning, self.model, self.tracing
+        saying = CallRunner(
+            self.sessions, self.contexts, self.servers, self.tool_snapshots, self.model, self.tracing
         )
         seconds = 0.0
         while True:
-            attempt = Attempt(opened.turn, call_of(opened), opened.attempt)
-            speaking = Speaking(
+            attempt = AttemptRef(opened.turn, get_call_id(opened), opened.attempt)
+            speaking = ActiveAttempt(
                 delivery.tenant,
                 delivery.session,
                 attempt,
                 self.tokens,
                 material,
-                material.stage(state),
+                material.find_stage(state),
                 opened.attempt - opened.begun - 1,
                 opened.answered > 0,
             )
-            async with self.heart.beating(delivery, attempt, state.head.sequence) as unwanted:
-                said = saying.say(speaking, state, seconds, by)
+            async with self.heartbeat.run_heartbeat(delivery, attempt, state.head.sequence) as unwanted:
+                said = saying.run_call(speaking, state, seconds, by)
                 try:
-                    end = await self._until(said, unwanted, due)
-                except Superseded:
-                    return await self._overtaken(delivery, attempt)
-            recorded = await self.endings.record(delivery, speaking, end, by)
-            if not isinstance(recorded, Again):
+                    end = await self._wait_for_end(said, unwanted, due)
+                except AttemptSuperseded:
+                    return await self._settle_superseded(delivery, attempt)
+            recorded = await self.outcomes.record_end(delivery, speaking, end, by)
+            if not isinstance(recorded, NextAttempt):
                 return recorded
             state, opened, seconds = recorded.state, recorded.opened, recorded.seconds
 
-    async def _until(
-        self, saying: Coroutine[Any, Any, End], unwanted: asyncio.Event, due: datetime
-    ) -> End:
+    async def _wait_for_end(
+        self, saying: Coroutine[Any, Any, AttemptEnd], unwanted: asyncio.Event, due: datetime
+    ) -> AttemptEnd:
         """Wait until the call ends, is unwanted or overdue, or the worker stops."""
-        task: asyncio.Task[End] = asyncio.create_task(saying)
-        cuts: dict[asyncio.Task[Any], Cut] = {
+        task: asyncio.Task[AttemptEnd] = asyncio.create_task(saying)
+        cuts: dict[asyncio.Task[Any], AttemptCut] = {
             asyncio.create_task(unwanted.wait()): "unwanted",
-            asyncio.create_task(self.stopping.wait()): "stopped",
+            asyncio.create_task(self.stop_requested.wait()): "stopped",
         }
         left = (due - self.sessions.clock()).total_seconds()
         try:
@@ -213,16 +213,16 @@ class Answering:
             )
             if task in done:
                 return task.result()
-            return _cut(cuts, done)
+            return _find_cut(cuts, done)
         finally:
-            await stopped(task, *cuts)
+            await cancel_tasks(task, *cuts)
 
-    async def _overtaken(self, delivery: Delivery, attempt: Attempt) -> Verdict:
-        state = await self.sessions.load(delivery.tenant, delivery.session, leader=True)
-        return Silent() if state is None else verdict_for(state, attempt)
+    async def _settle_superseded(self, delivery: TurnDelivery, attempt: AttemptRef) -> DeliveryVerdict:
+        state = await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
+        return DeliverySuperseded() if state is None else find_verdict(state, attempt)
 
 
-def _cut(cuts: dict[asyncio.Task[Any], Cut], done: set[asyncio.Task[Any]]) -> Cut:
+def _find_cut(cuts: dict[asyncio.Task[Any], AttemptCut], done: set[asyncio.Task[Any]]) -> AttemptCut:
     for task, cut in cuts.items():
         if task in done:
             return cut

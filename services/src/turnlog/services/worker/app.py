@@ -19,26 +19,26 @@ from faststream.nats import JStream, NatsBroker, NatsMessage, PullSub
 from nats import errors
 from nats.js.api import ConsumerConfig
 
-from turnlog.events.codec import read
+from turnlog.events.codec import decode_event
 from turnlog.events.errors import Corrupt, TurnlogError
-from turnlog.events.ids import SESSIONS, TURNS_TO_TAKE
-from turnlog.events.nats.workers import WORKERS
+from turnlog.events.ids import SESSIONS_STREAM, CLAIMABLE_TURN_SUBJECTS
+from turnlog.events.nats.workers import WORKERS_CONSUMER
 from turnlog.events.turn import TurnReleased, TurnSubmitted
-from turnlog.services.runtime.tasks import stopped
-from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.delivery import Delivery, Hold, Later, Settled, Silent, Verdict
+from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.delivery import TurnDelivery, DeliveryLease, DeliveryDeferred, DeliverySettled, DeliverySuperseded, DeliveryVerdict
 
 _log = structlog.get_logger("turnlog.worker")
 
-PULL_SECONDS: Final = 5.0
+PULL_TIMEOUT: Final = 5.0
 """How long one pull request stays open before it is repeated."""
-RETRY_SECONDS: Final = 1.0
+REDELIVERY_DELAY: Final = 1.0
 """Seconds until a delivery is repeated that failed because a service was unreachable."""
-HAND_BACK: Final = 0.6
+HAND_BACK_SHARE: Final = 0.6
 """Share of the grace time after which unfinished turns are handed back."""
 
 
-def build(url: str, places: int, grace: float, answering: Answering) -> NatsBroker:
+def build_broker(url: str, places: int, grace: float, answering: TurnRunner) -> NatsBroker:
     """Build the broker whose subscribers run turns; nothing runs until it is started."""
     broker = NatsBroker(
         url.split(","),
@@ -49,51 +49,51 @@ def build(url: str, places: int, grace: float, answering: Answering) -> NatsBrok
     )
 
     async def on_turn(message: NatsMessage) -> None:
-        await take(message, answering)
+        await handle_message(message, answering)
 
     for _ in range(places):
         broker.subscriber(
-            stream=JStream(SESSIONS, declare=False),
-            durable=WORKERS,
-            config=ConsumerConfig(filter_subjects=list(TURNS_TO_TAKE)),
-            pull_sub=PullSub(batch_size=1, timeout=PULL_SECONDS),
+            stream=JStream(SESSIONS_STREAM, declare=False),
+            durable=WORKERS_CONSUMER,
+            config=ConsumerConfig(filter_subjects=list(CLAIMABLE_TURN_SUBJECTS)),
+            pull_sub=PullSub(batch_size=1, timeout=PULL_TIMEOUT),
             ack_policy=AckPolicy.MANUAL,
         )(on_turn)
     return broker
 
 
-async def take(message: NatsMessage, answering: Answering) -> None:
+async def handle_message(message: NatsMessage, answering: TurnRunner) -> None:
     """Run the turn of a message and settle the message.
 
     A worker that was silent for too long does not settle it: the message was redelivered by then.
     """
     clock = asyncio.get_running_loop()
-    hold = Hold(answering.ack_wait, clock.time())
+    hold = DeliveryLease(answering.ack_wait, clock.time())
     try:
-        verdict = await _answered(message, answering, hold)
+        verdict = await _run_message(message, answering, hold)
     except TurnlogError as error:
         _log.warning("turn-postponed", error=str(error))
-        verdict = Later(RETRY_SECONDS)
+        verdict = DeliveryDeferred(REDELIVERY_DELAY)
     except Exception:  # noqa: BLE001 - whatever it is, the delivery needs an answer
         # A bug must be visible; the turn continues until its claim limit or deadline.
         _log.exception("turn-broke")
-        verdict = Later(RETRY_SECONDS)
-    await _settle(message, verdict if hold.lasts(clock.time()) else Silent())
+        verdict = DeliveryDeferred(REDELIVERY_DELAY)
+    await _settle_message(message, verdict if hold.is_valid(clock.time()) else DeliverySuperseded())
 
 
 @asynccontextmanager
-async def working(broker: NatsBroker, answering: Answering, grace: float) -> AsyncGenerator[None]:
+async def run_broker(broker: NatsBroker, answering: TurnRunner, grace: float) -> AsyncGenerator[None]:
     """Run turns while the body runs; then finish them or hand them back within the grace time."""
     await broker.start()
     try:
         yield
     finally:
-        handing_back = asyncio.create_task(_hand_back(answering, grace * HAND_BACK))
-        await _end(broker)
-        await stopped(handing_back)
+        handing_back = asyncio.create_task(_release_unfinished(answering, grace * HAND_BACK_SHARE))
+        await _stop_broker(broker)
+        await cancel_tasks(handing_back)
 
 
-async def _end(broker: NatsBroker) -> None:
+async def _stop_broker(broker: NatsBroker) -> None:
     try:
         await broker.stop()
     except (errors.Error, OSError) as error:
@@ -102,53 +102,53 @@ async def _end(broker: NatsBroker) -> None:
         await (await broker.connect()).close()
 
 
-async def _hand_back(answering: Answering, seconds: float) -> None:
+async def _release_unfinished(answering: TurnRunner, seconds: float) -> None:
     await asyncio.sleep(seconds)
-    answering.stopping.set()
+    answering.stop_requested.set()
 
 
-async def _answered(message: NatsMessage, answering: Answering, hold: Hold) -> Verdict:
+async def _run_message(message: NatsMessage, answering: TurnRunner, hold: DeliveryLease) -> DeliveryVerdict:
     try:
-        delivery = _delivery(message, answering, hold)
+        delivery = _parse_delivery(message, answering, hold)
     except Corrupt as error:
         # An unreadable event cannot be answered; the projector quarantines the session.
         _log.error("turn-unreadable", error=str(error))
-        return Settled()
-    with answering.tracing.turn(delivery.session, delivery.turn, delivery.traceparent):
-        return await answering.answer(delivery)
+        return DeliverySettled()
+    with answering.tracing.start_turn_span(delivery.session, delivery.turn, delivery.traceparent):
+        return await answering.run_turn(delivery)
 
 
-def _delivery(message: NatsMessage, answering: Answering, hold: Hold) -> Delivery:
+def _parse_delivery(message: NatsMessage, answering: TurnRunner, hold: DeliveryLease) -> TurnDelivery:
     metadata = message.raw_message.metadata
-    recorded = read(message.raw_message.data, metadata.sequence.stream)
+    recorded = decode_event(message.raw_message.data, metadata.sequence.stream)
     if not isinstance(recorded.event, TurnSubmitted | TurnReleased):
         raise Corrupt(message.raw_message.subject, "it is not a turn to be answered")
-    answering.sessions.note(recorded)
-    return Delivery(
+    answering.sessions.apply_observed_event(recorded)
+    return TurnDelivery(
         tenant=recorded.tenant,
         session=recorded.session,
         turn=recorded.event.turn,
         stream_sequence=recorded.stream_sequence,
         redelivered=metadata.num_delivered > 1,
         traceparent=recorded.envelope.traceparent,
-        in_progress=partial(_in_progress, message, hold),
+        extend_delivery=partial(_extend_delivery, message, hold),
     )
 
 
-async def _in_progress(message: NatsMessage, hold: Hold) -> None:
+async def _extend_delivery(message: NatsMessage, hold: DeliveryLease) -> None:
     at = asyncio.get_running_loop().time()
-    if hold.lasts(at):  # A message that was redelivered cannot be reclaimed by asking for more time
+    if hold.is_valid(at):  # A message that was redelivered cannot be reclaimed by asking for more time
         await message.in_progress()
-        hold.since = at
+        hold.renewed_at = at
 
 
-async def _settle(message: NatsMessage, verdict: Verdict) -> None:
+async def _settle_message(message: NatsMessage, verdict: DeliveryVerdict) -> None:
     match verdict:
-        case Settled():
+        case DeliverySettled():
             await message.ack()
-        case Later(seconds=seconds):
+        case DeliveryDeferred(seconds=seconds):
             await message.nack(delay=seconds)
-        case Silent():
+        case DeliverySuperseded():
             pass
         case _ as never:
             assert_never(never)

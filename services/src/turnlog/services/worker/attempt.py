@@ -11,46 +11,46 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from turnlog.events.call import Timings
+from turnlog.events.call import AttemptTimings
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.manifest import Manifest
-from turnlog.events.tokens import AttemptAlive, AttemptReset, Doing, Token
+from turnlog.events.tokens import AttemptAlive, AttemptReset, WorkerActivity, Token
 from turnlog.projections.blueprint.output import OutputSpec
-from turnlog.projections.session.commands import Attempt
-from turnlog.projections.session.programs import Stage
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.request import Request
-from turnlog.services.worker.guard import Guard, Violation
-from turnlog.services.worker.model.exchange import Finished, Model, ModelRequest, TextDelta
+from turnlog.projections.session.commands import AttemptRef
+from turnlog.projections.session.programs import CallStage
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.request import ChatRequest
+from turnlog.services.worker.guard import OutputGuard, GuardViolation
+from turnlog.services.worker.model.exchange import FinishedAnswer, LanguageModel, ModelRequest, TextDelta
 from turnlog.services.worker.model.failures import ModelFailure
 
 
-def _now() -> float:
+def _read_clock() -> float:
     """Return the event loop's time, which the timeouts of the attempt also use."""
     return asyncio.get_running_loop().time()
 
 
 @dataclass
-class Speaking:
+class ActiveAttempt:
     """An attempt that is running; its fields stay readable after it was cut off."""
 
     tenant: str
     session: str
-    attempt: Attempt
+    attempt: AttemptRef
     tokens: TokenStream
-    material: Material
-    stage: Stage = "reply"
+    material: SessionMaterial
+    stage: CallStage = "reply"
     """What the call is for; only the stage `reply` is shown to subscribers."""
-    tried: int = 0
+    prior_attempts: int = 0
     """Number of earlier attempts at this call."""
-    later: bool = False
+    has_prior_calls: bool = False
     """Whether earlier calls of the turn were answered."""
-    guard: Guard = field(default_factory=lambda: Guard("none", ()))
+    guard: OutputGuard = field(default_factory=lambda: OutputGuard("none", ()))
     request: ModelRequest = field(default_factory=lambda: ModelRequest("", ()))
     """The request that is sent; empty until the call is on the log."""
     tools: frozenset[str] = frozenset()
     """The tools of servers, by the names that the model sees."""
-    given: Mapping[str, int] = field(default_factory=dict[str, int])
+    prior_results: Mapping[str, int] = field(default_factory=dict[str, int])
     """Results of the previous turn that a plan may reuse, each with its event sequence."""
     work: str | None = None
     """How the turn was worked out, if this is the reply and later prompts show it."""
@@ -59,46 +59,46 @@ class Speaking:
     fallback: str | None = None
     """The reply if no model answers; None if the turn fails then."""
     first_token: int | None = None
-    finished: Finished | None = None
+    finished: FinishedAnswer | None = None
     """How the model ended, once it has."""
-    _started: float = field(default_factory=_now)
+    _started: float = field(default_factory=_read_clock)
 
-    async def announce(self) -> None:
+    async def publish_start(self) -> None:
         """Publish that this attempt has started; the text of earlier attempts is void."""
         call, attempt = self.attempt.call, self.attempt.attempt
-        sign = AttemptReset if self.tried else AttemptAlive
-        await self.tokens.publish(
+        sign = AttemptReset if self.prior_attempts else AttemptAlive
+        await self.tokens.publish_token(
             self.tenant, self.session, self.attempt.turn, sign(call=call, attempt=attempt)
         )
 
-    async def begins(self, stage: Stage) -> None:
+    async def publish_stage(self, stage: CallStage) -> None:
         """Set what the call is for; publish it if the turn has more calls than its reply."""
         self.stage = stage
-        if stage != "reply" or self.later:
-            await self._tell(stage)
+        if stage != "reply" or self.has_prior_calls:
+            await self._publish_activity(stage)
 
-    async def runs(self, tool: str) -> None:
+    async def publish_tool_run(self, tool: str) -> None:
         """Publish that a tool is being run."""
-        await self._tell("tool", tool)
+        await self._publish_activity("tool", tool)
 
-    async def _tell(self, doing: Doing, tool: str | None = None) -> None:
+    async def _publish_activity(self, doing: WorkerActivity, tool: str | None = None) -> None:
         call, attempt = self.attempt.call, self.attempt.attempt
         sign = AttemptAlive(call=call, attempt=attempt, doing=doing, tool=tool)
-        await self.tokens.publish(self.tenant, self.session, self.attempt.turn, sign)
+        await self.tokens.publish_token(self.tenant, self.session, self.attempt.turn, sign)
 
     @property
-    def output(self) -> OutputSpec | None:
+    def output_spec(self) -> OutputSpec | None:
         """The required output format; None if any text is accepted."""
         calls = self.material.blueprint.calls
         return calls[self.manifest.kind].output if self.manifest else None
 
     @property
-    def watched(self) -> bool:
+    def is_streamed(self) -> bool:
         """Whether the text is published as it arrives; formatted output is parsed as a whole."""
-        return self.stage == "reply" and self.output is None
+        return self.stage == "reply" and self.output_spec is None
 
     @property
-    def offered(self) -> frozenset[str]:
+    def offered_tools(self) -> frozenset[str]:
         """The server tools that the call was offered."""
         offered = self.manifest.parts if self.manifest else ()
         return self.tools & {part.layer for part in offered if part.role == "tools"}
@@ -109,54 +109,54 @@ class Speaking:
         return self.guard.text
 
     @property
-    def shown(self) -> str:
+    def shown_text(self) -> str:
         """The part of the text that was published."""
-        return self.guard.text[: self.guard.shown] if self.watched else ""
+        return self.guard.text[: self.guard.shown_length] if self.is_streamed else ""
 
-    async def listen(
-        self, attempt: Attempt, request: ModelRequest, model: Model
-    ) -> Finished | Violation:
+    async def stream_answer(
+        self, attempt: AttemptRef, request: ModelRequest, model: LanguageModel
+    ) -> FinishedAnswer | GuardViolation:
         """Make the call and publish what the guard releases; raises `ModelFailure`."""
-        self.attempt, self.request, self._started = attempt, request, _now()
-        watched = self.watched
+        self.attempt, self.request, self._started = attempt, request, _read_clock()
+        watched = self.is_streamed
         async with aclosing(model.stream(request)) as stream:
             async for said in stream:
-                released = self._heard(said)
-                if isinstance(released, Violation):
+                released = self._add_chunk(said)
+                if isinstance(released, GuardViolation):
                     return released
                 if released and watched:
-                    await self._publish(released)
-                if isinstance(said, Finished):
+                    await self._publish_text(released)
+                if isinstance(said, FinishedAnswer):
                     return said
         raise ModelFailure("incomplete", "the stream ended without a word")
 
-    def _heard(self, said: TextDelta | Finished) -> str | Violation:
-        if isinstance(said, Finished):
+    def _add_chunk(self, said: TextDelta | FinishedAnswer) -> str | GuardViolation:
+        if isinstance(said, FinishedAnswer):
             self.finished = said
-            return self.guard.end()
+            return self.guard.release_rest()
         if self.first_token is None:
-            self.first_token = self._elapsed()
-        return self.guard.hear(said.text)
+            self.first_token = self._measure_elapsed()
+        return self.guard.add_text(said.text)
 
-    async def _publish(self, text: str) -> None:
+    async def _publish_text(self, text: str) -> None:
         token = Token(
             call=self.attempt.call,
             attempt=self.attempt.attempt,
-            offset=self.guard.shown - len(text),
+            offset=self.guard.shown_length - len(text),
             text=text,
         )
-        await self.tokens.publish(self.tenant, self.session, self.attempt.turn, token)
+        await self.tokens.publish_token(self.tenant, self.session, self.attempt.turn, token)
 
-    def _elapsed(self) -> int:
-        return round((_now() - self._started) * 1000)
+    def _measure_elapsed(self) -> int:
+        return round((_read_clock() - self._started) * 1000)
 
     @property
-    def timings(self) -> Timings:
+    def timings(self) -> AttemptTimings:
         """The time that the attempt has taken so far."""
-        return Timings(first_token=self.first_token, total=self._elapsed())
+        return AttemptTimings(first_token=self.first_token, total=self._measure_elapsed())
 
 
-def model_request(request: Request) -> ModelRequest:
+def build_model_request(request: ChatRequest) -> ModelRequest:
     """Convert an assembled request to the request type of the model layer."""
     return ModelRequest(
         model=request.model,

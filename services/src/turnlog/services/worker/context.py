@@ -12,128 +12,128 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from turnlog.events.call import ContextAssembled
-from turnlog.events.codec import rfc3339
+from turnlog.events.codec import format_rfc3339
 from turnlog.events.errors import Corrupt
-from turnlog.events.log.ports import Blobs
+from turnlog.events.log.ports import BlobStore
 from turnlog.events.manifest import Manifest
 from turnlog.events.prompt import PromptFile
-from turnlog.projections.blueprint.layer import Pinned, SourceLayer
-from turnlog.projections.blueprint.overriding import prompt_layers
+from turnlog.projections.blueprint.layer import PinnedLayer, SourceLayer
+from turnlog.projections.blueprint.overriding import list_prompt_layers
 from turnlog.projections.blueprint.schema import Blueprint
-from turnlog.projections.session.attempts import call_of, current
-from turnlog.projections.session.commands import Attempt, FixContext, SnapshotPrompts
+from turnlog.projections.session.attempts import get_call_id, find_claimed_turn
+from turnlog.projections.session.commands import AttemptRef, FixContext, SnapshotPrompts
 from turnlog.projections.session.state import OpenTurn, SessionState
-from turnlog.projections.window.assemble import assemble, needs
-from turnlog.projections.window.call import Assembled, Call, provider_of
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.request import Request
+from turnlog.projections.window.assemble import assemble, find_prompt_needs
+from turnlog.projections.window.call import AssembledPrompt, PromptCall, parse_provider
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.request import ChatRequest
 from turnlog.services.runtime.blueprints import BlueprintStore
-from turnlog.services.runtime.gathering import Gathering
-from turnlog.services.runtime.library import Library
-from turnlog.services.runtime.plugins import source_named
-from turnlog.services.runtime.sessions import By, Sessions
+from turnlog.services.runtime.gathering import PromptInputLoader
+from turnlog.services.runtime.library import BlueprintFolders
+from turnlog.services.runtime.plugins import load_source
+from turnlog.services.runtime.sessions import CommandMetadata, CommandHandler
 from turnlog.services.worker.model.failures import ModelFailure
 
-OFF: Final = "off"
+MODEL_OFF: Final = "off"
 """The model name of a service without a model."""
 
 
-class Superseded(Exception):
+class AttemptSuperseded(Exception):
     """The attempt has lost the lease of its turn; only its cost may still be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCall:
     """A call that is on the log and may be made."""
 
-    attempt: Attempt
-    request: Request
+    attempt: AttemptRef
+    request: ChatRequest
     manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Contexts:
+class CallContextBuilder:
     """Prepares the prompts of calls."""
 
-    sessions: Sessions
+    sessions: CommandHandler
     blueprints: BlueprintStore
-    blobs: Blobs
-    library: Library
-    gathering: Gathering
+    blobs: BlobStore
+    library: BlueprintFolders
+    gathering: PromptInputLoader
     default_model: str
 
-    async def prepare(
-        self, state: SessionState, attempt: Attempt, material: Material, by: By
-    ) -> Prepared:
+    async def prepare_call(
+        self, state: SessionState, attempt: AttemptRef, material: SessionMaterial, by: CommandMetadata
+    ) -> PreparedCall:
         """Pin prompt files if needed, assemble the prompt and record it.
 
         Raises `AttemptSuperseded` if the attempt lost its lease, and `ModelFailure` before anything
         is recorded if there is no model.
         """
-        model = material.model(state, self.default_model)
-        if model == OFF:
+        model = material.resolve_model(state, self.default_model)
+        if model == MODEL_OFF:
             raise ModelFailure("model_off", "there is no model to ask")
-        at = rfc3339(self.sessions.clock())
-        call = Call(material.call_kind(state), model, provider_of(model), at)
-        await self._pin(state, attempt, material.blueprint, call.provider, by)
-        return await self._fix(state.tenant, state.session, attempt, material, call, by)
+        at = format_rfc3339(self.sessions.clock())
+        call = PromptCall(material.find_call_kind(state), model, parse_provider(model), at)
+        await self._pin_prompts(state, attempt, material.blueprint, call.provider, by)
+        return await self._record_context(state.tenant, state.session, attempt, material, call, by)
 
-    async def _pin(
+    async def _pin_prompts(
         self,
         state: SessionState,
-        attempt: Attempt,
+        attempt: AttemptRef,
         blueprint: Blueprint,
         provider: str,
-        by: By,
+        by: CommandMetadata,
     ) -> None:
         layers = blueprint.layers.values()
-        if provider in state.prompts or not any(isinstance(each, Pinned) for each in layers):
+        if provider in state.prompts or not any(isinstance(each, PinnedLayer) for each in layers):
             return
-        found = await self._found(state, blueprint, provider)
+        found = await self._load_prompt_texts(state, blueprint, provider)
         stored = await asyncio.gather(
-            *(self.blobs.put(state.tenant, text.encode()) for _, text in found.values())
+            *(self.blobs.put_blob(state.tenant, text.encode()) for _, text in found.values())
         )
         pinned = {
             name: PromptFile(digest=digest, path=path)
             for (name, (path, _)), digest in zip(found.items(), stored, strict=True)
         }
         command = SnapshotPrompts(attempt, provider, pinned)
-        await self.sessions.act(state.tenant, state.session, command, by)
+        await self.sessions.handle(state.tenant, state.session, command, by)
 
-    async def _found(
+    async def _load_prompt_texts(
         self, state: SessionState, blueprint: Blueprint, provider: str
     ) -> dict[str, tuple[str, str]]:
         """Return the prompt texts by layer, each with the path or source that it comes from."""
-        files, attributes, library = prompt_layers(blueprint), state.attributes, self.library
-        found = library.prompt_files(blueprint, files, provider, attributes) if files else {}
+        files, attributes, library = list_prompt_layers(blueprint), state.attributes, self.library
+        found = library.read_prompt_files(blueprint, files, provider, attributes) if files else {}
         for name, layer in blueprint.layers.items():
             if isinstance(layer, SourceLayer):
-                source = source_named(layer.source)
+                source = load_source(layer.source)
                 text = await source(state.session, state.attributes)
                 found |= {name: (f"source:{layer.source}", text)} if text else {}
         return found
 
-    async def _fix(
+    async def _record_context(
         self,
         tenant: str,
         session: str,
-        attempt: Attempt,
-        material: Material,
-        call: Call,
-        by: By,
-    ) -> Prepared:
-        prepared: Prepared | None = None
+        attempt: AttemptRef,
+        material: SessionMaterial,
+        call: PromptCall,
+        by: CommandMetadata,
+    ) -> PreparedCall:
+        prepared: PreparedCall | None = None
 
         async def choose(state: SessionState | None) -> FixContext | None:
             nonlocal prepared
-            opened = current(state, attempt) if state else None
+            opened = find_claimed_turn(state, attempt) if state else None
             if state is None or opened is None:
-                raise Superseded
-            filled = await self._filled(state, opened, material, call)
-            assembled = await self._assembled(state, material, filled)
+                raise AttemptSuperseded
+            filled = await self._fill_inputs(state, opened, material, call)
+            assembled = await self._assemble_prompt(state, material, filled)
             recorded = opened.context.digest if opened.context else None
-            named = replace(attempt, call=_call_id(opened, recorded, assembled))
-            prepared = Prepared(named, assembled.request, assembled.manifest)
+            named = replace(attempt, call=_choose_call_id(opened, recorded, assembled))
+            prepared = PreparedCall(named, assembled.request, assembled.manifest)
             if recorded == assembled.manifest.digest:
                 return None
             return FixContext(
@@ -144,32 +144,32 @@ class Contexts:
                 supersedes=attempt.call if recorded else None,
             )
 
-        await self.sessions.act(tenant, session, choose, by)
+        await self.sessions.handle(tenant, session, choose, by)
         if prepared is None:
-            raise Superseded
+            raise AttemptSuperseded
         return prepared
 
-    async def _filled(
-        self, state: SessionState, opened: OpenTurn, material: Material, call: Call
-    ) -> Call:
+    async def _fill_inputs(
+        self, state: SessionState, opened: OpenTurn, material: SessionMaterial, call: PromptCall
+    ) -> PromptCall:
         """Return the call with its recorded inputs, or with the current ones if it is new."""
         if opened.context is None:
-            return await self.gathering.fresh(material, state, call)
-        (recorded,) = await self.sessions.log.at(state.tenant, [opened.context.place])
+            return await self.gathering.fill_call(material, state, call)
+        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [opened.context.place])
         if not isinstance(recorded.event, ContextAssembled):
             raise Corrupt(f"event {recorded.sequence}", "it is not the context of a call")
-        return await self.gathering.again(material, state, call, recorded.event.manifest)
+        return await self.gathering.restore_call(material, state, call, recorded.event.manifest)
 
-    async def _assembled(self, state: SessionState, material: Material, call: Call) -> Assembled:
-        asked = needs(material, state, call)
-        if asked.older:
+    async def _assemble_prompt(self, state: SessionState, material: SessionMaterial, call: PromptCall) -> AssembledPrompt:
+        asked = find_prompt_needs(material, state, call)
+        if asked.needs_older_turns:
             sequence = state.head.sequence
-            state = await self.sessions.load_whole(state.tenant, state.session, sequence)
-            asked = needs(material, state, call)
-        texts = await self.sessions.texts.fetch(state.tenant, asked)
+            state = await self.sessions.load_full_state(state.tenant, state.session, sequence)
+            asked = find_prompt_needs(material, state, call)
+        texts = await self.sessions.texts.fetch_texts(state.tenant, asked)
         return assemble(material, state, call, texts)
 
 
-def _call_id(opened: OpenTurn, recorded: str | None, assembled: Assembled) -> str:
+def _choose_call_id(opened: OpenTurn, recorded: str | None, assembled: AssembledPrompt) -> str:
     same = recorded is None or recorded == assembled.manifest.digest
-    return call_of(opened) if same else f"{opened.turn}.{opened.calls + 1}"
+    return get_call_id(opened) if same else f"{opened.turn}.{opened.calls + 1}"

@@ -15,32 +15,32 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-ALMOST: Final = 0.9
+SAFE_LEASE_SHARE: Final = 0.9
 """Share of the lease time that the receiver relies on: the server began to count before it did."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class DeliverySettled:
     """Nothing is left to do for this turn: acknowledge."""
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class DeliveryDeferred:
     """Redeliver the message after `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
+class DeliverySuperseded:
     """The attempt was superseded: its successor settles the message."""
 
 
-Verdict = Settled | Later | Silent
+DeliveryVerdict = DeliverySettled | DeliveryDeferred | DeliverySuperseded
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class TurnDelivery:
     """The message that delivered a turn, as the worker sees it."""
 
     tenant: str
@@ -49,20 +49,20 @@ class Delivery:
     stream_sequence: int
     redelivered: bool
     traceparent: str | None
-    in_progress: Callable[[], Awaitable[None]]
+    extend_delivery: Callable[[], Awaitable[None]]
     """Tells the server that the message is still being worked on."""
 
 
 @dataclass
-class Hold:
+class DeliveryLease:
     """How long a delivery belongs to its receiver; after that the server may have redelivered it.
     """
 
     seconds: float
     """Seconds of silence after which the server redelivers the message."""
-    since: float
+    renewed_at: float
     """When the server last heard of it, by the worker's clock."""
 
-    def lasts(self, at: float) -> bool:
+    def is_valid(self, at: float) -> bool:
         """Return whether the delivery still belongs to this worker."""
-        return at - self.since < self.seconds * ALMOST
+        return at - self.renewed_at < self.seconds * SAFE_LEASE_SHARE

@@ -14,50 +14,50 @@ import structlog
 
 from turnlog.events.manifest import Manifest
 
-CALLS: Final = 20
+SAMPLED_CALLS: Final = 20
 """Number of calls that are compared together."""
-TOLERATED: Final = 0.10
+TOLERANCE: Final = 0.10
 """Tolerated relative difference of the counts."""
 
 _log = structlog.get_logger("turnlog.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class TokenCountDrift:
     """The counts of the latest calls, by model and counter."""
 
-    _told: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+    _warned_factors: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     """The factor that was last warned of; 1 if none was."""
-    _seen: dict[tuple[str, str], deque[tuple[int, int]]] = field(
+    _samples: dict[tuple[str, str], deque[tuple[int, int]]] = field(
         default_factory=dict[tuple[str, str], deque[tuple[int, int]]]
     )
 
-    def note(self, model: str, manifest: Manifest, reported: int) -> None:
+    def record_count(self, model: str, manifest: Manifest, reported: int) -> None:
         """Record a provider's count, and warn once if it is off by too much."""
         key = (model, manifest.counter.name)
-        seen = self._seen.setdefault(key, deque(maxlen=CALLS))
+        seen = self._samples.setdefault(key, deque(maxlen=SAMPLED_CALLS))
         seen.append((manifest.tokens, reported))
-        factor, told = self.factor(*key), self._told.get(key, 1)
-        if len(seen) == CALLS and factor and abs(factor - told) > TOLERATED:
-            self._told[key] = factor
+        factor, told = self.compute_factor(*key), self._warned_factors.get(key, 1)
+        if len(seen) == SAMPLED_CALLS and factor and abs(factor - told) > TOLERANCE:
+            self._warned_factors[key] = factor
             _log.warning(
                 "counter-off",
                 model=model,
                 counter=manifest.counter.name,
                 provider_counts=f"{factor:.2f} times as many",
-                calls=CALLS,
+                calls=SAMPLED_CALLS,
             )
 
-    def factor(self, model: str, counter: str) -> float | None:
+    def compute_factor(self, model: str, counter: str) -> float | None:
         """Return the provider's count divided by ours; None if the provider never reported one."""
-        seen = self._seen.get((model, counter), ())
+        seen = self._samples.get((model, counter), ())
         counted = sum(ours for ours, _ in seen)
         return sum(theirs for _, theirs in seen) / counted if counted else None
 
-    def overflow(self, model: str, manifest: Manifest) -> str:
+    def explain_overflow(self, model: str, manifest: Manifest) -> str:
         """Explain that a prompt within its budget was too long for its model."""
         counter, budget = manifest.counter.name, manifest.budget
         allowed = f"a budget of {budget}" if budget else "no budget"
-        factor = self.factor(model, counter)
+        factor = self.compute_factor(model, counter)
         told = f"; the provider counts {factor:.2f} times as many" if factor else ""
         return f"too long for {model}: {manifest.tokens} tokens by {counter}, {allowed}{told}"

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from turnlog.events.tokens import ToolRequest
 from turnlog.projections.blueprint.tools import ToolsSpec
-from turnlog.projections.session.commands import Spent
+from turnlog.projections.session.commands import AttemptUsage
 from turnlog.projections.session.turn_commands import AnswerCall
-from turnlog.services.worker.attempt import Speaking
-from turnlog.services.worker.model.exchange import Finished
-from turnlog.services.worker.understanding import Understood
+from turnlog.services.worker.attempt import ActiveAttempt
+from turnlog.services.worker.model.exchange import FinishedAnswer
+from turnlog.services.worker.understanding import ParsedAnswer
 
 
-def answering(speaking: Speaking, end: Finished, said: Understood, spent: Spent) -> AnswerCall:
+def build_answer_command(speaking: ActiveAttempt, end: FinishedAnswer, said: ParsedAnswer, spent: AttemptUsage) -> AnswerCall:
     """Build the command for an answer that is not the reply: a plan, or tool requests."""
     spec = speaking.material.blueprint.tools or ToolsSpec(servers={})
     return AnswerCall(
@@ -24,15 +24,15 @@ def answering(speaking: Speaking, end: Finished, said: Understood, spent: Spent)
         speaking.text,
         end.finish_reason,
         spent,
-        tools_in(end),
-        speaking.offered,
+        list_tool_requests(end),
+        speaking.offered_tools,
         spec.most_calls,
         said.planned,
         said.repairs,
     )
 
 
-def tools_in(end: Finished) -> tuple[ToolRequest, ...]:
+def list_tool_requests(end: FinishedAnswer) -> tuple[ToolRequest, ...]:
     """Return the tools that an answer requests, as they are recorded."""
     return tuple(
         ToolRequest(id=wanted.id, tool=wanted.name, arguments=wanted.arguments)

@@ -12,20 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
-from turnlog.projections.blueprint.safety import CheckRule, HoldBack, PatternRule, Rule, SafetySpec
-from turnlog.projections.blueprint.storable import mended
-from turnlog.projections.window.material import Material
-from turnlog.services.runtime.plugins import check_named
+from turnlog.projections.blueprint.safety import SafetyCheckRule, HoldBack, SafetyPatternRule, SafetyRule, SafetySpec
+from turnlog.projections.blueprint.storable import replace_unstorable
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.services.runtime.plugins import load_check
 
 # A boundary that is found too early only shortens a piece, so no language's rules are needed.
 _SENTENCE_END: Final = re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"')\]\u201d\u2019]*\s|\n")
 
-Broken = Callable[[str], str | None]
+RuleCheck = Callable[[str], str | None]
 """Returns how a text breaks a rule, or None."""
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class GuardViolation:
     """A rule that a reply breaks."""
 
     rule: str
@@ -33,12 +33,12 @@ class Violation:
 
 
 @dataclass
-class Guard:
+class OutputGuard:
     """Checks one reply while it grows."""
 
     hold_back: HoldBack
-    rules: tuple[tuple[str, Broken], ...]
-    shown: int = 0
+    rules: tuple[tuple[str, RuleCheck], ...]
+    shown_length: int = 0
     """Number of characters that may be published."""
     _pieces: list[str] = field(default_factory=list[str])
 
@@ -48,62 +48,62 @@ class Guard:
         self._pieces[:] = ["".join(self._pieces)]
         return self._pieces[0]
 
-    def hear(self, piece: str) -> str | Violation:
+    def add_text(self, piece: str) -> str | GuardViolation:
         """Add a piece; return what may be published now, or the rule that is broken."""
-        piece = mended(piece)
+        piece = replace_unstorable(piece)
         self._pieces.append(piece)
         if self.rules:
-            return self._released(self._safe_until())
+            return self._release_until(self._find_safe_end())
         # Most replies have no rules, and a long text must not be joined again for each token.
-        self.shown += len(piece)
+        self.shown_length += len(piece)
         return piece
 
-    def end(self) -> str | Violation:
+    def release_rest(self) -> str | GuardViolation:
         """Return the rest of the text, once it is complete."""
-        return self._released(len(self.text))
+        return self._release_until(len(self.text))
 
-    def _safe_until(self) -> int:
+    def _find_safe_end(self) -> int:
         match self.hold_back:
             case "none":
                 return len(self.text)
             case "sentence":
-                ends = [found.end() for found in _SENTENCE_END.finditer(self.text, self.shown)]
-                return ends[-1] if ends else self.shown
+                ends = [found.end() for found in _SENTENCE_END.finditer(self.text, self.shown_length)]
+                return ends[-1] if ends else self.shown_length
             case "reply":
                 return 0
             case _ as never:
                 assert_never(never)
 
-    def _released(self, until: int) -> str | Violation:
-        if until <= self.shown:
+    def _release_until(self, until: int) -> str | GuardViolation:
+        if until <= self.shown_length:
             return ""
-        if violation := self.violation(self.text[:until]):
+        if violation := self.find_violation(self.text[:until]):
             return violation
-        piece, self.shown = self.text[self.shown : until], until
+        piece, self.shown_length = self.text[self.shown_length : until], until
         return piece
 
-    def violation(self, text: str) -> Violation | None:
+    def find_violation(self, text: str) -> GuardViolation | None:
         """Return the first rule that a text breaks, or None."""
         for name, broken in self.rules:
             if reason := broken(text):
-                return Violation(name, reason)
+                return GuardViolation(name, reason)
         return None
 
 
-def guard_of(material: Material) -> Guard:
+def build_guard(material: SessionMaterial) -> OutputGuard:
     """Build the guard for a session's replies."""
     spec: SafetySpec = material.blueprint.policies.safety
-    rules = tuple((rule.name, _broken(rule, material)) for rule in spec.rules)
-    return Guard(spec.hold_back if rules else "none", rules)
+    rules = tuple((rule.name, _build_rule_check(rule, material)) for rule in spec.rules)
+    return OutputGuard(spec.hold_back if rules else "none", rules)
 
 
-def _broken(rule: Rule, material: Material) -> Broken:
+def _build_rule_check(rule: SafetyRule, material: SessionMaterial) -> RuleCheck:
     match rule:
-        case PatternRule(pattern=pattern):
+        case SafetyPatternRule(pattern=pattern):
             search = re.compile(pattern).search
             return lambda text: "it matches a pattern" if search(text) else None
-        case CheckRule(check=name, with_=path):
-            check, given = check_named(name), material.at(path) if path else None
+        case SafetyCheckRule(check=name, with_=path):
+            check, given = load_check(name), material.resolve_path(path) if path else None
             return lambda text: check(text, given)
         case _ as never:
             assert_never(never)

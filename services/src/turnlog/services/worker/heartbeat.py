@@ -18,64 +18,64 @@ from turnlog.events.kinds import Event
 from turnlog.events.log.ports import TokenStream
 from turnlog.events.tokens import AttemptAlive
 from turnlog.events.turn import TurnCancelled, TurnCompleted, TurnFailed
-from turnlog.projections.session.attempts import current
-from turnlog.projections.session.commands import Attempt
-from turnlog.services.runtime.sessions import Sessions
-from turnlog.services.runtime.tasks import stopped
-from turnlog.services.worker.delivery import Delivery
+from turnlog.projections.session.attempts import find_claimed_turn
+from turnlog.projections.session.commands import AttemptRef
+from turnlog.services.runtime.sessions import CommandHandler
+from turnlog.services.runtime.tasks import cancel_tasks
+from turnlog.services.worker.delivery import TurnDelivery
 
 
 @dataclass(frozen=True, slots=True)
-class Heart:
+class AttemptHeartbeat:
     """Sends heartbeats; `interval` is a third of the silence after which an attempt counts as dead.
     """
 
-    sessions: Sessions
+    sessions: CommandHandler
     tokens: TokenStream
-    every: float
+    interval: float
 
     @asynccontextmanager
-    async def beating(
-        self, delivery: Delivery, attempt: Attempt, after: int
+    async def run_heartbeat(
+        self, delivery: TurnDelivery, attempt: AttemptRef, after: int
     ) -> AsyncGenerator[asyncio.Event]:
         """Send heartbeats while the body runs; set the event once the lease is lost."""
         unwanted = asyncio.Event()
         tasks = (
-            asyncio.create_task(self._beat(delivery, attempt, unwanted)),
-            asyncio.create_task(self._notice(delivery, attempt, after, unwanted)),
+            asyncio.create_task(self._send_heartbeats(delivery, attempt, unwanted)),
+            asyncio.create_task(self._watch_session(delivery, attempt, after, unwanted)),
         )
         try:
             yield unwanted
         finally:
-            await stopped(*tasks)
+            await cancel_tasks(*tasks)
 
-    async def _beat(self, delivery: Delivery, attempt: Attempt, unwanted: asyncio.Event) -> None:
+    async def _send_heartbeats(self, delivery: TurnDelivery, attempt: AttemptRef, unwanted: asyncio.Event) -> None:
         alive = AttemptAlive(call=attempt.call, attempt=attempt.attempt)
         while True:
-            await asyncio.sleep(self.every)
+            await asyncio.sleep(self.interval)
             with suppress(Unavailable):
-                if not await self._confirmed(delivery, attempt):
+                if not await self._is_current(delivery, attempt):
                     unwanted.set()
                     return
-                await self.tokens.publish(delivery.tenant, delivery.session, delivery.turn, alive)
-                await delivery.in_progress()
+                await self.tokens.publish_token(delivery.tenant, delivery.session, delivery.turn, alive)
+                await delivery.extend_delivery()
 
-    async def _confirmed(self, delivery: Delivery, attempt: Attempt) -> bool:
-        state = await self.sessions.load(delivery.tenant, delivery.session, leader=True)
-        return state is not None and current(state, attempt) is not None
+    async def _is_current(self, delivery: TurnDelivery, attempt: AttemptRef) -> bool:
+        state = await self.sessions.load_state(delivery.tenant, delivery.session, leader=True)
+        return state is not None and find_claimed_turn(state, attempt) is not None
 
-    async def _notice(
-        self, delivery: Delivery, attempt: Attempt, after: int, unwanted: asyncio.Event
+    async def _watch_session(
+        self, delivery: TurnDelivery, attempt: AttemptRef, after: int, unwanted: asyncio.Event
     ) -> None:
-        watching = self.sessions.log.watch(delivery.tenant, delivery.session, after)
+        watching = self.sessions.log.watch_session(delivery.tenant, delivery.session, after)
         async with aclosing(watching) as events:
             async for recorded in events:
-                if ends(recorded.event, attempt):
+                if is_ended_by(recorded.event, attempt):
                     unwanted.set()
                     return
 
 
-def ends(event: Event, attempt: Attempt) -> bool:
+def is_ended_by(event: Event, attempt: AttemptRef) -> bool:
     """Return whether an event ends an attempt's lease of its turn."""
     match event:
         case TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):

@@ -3,20 +3,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from turnlog.events.content import digest_of
-from turnlog.events.log.ports import Stamped
+from turnlog.events.content import compute_digest
+from turnlog.events.log.ports import StampedTokenEvent
 from turnlog.events.tokens import AttemptClosed, Token
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class RecoveredAnswer:
     """The whole answer of an attempt."""
 
     text: str
     closed: AttemptClosed
 
 
-def spoken(events: Iterable[Stamped], attempt: int) -> str:
+def join_tokens(events: Iterable[StampedTokenEvent], attempt: int) -> str:
     """Join the tokens of an attempt up to the first gap."""
     text = ""
     for stamped in events:
@@ -28,7 +28,7 @@ def spoken(events: Iterable[Stamped], attempt: int) -> str:
     return text
 
 
-def whole_answer(events: Iterable[Stamped], attempt: int) -> Whole | None:
+def recover_answer(events: Iterable[StampedTokenEvent], attempt: int) -> RecoveredAnswer | None:
     """Return the whole answer of an attempt, if all of it is stored."""
     held = tuple(events)
     closed = next(
@@ -39,7 +39,7 @@ def whole_answer(events: Iterable[Stamped], attempt: int) -> Whole | None:
         ),
         None,
     )
-    text = spoken(held, attempt)
-    if closed is None or len(text) != closed.length or digest_of(text) != closed.digest:
+    text = join_tokens(held, attempt)
+    if closed is None or len(text) != closed.length or compute_digest(text) != closed.digest:
         return None
-    return Whole(text, closed)
+    return RecoveredAnswer(text, closed)

@@ -6,41 +6,41 @@ from collections import Counter
 
 import structlog
 
-from turnlog.events.call import Fault
+from turnlog.events.call import AttemptFault
 from turnlog.events.manifest import Manifest
-from turnlog.projections.structured.finding import Unfit
-from turnlog.services.worker.attempt import Speaking
-from turnlog.services.worker.model.exchange import Finished
-from turnlog.services.worker.understanding import Understood
+from turnlog.projections.structured.finding import InvalidAnswer
+from turnlog.services.worker.attempt import ActiveAttempt
+from turnlog.services.worker.model.exchange import FinishedAnswer
+from turnlog.services.worker.understanding import ParsedAnswer
 
 _log = structlog.get_logger("turnlog.worker")
 
 
-def answered(speaking: Speaking, end: Finished, said: Understood) -> None:
+def log_answer(speaking: ActiveAttempt, end: FinishedAnswer, said: ParsedAnswer) -> None:
     """Log an answer that was cut short or repaired."""
-    call = _of(speaking)
+    call = _describe_attempt(speaking)
     if end.finish_reason == "length":
         _log.warning("answer-cut-short", **call)
     if said.repairs:
         _log.debug("answer-mended", repairs=said.repairs, **call)
 
 
-def left_out(speaking: Speaking, manifest: Manifest) -> None:
+def log_exclusions(speaking: ActiveAttempt, manifest: Manifest) -> None:
     """Log how many parts of a prompt are left out, by rule."""
-    rules = Counter(part.rule for part in manifest.parts if not part.kept)
+    rules = Counter(part.rule for part in manifest.parts if not part.is_included)
     if rules:
-        _log.debug("left-out", rules=dict(rules), **_of(speaking))
+        _log.debug("left-out", rules=dict(rules), **_describe_attempt(speaking))
 
 
-def malformed(speaking: Speaking, fault: Unfit) -> None:
+def log_malformed(speaking: ActiveAttempt, fault: InvalidAnswer) -> None:
     """Log that an answer cannot be parsed."""
-    _log.error("answer-malformed", why=str(fault), **_of(speaking))
+    _log.error("answer-malformed", why=str(fault), **_describe_attempt(speaking))
 
 
-def retrying(speaking: Speaking, fault: Fault, seconds: float) -> None:
+def log_retry(speaking: ActiveAttempt, fault: AttemptFault, seconds: float) -> None:
     """Log that an attempt failed, and when the next one begins."""
-    _log.warning("attempt-failed", code=fault.code, next_in=seconds, **_of(speaking))
+    _log.warning("attempt-failed", code=fault.code, next_in=seconds, **_describe_attempt(speaking))
 
 
-def _of(speaking: Speaking) -> dict[str, str]:
+def _describe_attempt(speaking: ActiveAttempt) -> dict[str, str]:
     return {"session": speaking.session, "call": speaking.attempt.call}

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-from turnlog.events.content import Digest, digest_of
+from turnlog.events.content import Digest, compute_digest
 from turnlog.events.tokens import AttemptClosed
-from turnlog.projections.session.commands import CompleteTurn, Spent, Withheld
-from turnlog.services.worker.attempt import Speaking
-from turnlog.services.worker.going_on import tools_in
-from turnlog.services.worker.guard import Violation
-from turnlog.services.worker.model.exchange import Finished
-from turnlog.services.worker.understanding import Understood
+from turnlog.projections.session.commands import CompleteTurn, AttemptUsage, WithheldAnswer
+from turnlog.services.worker.attempt import ActiveAttempt
+from turnlog.services.worker.going_on import list_tool_requests
+from turnlog.services.worker.guard import GuardViolation
+from turnlog.services.worker.model.exchange import FinishedAnswer
+from turnlog.services.worker.understanding import ParsedAnswer
 
 
-def replying(speaking: Speaking, end: Finished, said: Understood, spent: Spent) -> CompleteTurn:
+def build_completion(speaking: ActiveAttempt, end: FinishedAnswer, said: ParsedAnswer, spent: AttemptUsage) -> CompleteTurn:
     """Build the command that completes a turn with its reply, repaired if it had to be."""
     return CompleteTurn(
         speaking.attempt,
@@ -18,7 +18,7 @@ def replying(speaking: Speaking, end: Finished, said: Understood, spent: Spent) 
         end.finish_reason,
         spent,
         speaking.material.phases,
-        tools_in(end),
+        list_tool_requests(end),
         references=speaking.material.references,
         raw=speaking.text if said.repairs else None,
         repairs=said.repairs,
@@ -26,22 +26,22 @@ def replying(speaking: Speaking, end: Finished, said: Understood, spent: Spent) 
     )
 
 
-def closing(speaking: Speaking, end: Finished, spent: Spent) -> AttemptClosed:
+def build_closing_message(speaking: ActiveAttempt, end: FinishedAnswer, spent: AttemptUsage) -> AttemptClosed:
     """Build the closing message that the published tokens are verified against."""
     return AttemptClosed(
         call=speaking.attempt.call,
         attempt=speaking.attempt.attempt,
         length=len(speaking.text),
-        digest=digest_of(speaking.text),
+        digest=compute_digest(speaking.text),
         finish=end.finish_reason,
         usage=spent.usage,
         first_token=speaking.timings.first_token,
         total=speaking.timings.total,
-        tools=tools_in(end),
+        tools=list_tool_requests(end),
     )
 
 
-def withholding(speaking: Speaking, broken: Violation, blob: Digest, spent: Spent) -> CompleteTurn:
+def build_withheld_completion(speaking: ActiveAttempt, broken: GuardViolation, blob: Digest, spent: AttemptUsage) -> CompleteTurn:
     """Build the command that completes a turn with a replacement for its reply."""
     replacement = speaking.material.blueprint.policies.replacement
     return CompleteTurn(
@@ -50,5 +50,5 @@ def withholding(speaking: Speaking, broken: Violation, blob: Digest, spent: Spen
         "safety",
         spent,
         speaking.material.phases,
-        withheld=Withheld(broken.reason, broken.rule, replacement, blob),
+        withheld=WithheldAnswer(broken.reason, broken.rule, replacement, blob),
     )

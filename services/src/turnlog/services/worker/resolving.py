@@ -12,48 +12,48 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from turnlog.events.call import Cost, Usage
-from turnlog.events.codec import rfc3339
-from turnlog.events.content import Plain
+from turnlog.events.call import AttemptCost, TokenUsage
+from turnlog.events.codec import format_rfc3339
+from turnlog.events.content import PlainText
 from turnlog.events.errors import Corrupt
 from turnlog.events.turn import TurnQueued, TurnSubmitted
 from turnlog.projections.blueprint.asking import ReferencesSpec, ResolverSpec
-from turnlog.projections.session.attempts import current
-from turnlog.projections.session.commands import Attempt, ResolveTurn, Spent
-from turnlog.projections.session.references import Asked, meant
-from turnlog.projections.session.state import OpenTurn, Resolved, Said, SessionState
-from turnlog.projections.window.call import Needs
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.memory import Recall
-from turnlog.projections.window.request import canonical
-from turnlog.projections.window.visibility import sight
-from turnlog.services.runtime.asking import asked, name_of
-from turnlog.services.runtime.recollecting import recollected
-from turnlog.services.runtime.resolver import Question
-from turnlog.services.runtime.sessions import By, Sessions
-from turnlog.services.worker.context import Superseded
+from turnlog.projections.session.attempts import find_claimed_turn
+from turnlog.projections.session.commands import AttemptRef, ResolveTurn, AttemptUsage
+from turnlog.projections.session.references import StatedReferences, resolve_references
+from turnlog.projections.session.state import OpenTurn, TurnResolution, TextRef, SessionState
+from turnlog.projections.window.call import PromptNeeds
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.memory import MemoryAccess
+from turnlog.projections.window.request import encode_canonical
+from turnlog.projections.window.visibility import find_phase_visibility
+from turnlog.services.runtime.asking import request_outcome, format_resolver_name
+from turnlog.services.runtime.recollecting import load_memory_messages
+from turnlog.services.runtime.resolver import ResolverRequest
+from turnlog.services.runtime.sessions import CommandMetadata, CommandHandler
+from turnlog.services.worker.context import AttemptSuperseded
 
-FREE: Final = Spent(
-    Usage(known="reported", input_tokens=0, output_tokens=0),
-    Cost(micro_dollars=0, price="exact", table="none"),
+NOTHING_SPENT: Final = AttemptUsage(
+    TokenUsage(known="reported", input_tokens=0, output_tokens=0),
+    AttemptCost(micro_dollars=0, price="exact", table="none"),
 )
 """The cost of a claim without a model call: known to be nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unroutable:
+class UnroutableTurn:
     """The resolver found nothing that the turn could be answered from."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resolving:
+class ResolverStep:
     """Resolves the turns of a worker."""
 
-    sessions: Sessions
+    sessions: CommandHandler
 
-    async def resolved(
-        self, state: SessionState, attempt: Attempt, material: Material, by: By
-    ) -> Resolved | None:
+    async def resolve_turn(
+        self, state: SessionState, attempt: AttemptRef, material: SessionMaterial, by: CommandMetadata
+    ) -> TurnResolution | None:
         """Resolve a turn and return the result.
 
         Returns None if the blueprint has no resolver or the turn has no text. Raises
@@ -62,68 +62,68 @@ class Resolving:
         spec = material.blueprint.resolver
         if spec is None:
             return None
-        state = await self.sessions.load_open(state.tenant, state.session)
-        opened = _still(state, attempt)
+        state = await self.sessions.require_state(state.tenant, state.session)
+        opened = _require_current(state, attempt)
         if opened.resolved or opened.text is None:
             return opened.resolved
-        question = await self._question(state, opened.text, material)
-        command = await self._command(state, attempt, material.references, spec, question)
-        done = await self.sessions.act(state.tenant, state.session, command, by)
-        return _still(done.state, attempt).resolved
+        question = await self._build_question(state, opened.text, material)
+        command = await self._build_command(state, attempt, material.references, spec, question)
+        done = await self.sessions.handle(state.tenant, state.session, command, by)
+        return _require_current(done.state, attempt).resolved
 
-    async def answer(self, tenant: str, resolved: Resolved) -> str:
+    async def fetch_answer(self, tenant: str, resolved: TurnResolution) -> str:
         """Return the resolver's own answer, which needs no model."""
-        needs = Needs(blobs=(), said=(resolved.answer,), older=False)
-        return (await self.sessions.texts.fetch(tenant, needs)).said[resolved.answer]
+        needs = PromptNeeds(blobs=(), text_refs=(resolved.answer,), needs_older_turns=False)
+        return (await self.sessions.texts.fetch_texts(tenant, needs)).by_ref[resolved.answer]
 
-    async def _command(
+    async def _build_command(
         self,
         state: SessionState,
-        attempt: Attempt,
+        attempt: AttemptRef,
         references: ReferencesSpec | None,
         spec: ResolverSpec,
-        question: Question,
+        question: ResolverRequest,
     ) -> ResolveTurn:
-        outcome = await asked(spec, question)
+        outcome = await request_outcome(spec, question)
         own = {**question.identifiers, **outcome.identifiers}
-        about = Asked(attempt.turn, outcome.intent, outcome.entity, own)
-        means = meant(references, state.reference, about)
-        if means.used:
-            again = Question(question.text, means.identifiers, question.history)
-            outcome = await asked(spec, again)
+        about = StatedReferences(attempt.turn, outcome.intent, outcome.entity, own)
+        means = resolve_references(references, state.reference, about)
+        if means.is_inherited:
+            again = ResolverRequest(question.text, means.identifiers, question.history)
+            outcome = await request_outcome(spec, again)
         return ResolveTurn(
             attempt,
-            name_of(spec),
+            format_resolver_name(spec),
             means,
-            canonical(outcome.results),
+            encode_canonical(outcome.results),
             outcome.answer,
             outcome.intent,
             outcome.entity,
             outcome.meta,
         )
 
-    async def _question(self, state: SessionState, said: Said, material: Material) -> Question:
-        (recorded,) = await self.sessions.log.at(state.tenant, [said.place])
+    async def _build_question(self, state: SessionState, said: TextRef, material: SessionMaterial) -> ResolverRequest:
+        (recorded,) = await self.sessions.log.read_events_at(state.tenant, [said.place])
         match recorded.event:
-            case TurnSubmitted(text=Plain(text=text)) | TurnQueued(text=Plain(text=text)) as event:
-                history = await self._history(state, material)
-                return Question(text, event.references, history)
+            case TurnSubmitted(text=PlainText(text=text)) | TurnQueued(text=PlainText(text=text)) as event:
+                history = await self._load_history(state, material)
+                return ResolverRequest(text, event.references, history)
             case _:
                 raise Corrupt(f"event {recorded.sequence}", "it is not a turn that can be read")
 
-    async def _history(
-        self, state: SessionState, material: Material
+    async def _load_history(
+        self, state: SessionState, material: SessionMaterial
     ) -> tuple[dict[str, JsonValue], ...]:
         if material.memory is None:
             return ()
-        at = rfc3339(self.sessions.clock())
-        return await recollected(
-            self.sessions, state, Recall(material.memory, "planner", at), sight(material, state)
+        at = format_rfc3339(self.sessions.clock())
+        return await load_memory_messages(
+            self.sessions, state, MemoryAccess(material.memory, "planner", at), find_phase_visibility(material, state)
         )
 
 
-def _still(state: SessionState, attempt: Attempt) -> OpenTurn:
-    opened = current(state, attempt)
+def _require_current(state: SessionState, attempt: AttemptRef) -> OpenTurn:
+    opened = find_claimed_turn(state, attempt)
     if opened is None:
-        raise Superseded
+        raise AttemptSuperseded
     return opened

@@ -9,85 +9,85 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from turnlog.events.errors import Unavailable
-from turnlog.projections.session.state import Memo, SessionState
-from turnlog.services.runtime.continuity import proving
-from turnlog.services.runtime.ending import Ending
-from turnlog.services.runtime.health import NOBODY, Questions, telling
-from turnlog.services.runtime.library import SHIPPED, Library
-from turnlog.services.runtime.parts import Parts, connected
+from turnlog.projections.session.state import IdempotencyRecord, SessionState
+from turnlog.services.runtime.continuity import watch_log_identity
+from turnlog.services.runtime.ending import Shutdown
+from turnlog.services.runtime.health import PROBE_SESSION, HealthChecks, serve_health
+from turnlog.services.runtime.library import SHIPPED_BLUEPRINTS, BlueprintFolders
+from turnlog.services.runtime.parts import ProcessComponents, connect_components
 from turnlog.services.runtime.prices import ShippedPrices
 from turnlog.services.runtime.settings import WorkerSettings
-from turnlog.services.runtime.tasks import stopped
+from turnlog.services.runtime.tasks import cancel_tasks
 from turnlog.services.worker import app
-from turnlog.services.worker.answering import Answering
-from turnlog.services.worker.context import Contexts
-from turnlog.services.worker.durable import Durable
-from turnlog.services.worker.ending import Endings
-from turnlog.services.worker.heartbeat import Heart
+from turnlog.services.worker.answering import TurnRunner
+from turnlog.services.worker.context import CallContextBuilder
+from turnlog.services.worker.durable import QueueKeeper
+from turnlog.services.worker.ending import OutcomeRecorder
+from turnlog.services.worker.heartbeat import AttemptHeartbeat
 from turnlog.services.worker.model.litellm_model import LitellmModel
 
 
-class NoKeys:
+class NoOlderCommands:
     """A store of older commands for workers, whose commands carry no idempotency keys."""
 
-    async def find(self, state: SessionState, key: str) -> Memo | None:
+    async def find_command(self, state: SessionState, key: str) -> IdempotencyRecord | None:
         """See `OlderCommands.find`."""
         raise Unavailable("read models", f"no worker looks up {key} of {state.session}")
 
 
 @asynccontextmanager
-async def running(settings: WorkerSettings, ending: Ending) -> AsyncGenerator[Answering]:
+async def run_worker(settings: WorkerSettings, ending: Shutdown) -> AsyncGenerator[TurnRunner]:
     """Run turns while the body runs; litellm is imported meanwhile."""
-    async with connected(settings, "worker", ending.lost("nats")) as parts:
+    async with connect_components(settings, "worker", ending.create_loss_callback("nats")) as parts:
         model = LitellmModel(scripts=settings.scripts)
-        answering = _answering(settings, parts, model)
-        identity = await parts.log.identity(settings.tenant)
-        durable = Durable(parts.connection, identity, parts.snapshots, settings.ack_wait)
-        await durable.ensure()
-        keeping = ending.watched(asyncio.create_task(durable.keep()), "durable")
-        broker = app.build(
+        answering = _build_turn_runner(settings, parts, model)
+        identity = await parts.log.get_identity(settings.tenant)
+        durable = QueueKeeper(parts.connection, identity, parts.snapshots, settings.ack_wait)
+        await durable.ensure_consumer()
+        keeping = ending.watch_task(asyncio.create_task(durable.watch_consumer()), "durable")
+        broker = app.build_broker(
             settings.nats_url.get_secret_value(), settings.concurrency, settings.grace, answering
         )
         try:
             async with (
-                proving(parts.connection, answering.sessions, ending),
-                app.working(broker, answering, settings.grace),
+                watch_log_identity(parts.connection, answering.sessions, ending),
+                app.run_broker(broker, answering, settings.grace),
             ):
                 # Not before work is accepted: the import would delay everything else.
-                loading = asyncio.create_task(model.preload())
-                asked: Questions = {
-                    "nats": lambda: parts.log.last(settings.tenant, NOBODY, leader=True),
-                    "durable": durable.settled,
+                loading = asyncio.create_task(model.load_early())
+                asked: HealthChecks = {
+                    "nats": lambda: parts.log.read_last_event(settings.tenant, PROBE_SESSION, leader=True),
+                    "durable": durable.fetch_settled_sequence,
                 }
                 try:
-                    async with telling(settings.health, asked):
+                    async with serve_health(settings.health, asked):
                         yield answering
                 finally:
-                    await stopped(loading)
+                    await cancel_tasks(loading)
         finally:
-            await stopped(keeping)
+            await cancel_tasks(keeping)
             await answering.servers.close()
 
 
-def _answering(settings: WorkerSettings, parts: Parts, model: LitellmModel) -> Answering:
-    sessions = parts.sessions(NoKeys())
-    library = Library((*settings.blueprints, SHIPPED))
-    return Answering(
+def _build_turn_runner(settings: WorkerSettings, parts: ProcessComponents, model: LitellmModel) -> TurnRunner:
+    sessions = parts.create_command_handler(NoOlderCommands())
+    library = BlueprintFolders((*settings.blueprints, SHIPPED_BLUEPRINTS))
+    return TurnRunner(
         name=f"{socket.gethostname()}-{os.getpid()}",
         sessions=sessions,
         blueprints=parts.blueprints,
-        contexts=Contexts(
+        contexts=CallContextBuilder(
             sessions,
             parts.blueprints,
             parts.blobs,
             library,
-            parts.gathering(sessions.texts),
+            parts.create_prompt_input_loader(sessions.texts),
             settings.model,
         ),
         tokens=parts.tokens,
         model=model,
-        heart=Heart(sessions, parts.tokens, settings.ack_wait / 3),
-        endings=Endings(sessions, parts.tokens, parts.blobs, ShippedPrices().table),
+        heartbeat=AttemptHeartbeat(sessions, parts.tokens, settings.ack_wait / 3),
+        outcomes=OutcomeRecorder(sessions, parts.tokens, parts.blobs, ShippedPrices().load_table),
         tracing=parts.tracing,
         ack_wait=settings.ack_wait,
     )

@@ -7,17 +7,17 @@ whose digest the closing message states. Anything less is recovered as a partial
 from __future__ import annotations
 
 from turnlog.events.log.ports import TokenStream
-from turnlog.services.worker.delivery import Delivery
+from turnlog.services.worker.delivery import TurnDelivery
 
 
-async def silence_of(tokens: TokenStream, delivery: Delivery, attempt: int) -> float | None:
+async def measure_silence(tokens: TokenStream, delivery: TurnDelivery, attempt: int) -> float | None:
     """Return the seconds since the attempt's last token or sign of life, by the server's clock.
 
     None if none is stored. What an earlier attempt still publishes does not count: its worker was
     superseded.
     """
-    held = await tokens.recorded(delivery.tenant, delivery.session, delivery.turn)
-    since = await tokens.silence(delivery.tenant, delivery.session, delivery.turn)
+    held = await tokens.read_token_events(delivery.tenant, delivery.session, delivery.turn)
+    since = await tokens.measure_silence(delivery.tenant, delivery.session, delivery.turn)
     own = [stamped.at for stamped in held if stamped.event.attempt == attempt]
     if since is None or not own:
         return None

@@ -10,79 +10,79 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from turnlog.events.call import Fault
-from turnlog.events.codec import rfc3339
+from turnlog.events.call import AttemptFault
+from turnlog.events.codec import format_rfc3339
 from turnlog.events.errors import Corrupt, Refused
 from turnlog.events.memory import SummaryBegun
-from turnlog.projections.session.commands import Attempt, Spent
+from turnlog.projections.session.commands import AttemptRef, AttemptUsage
 from turnlog.projections.session.memory_commands import BeginSummary, GiveUpSummary, RecordSummary
 from turnlog.projections.session.state import SessionState
-from turnlog.projections.window.call import Needs
-from turnlog.projections.window.material import Material
-from turnlog.projections.window.summing import Candidate, candidates, due, sums_up
-from turnlog.services.runtime.sessions import By, Sessions
-from turnlog.services.worker.attempt import Speaking
-from turnlog.services.worker.context import OFF, Contexts
-from turnlog.services.worker.model.exchange import Finished
+from turnlog.projections.window.call import PromptNeeds
+from turnlog.projections.window.material import SessionMaterial
+from turnlog.projections.window.summing import SummaryCandidate, list_summary_candidates, find_due_summary, has_summaries
+from turnlog.services.runtime.sessions import CommandMetadata, CommandHandler
+from turnlog.services.worker.attempt import ActiveAttempt
+from turnlog.services.worker.context import MODEL_OFF, CallContextBuilder
+from turnlog.services.worker.model.exchange import FinishedAnswer
 from turnlog.services.worker.model.failures import ModelFailure
 
-SHARE: Final = 1 / 3
+SUMMARY_TIME_SHARE: Final = 1 / 3
 """Share of the turn's time that a summary may take."""
-Summed = Finished | ModelFailure | Refused | Corrupt
+SummaryEnd = FinishedAnswer | ModelFailure | Refused | Corrupt
 """Ends of a summary call after which its turn continues."""
 
 
 @dataclass(frozen=True, slots=True)
-class Summing:
+class SummaryStep:
     """Checks whether a summary is due."""
 
-    sessions: Sessions
-    contexts: Contexts
+    sessions: CommandHandler
+    contexts: CallContextBuilder
 
-    async def begun(
-        self, state: SessionState, attempt: Attempt, material: Material, by: By
+    async def begin_due_summary(
+        self, state: SessionState, attempt: AttemptRef, material: SessionMaterial, by: CommandMetadata
     ) -> SessionState:
         """Begin a summary of the first view that is too long; later checks find the others."""
-        model = material.model(state, self.contexts.default_model)
-        if model == OFF or not sums_up(material):
+        model = material.resolve_model(state, self.contexts.default_model)
+        if model == MODEL_OFF or not has_summaries(material):
             return state
-        at, inputs = rfc3339(self.sessions.clock()), await self.contexts.gathering.inputs(state)
-        for candidate in candidates(material, state, at, inputs):
-            if found := await self._due(candidate, material, state, model):
+        at, inputs = format_rfc3339(self.sessions.clock()), await self.contexts.gathering.load_turn_inputs(state)
+        for candidate in list_summary_candidates(material, state, at, inputs):
+            if found := await self._find_due_summary(candidate, material, state, model):
                 command = BeginSummary(attempt, found)
-                return (await self.sessions.act(state.tenant, state.session, command, by)).state
+                return (await self.sessions.handle(state.tenant, state.session, command, by)).state
         return state
 
-    async def _due(
-        self, candidate: Candidate, material: Material, state: SessionState, model: str
+    async def _find_due_summary(
+        self, candidate: SummaryCandidate, material: SessionMaterial, state: SessionState, model: str
     ) -> SummaryBegun | None:
-        if candidate.further(state):
+        if candidate.has_reachable_runs(state):
             sequence = state.head.sequence
-            state = await self.sessions.load_whole(state.tenant, state.session, sequence)
-        said = candidate.said(state)
+            state = await self.sessions.load_full_state(state.tenant, state.session, sequence)
+        said = candidate.list_refs(state)
         if not said:
             return None
-        texts = await self.sessions.texts.fetch(state.tenant, Needs((), said, older=False))
-        return due(candidate, material, state, texts, model)
+        texts = await self.sessions.texts.fetch_texts(state.tenant, PromptNeeds((), said, needs_older_turns=False))
+        return find_due_summary(candidate, material, state, texts, model)
 
 
-def patience(speaking: Speaking, profile: str) -> float | None:
+def compute_time_limit(speaking: ActiveAttempt, profile: str) -> float | None:
     """Return the seconds that a call may take; None if only the turn's deadline applies."""
     if speaking.stage != "summarise":
         return None
-    return speaking.material.blueprint.conduct(profile).deadline_seconds * SHARE
+    return speaking.material.blueprint.resolve_policies(profile).deadline_seconds * SUMMARY_TIME_SHARE
 
 
-def summed(speaking: Speaking, end: Summed, spent: Spent) -> RecordSummary | GiveUpSummary:
+def build_summary_command(speaking: ActiveAttempt, end: SummaryEnd, spent: AttemptUsage) -> RecordSummary | GiveUpSummary:
     """Build the command that records the outcome of a summary call."""
     match end:
-        case Finished(finish_reason=finish):
+        case FinishedAnswer(finish_reason=finish):
             model = speaking.request.model
             return RecordSummary(speaking.attempt, speaking.text, finish, spent, model)
         case ModelFailure(code=code, detail=detail, retryable=retryable):
-            fault = Fault(code=code, detail=detail, retryable=retryable)
+            fault = AttemptFault(code=code, detail=detail, retryable=retryable)
         case Refused(code=code, detail=detail):
-            fault = Fault(code=code, detail=detail, retryable=False)
+            fault = AttemptFault(code=code, detail=detail, retryable=False)
         case Corrupt():
-            fault = Fault(code="corrupt", detail=str(end), retryable=False)
+            fault = AttemptFault(code="corrupt", detail=str(end), retryable=False)
     return GiveUpSummary(speaking.attempt, spent, fault)

@@ -16,16 +16,16 @@ from typing import Literal
 
 from turnlog.events.content import Digest
 from turnlog.events.manifest import (
-    FromBlob,
-    FromBlueprint,
-    FromSegment,
-    FromTurns,
+    BlobSource,
+    BlueprintTextSource,
+    SegmentSource,
+    HistorySource,
     Manifest,
-    Part,
+    PromptPart,
 )
-from turnlog.projections.audit.entries import Key, part_key
+from turnlog.projections.audit.entries import EntryKey, build_part_key
 
-How = Literal["cut", "uncut", "gone", "added", "changed"]
+AlterationKind = Literal["cut", "uncut", "gone", "added", "changed"]
 """How a prompt item is altered.
 
 `cut` is shortened or left out to fit, more than before; `uncut` is the reverse; `gone` and `added`
@@ -34,11 +34,11 @@ have another reason than size; `changed` has another text.
 
 
 @dataclass(frozen=True, slots=True)
-class Altered:
+class PromptAlteration:
     """One item of a prompt that is altered."""
 
     layer: str
-    how: How
+    how: AlterationKind
     rule: str | None
     """The step or condition that did it, or for `uncut` that did it before."""
     first: int | None = None
@@ -49,90 +49,90 @@ class Altered:
     """Number of a library segment."""
 
 
-def altered(before: Manifest, after: Manifest) -> tuple[Altered, ...]:
+def compare_manifests(before: Manifest, after: Manifest) -> tuple[PromptAlteration, ...]:
     """Compare the manifests of two prompts for the same call."""
-    return (*_layers(before, after), *_turns(before, after))
+    return (*_compare_layers(before, after), *_compare_turns(before, after))
 
 
-def _layers(before: Manifest, after: Manifest) -> Iterator[Altered]:
-    was, now = _keyed(before), _keyed(after)
+def _compare_layers(before: Manifest, after: Manifest) -> Iterator[PromptAlteration]:
+    was, now = _index_parts(before), _index_parts(after)
     for key, part in {**was, **now}.items():
-        if found := _part(was.get(key), now.get(key)):
+        if found := _compare_part(was.get(key), now.get(key)):
             how, rule = found
-            segment = part.source.segment if isinstance(part.source, FromSegment) else None
-            yield Altered(part.layer, how, rule, segment=segment)
+            segment = part.source.segment if isinstance(part.source, SegmentSource) else None
+            yield PromptAlteration(part.layer, how, rule, segment=segment)
 
 
-def _keyed(manifest: Manifest) -> Mapping[Key, Part]:
+def _index_parts(manifest: Manifest) -> Mapping[EntryKey, PromptPart]:
     """Return all parts except history by key and occurrence."""
-    seen: Counter[Key] = Counter()
-    keyed: dict[Key, Part] = {}
+    seen: Counter[EntryKey] = Counter()
+    keyed: dict[EntryKey, PromptPart] = {}
     for part in manifest.parts:
-        if not isinstance(part.source, FromTurns):
-            key = part_key(part)
+        if not isinstance(part.source, HistorySource):
+            key = build_part_key(part)
             keyed[*key, str(seen[key])] = part
             seen[key] += 1
     return keyed
 
 
-def _part(was: Part | None, now: Part | None) -> tuple[How, str | None] | None:
-    if was and was.kept and now and now.kept:
-        return _both(was, now)
-    if was and was.kept:
+def _compare_part(was: PromptPart | None, now: PromptPart | None) -> tuple[AlterationKind, str | None] | None:
+    if was and was.is_included and now and now.is_included:
+        return _compare_kept(was, now)
+    if was and was.is_included:
         dropped = now is not None and now.treatment == "dropped"
         return ("cut" if dropped else "gone", now.rule if now else None)
-    if now and now.kept:
+    if now and now.is_included:
         dropped = was is not None and was.treatment == "dropped"
         return ("uncut" if dropped else "added", was.rule if was and dropped else now.rule)
     return None
 
 
-def _both(was: Part, now: Part) -> tuple[How, str | None] | None:
-    left, right = _left(was), _left(now)
+def _compare_kept(was: PromptPart, now: PromptPart) -> tuple[AlterationKind, str | None] | None:
+    left, right = _get_cut_size(was), _get_cut_size(now)
     if right is not None and (left is None or right < left):
         return "cut", now.rule
     if left is not None and (right is None or right > left):
         return "uncut", was.rule
-    return None if _text(was) == _text(now) else ("changed", None)
+    return None if _identify_part_text(was) == _identify_part_text(now) else ("changed", None)
 
 
-def _left(part: Part) -> int | None:
+def _get_cut_size(part: PromptPart) -> int | None:
     """Return the remaining length of a part that was cut; None if it was not."""
     return part.cut.to if part.cut else None
 
 
-def _text(part: Part) -> Digest | str | None:
+def _identify_part_text(part: PromptPart) -> Digest | str | None:
     match part.source:
-        case FromBlob(digest=digest) | FromSegment(digest=digest):
+        case BlobSource(digest=digest) | SegmentSource(digest=digest):
             return digest
-        case FromBlueprint(text=text):
+        case BlueprintTextSource(text=text):
             return text
         case _:
             return part.digest
 
 
-def _turns(before: Manifest, after: Manifest) -> Iterator[Altered]:
-    was, now = _stood(before.parts), _stood(after.parts)
-    yield from _runs("cut", was - now, _left_out(after.parts))
-    yield from _runs("uncut", now - was, _left_out(before.parts))
+def _compare_turns(before: Manifest, after: Manifest) -> Iterator[PromptAlteration]:
+    was, now = _collect_kept_turns(before.parts), _collect_kept_turns(after.parts)
+    yield from _group_runs("cut", was - now, _map_left_out_turns(after.parts))
+    yield from _group_runs("uncut", now - was, _map_left_out_turns(before.parts))
 
 
-def _stood(parts: Iterable[Part]) -> set[int]:
-    return {turn for part in parts if part.kept for turn in _numbers(part)}
+def _collect_kept_turns(parts: Iterable[PromptPart]) -> set[int]:
+    return {turn for part in parts if part.is_included for turn in _list_turns(part)}
 
 
-def _left_out(parts: Iterable[Part]) -> Mapping[int, str | None]:
-    return {turn: part.rule for part in parts if not part.kept for turn in _numbers(part)}
+def _map_left_out_turns(parts: Iterable[PromptPart]) -> Mapping[int, str | None]:
+    return {turn: part.rule for part in parts if not part.is_included for turn in _list_turns(part)}
 
 
-def _numbers(part: Part) -> range:
+def _list_turns(part: PromptPart) -> range:
     source = part.source
-    return range(source.first, source.last + 1) if isinstance(source, FromTurns) else range(0)
+    return range(source.first, source.last + 1) if isinstance(source, HistorySource) else range(0)
 
 
-def _runs(
+def _group_runs(
     how: Literal["cut", "uncut"], turns: Iterable[int], rules: Mapping[int, str | None]
-) -> Iterator[Altered]:
+) -> Iterator[PromptAlteration]:
     """Yield alterations of consecutive turns under one rule.
 
     A turn that no view of the prompt mentions is `gone` or `added`.
@@ -140,5 +140,5 @@ def _runs(
     numbered = enumerate(sorted(turns))
     for (_, rule), run in groupby(numbered, key=lambda at: (at[1] - at[0], rules.get(at[1]))):
         held = [turn for _, turn in run]
-        unspoken: How = "gone" if how == "cut" else "added"
-        yield Altered("history", how if rule else unspoken, rule, held[0], held[-1])
+        unspoken: AlterationKind = "gone" if how == "cut" else "added"
+        yield PromptAlteration("history", how if rule else unspoken, rule, held[0], held[-1])

@@ -8,28 +8,28 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import Asked, Output, Session, Stored
+from turnlog.services.cli.commands.late import run_with_reader, run_async
+from turnlog.services.cli.options import ReadTarget, OutputOption, SessionArgument, LogTarget
 
 
-def why(
-    session: Session,
+def explain_turn(
+    session: SessionArgument,
     which: Annotated[
         str,
         typer.Argument(metavar="TURN|CALL", help="A turn, 3, or one of its calls, 3.1."),
     ],
     *,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Say why a turn was answered as it was: each layer of its prompt, and what put it there."""
-    from turnlog.services.cli.explaining import explain
+    from turnlog.services.cli.explaining import print_explanation
 
-    reading(asked, lambda reader: explain(reader, session, which, output))
+    run_with_reader(target, lambda reader: print_explanation(reader, session, which, output))
 
 
-def diff(
-    session: Session,
+def compare_calls(
+    session: SessionArgument,
     before: Annotated[str, typer.Argument(metavar="A", help="A call: 3.1 is turn 3, call 1.")],
     after: Annotated[str, typer.Argument(metavar="B", help="The call it is compared with.")],
     *,
@@ -37,17 +37,17 @@ def diff(
         str | None,
         typer.Option("--other", metavar="SESSION", help="Where B is a call of another session."),
     ] = None,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Say what differs between two calls: each part that came, went or changed, and what did it."""
-    from turnlog.services.cli.explaining import show_diff
+    from turnlog.services.cli.explaining import print_diff
 
-    reading(asked, lambda reader: show_diff(reader, session, (before, after), other, output))
+    run_with_reader(target, lambda reader: print_diff(reader, session, (before, after), other, output))
 
 
-def withheld(
-    session: Session,
+def show_withheld_text(
+    session: SessionArgument,
     turn: Annotated[int, typer.Argument(metavar="TURN", min=1, help="The turn, counted from 1.")],
     *,
     nats: Annotated[
@@ -56,14 +56,14 @@ def withheld(
             metavar="URL", envvar="TURNLOG_NATS_URL", help="The log itself, where it is elsewhere."
         ),
     ] = None,
-    stored: Stored,
-    output: Output = "table",
+    target: LogTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Show an auditor the text that a rule withheld; read from the log, never over HTTP.
 
     It is for whoever holds the data directory, or a NATS user that may read every session. No
     page, no route and no other command shows such a text.
     """
-    from turnlog.services.cli.auditing import show_withheld
+    from turnlog.services.cli.auditing import print_withheld_text
 
-    running(show_withheld(stored, nats, session, turn, output))
+    run_async(print_withheld_text(target, nats, session, turn, output))

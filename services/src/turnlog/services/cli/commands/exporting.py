@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.commands.late import run_with_reader
+from turnlog.services.cli.options import ReadTarget
 
 
-def export(
+def export_sessions(
     sessions: Annotated[list[str], typer.Argument(metavar="SESSION...", help="The sessions.")],
     *,
     bundle: Annotated[
@@ -32,7 +32,7 @@ def export(
         Path | None,
         typer.Option(metavar="FILE|DIR", help="Where to; a folder for more than one session."),
     ] = None,
-    asked: Asked,
+    target: ReadTarget,
 ) -> None:
     """Take sessions out, as a bundle that a stranger can check, as lines, as a table, as talk.
 
@@ -45,6 +45,6 @@ def export(
     if bundle is None:
         if checkpoint is not None:
             raise typer.BadParameter("it goes into a bundle", param_hint="--checkpoint")
-        reading(asked, lambda reader: export_files(reader, sessions, format, to))
+        run_with_reader(target, lambda reader: export_files(reader, sessions, format, to))
     else:
-        reading(asked, lambda reader: export_bundle(reader, sessions, bundle, checkpoint))
+        run_with_reader(target, lambda reader: export_bundle(reader, sessions, bundle, checkpoint))

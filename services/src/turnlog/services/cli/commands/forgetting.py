@@ -6,34 +6,34 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import Asked, Output, Served, Session
+from turnlog.services.cli.commands.late import run_with_reader, run_async
+from turnlog.services.cli.options import ReadTarget, OutputOption, ServiceTarget, SessionArgument
 
 
-def summaries(session: Session, *, asked: Asked, output: Output = "table") -> None:
+def show_summaries(session: SessionArgument, *, target: ReadTarget, output: OutputOption = "table") -> None:
     """Show what a model summed up of older turns, where it stands in their place."""
-    from turnlog.services.cli.forgetting import show_summaries
+    from turnlog.services.cli.forgetting import print_summaries
 
-    reading(asked, lambda reader: show_summaries(reader, session, output))
+    run_with_reader(target, lambda reader: print_summaries(reader, session, output))
 
 
-def undo(
-    session: Session,
+def undo_summary(
+    session: SessionArgument,
     sequence: Annotated[
         int, typer.Argument(metavar="SEQUENCE", min=1, help="The event that holds the summary.")
     ],
     *,
-    served: Served,
-    output: Output = "table",
+    target: ServiceTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Undo a summary: windows show again what they showed before it."""
-    from turnlog.services.cli.forgetting import undo
+    from turnlog.services.cli.forgetting import send_undo
 
-    running(undo(served, session, sequence, output))
+    run_async(send_undo(target, session, sequence, output))
 
 
-def purge(session: Session, *, served: Served, output: Output = "table") -> None:
+def purge_memory(session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table") -> None:
     """Let windows begin anew: no turn so far stands in them; the record keeps all of it."""
-    from turnlog.services.cli.forgetting import purge
+    from turnlog.services.cli.forgetting import send_purge
 
-    running(purge(served, session, output))
+    run_async(send_purge(target, session, output))

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import running
-from turnlog.services.cli.options import Output, Served, Session
+from turnlog.services.cli.commands.late import run_async
+from turnlog.services.cli.options import OutputOption, ServiceTarget, SessionArgument
 
 
-def fork(
-    session: Session,
+def fork_session(
+    session: SessionArgument,
     *,
     at: Annotated[
         int,
@@ -20,10 +20,10 @@ def fork(
     into: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="What the fork is to be called.")
     ] = None,
-    served: Served,
-    output: Output = "table",
+    target: ServiceTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Make a session that goes on from any place in this one, which stays as it is."""
-    from turnlog.services.cli.forking import fork
+    from turnlog.services.cli.forking import send_fork
 
-    running(fork(served, session, at, into, output))
+    run_async(send_fork(target, session, at, into, output))

@@ -10,47 +10,47 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import Asked, Output, Served
+from turnlog.services.cli.commands.late import run_with_reader, run_async
+from turnlog.services.cli.options import ReadTarget, OutputOption, ServiceTarget
 
 
-def doctor(*, served: Served, output: Output = "table") -> None:
+def run_doctor(*, target: ServiceTarget, output: OutputOption = "table") -> None:
     """Check that this machine has what a service needs."""
-    from turnlog.services.cli.doctor.round import examine, show
-    from turnlog.services.cli.failures import Exit
+    from turnlog.services.cli.doctor.round import run_checks, print_findings
+    from turnlog.services.cli.failures import ExitCode
 
-    findings = running(examine(served, os.environ))
-    if not show(findings, output):
-        raise typer.Exit(Exit.ERROR)
+    findings = run_async(run_checks(target, os.environ))
+    if not print_findings(findings, output):
+        raise typer.Exit(ExitCode.ERROR)
 
 
-def config_show(*, output: Output = "table") -> None:
+def show_config(*, output: OutputOption = "table") -> None:
     """Show every setting in force and where it comes from; secrets are masked."""
-    from turnlog.services.cli.environment import in_force
-    from turnlog.services.cli.screens.settings import show
+    from turnlog.services.cli.environment import list_effective_settings
+    from turnlog.services.cli.screens.settings import print_settings
 
-    show(in_force(os.environ), output)
+    print_settings(list_effective_settings(os.environ), output)
 
 
-def blueprint_check(
+def check_blueprint(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER...", help="Folders of blueprints.")
     ],
     *,
-    output: Output = "table",
+    output: OutputOption = "table",
 ) -> None:
     """Name everything that is wrong with a blueprint on disk, its cartridges included.
 
     Each thing with its line and the way out; exit code 1 where there is any.
     """
-    from turnlog.services.cli.checking import check
-    from turnlog.services.cli.failures import Exit
+    from turnlog.services.cli.checking import check_blueprint_folders
+    from turnlog.services.cli.failures import ExitCode
 
-    if not check(folders, output):
-        raise typer.Exit(Exit.ERROR)
+    if not check_blueprint_folders(folders, output):
+        raise typer.Exit(ExitCode.ERROR)
 
 
-def blueprint_new(
+def create_blueprint(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")],
     *,
     pattern: Annotated[
@@ -62,13 +62,13 @@ def blueprint_new(
     ] = Path(),
 ) -> None:
     """Begin a blueprint of your own: a folder that can be used as it is."""
-    from turnlog.services.cli.beginning import begin
+    from turnlog.services.cli.beginning import create_blueprint_folder
 
-    begin(name, pattern, folder)
+    create_blueprint_folder(name, pattern, folder)
 
 
-def blueprint_list(*, asked: Asked, output: Output = "table") -> None:
+def list_blueprints(*, target: ReadTarget, output: OutputOption = "table") -> None:
     """List the blueprints a session can be opened by."""
-    from turnlog.services.cli.show import show_blueprints
+    from turnlog.services.cli.show import print_blueprints
 
-    reading(asked, lambda reader: show_blueprints(reader, output))
+    run_with_reader(target, lambda reader: print_blueprints(reader, output))

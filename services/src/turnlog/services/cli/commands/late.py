@@ -9,36 +9,36 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import typer
 
-from turnlog.services.cli.options import Asked
+from turnlog.services.cli.options import ReadTarget
 
 if TYPE_CHECKING:
-    from turnlog.services.cli.reader.reader import Reader
+    from turnlog.services.cli.reader.reader import ServiceReader
 
-INTERRUPTED: Final = 130
+INTERRUPTED_EXIT_CODE: Final = 130
 """The exit code that a shell expects of a program ended by Ctrl-C."""
-Given = TypeVar("Given")
+ResultT = TypeVar("Given")
 
 
-def reading(
-    asked: Asked, work: Callable[[Reader], Awaitable[Given]], *, rows: bool = False
-) -> Given:
+def run_with_reader(
+    target: ReadTarget, work: Callable[[ServiceReader], Awaitable[ResultT]], *, with_read_models: bool = False
+) -> ResultT:
     """Run `work` with a reader of `target`; `with_read_models` updates the read models first."""
-    from turnlog.services.cli.reader.opened import opened
+    from turnlog.services.cli.reader.opened import open_reader
 
-    async def read() -> Given:
-        async with opened(asked, rows=rows) as reader:
+    async def read() -> ResultT:
+        async with open_reader(target, rows=with_read_models) as reader:
             return await work(reader)
 
-    return running(read())
+    return run_async(read())
 
 
-def running(work: Coroutine[Any, Any, Given]) -> Given:
+def run_async(work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """Run a coroutine to its end; Ctrl-C exits with `INTERRUPTED_EXIT_CODE`."""
     import asyncio
 
-    from turnlog.services.runtime.tasks import to_the_end
+    from turnlog.services.runtime.tasks import run_to_completion
 
     try:
-        return asyncio.run(to_the_end(work))
+        return asyncio.run(run_to_completion(work))
     except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED_EXIT_CODE) from None

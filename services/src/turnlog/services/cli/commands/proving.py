@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import Asked, Output
+from turnlog.services.cli.commands.late import run_with_reader
+from turnlog.services.cli.options import ReadTarget, OutputOption
 
-Witness = Annotated[
+CheckpointOption = Annotated[
     Path | None,
     typer.Option(
         "--checkpoint",
@@ -20,13 +20,13 @@ Witness = Annotated[
         help="Hold the log against a checkpoint: a cut end, a log rolled back or rewritten shows.",
     ),
 ]
-Signer = Annotated[
+SignerOption = Annotated[
     str | None,
     typer.Option("--signer", metavar="KEY", help="The public key the checkpoint must bear."),
 ]
 
 
-def verify(
+def verify_record(
     session: Annotated[
         str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
     ] = None,
@@ -40,10 +40,10 @@ def verify(
             metavar="DIR|FILE.zip", exists=True, help="A bundle that was handed over, by itself."
         ),
     ] = None,
-    witness: Witness = None,
-    signer: Signer = None,
-    asked: Asked,
-    output: Output = "table",
+    witness: CheckpointOption = None,
+    signer: SignerOption = None,
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Check that the record is unaltered and whole, and have every prompt again in two ways.
 
@@ -52,9 +52,9 @@ def verify(
     bundles carry: the one of this release, never the one that was handed over with it.
     """
     from turnlog.services.cli.bundles import verify_bundle
-    from turnlog.services.cli.checkpoints import held
-    from turnlog.services.cli.failures import Exit
-    from turnlog.services.cli.verifying import verify
+    from turnlog.services.cli.checkpoints import load_signed_checkpoint
+    from turnlog.services.cli.failures import ExitCode
+    from turnlog.services.cli.verifying import print_verification
 
     if session and everything:
         raise typer.BadParameter("name a session, or ask for all", param_hint="--all")
@@ -63,17 +63,17 @@ def verify(
         raise typer.BadParameter(alone, param_hint="--bundle")
     if signer and not (witness or bundle):
         raise typer.BadParameter("it goes with --checkpoint or --bundle", param_hint="--signer")
-    noted = held(witness, signer) if witness else None
+    noted = load_signed_checkpoint(witness, signer) if witness else None
     sound = (
         verify_bundle(bundle, signer)
         if bundle
-        else reading(asked, lambda reader: verify(reader, session, noted, output))
+        else run_with_reader(target, lambda reader: print_verification(reader, session, noted, output))
     )
     if not sound:
-        raise typer.Exit(Exit.VERIFICATION_FAILED)
+        raise typer.Exit(ExitCode.VERIFICATION_FAILED)
 
 
-def checkpoint(
+def create_checkpoint(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to keep it; not there yet.")],
     *,
     key: Annotated[
@@ -84,15 +84,15 @@ def checkpoint(
             help="The key to sign with, PEM; made in the data directory when none is named.",
         ),
     ] = None,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Note where every session ends, sign it, and keep it for `turnlog verify --checkpoint`.
 
     Keep it where nobody who may write to the log can write, and the public key that is shown too.
     """
-    from turnlog.services.cli.checkpoints import take
+    from turnlog.services.cli.checkpoints import create_checkpoint_file
     from turnlog.services.runtime.signing import KEY_FILE
 
-    key_file = key or asked.data_dir / KEY_FILE
-    reading(asked, lambda reader: take(reader, file, key_file, output))
+    key_file = key or target.data_dir / KEY_FILE
+    run_with_reader(target, lambda reader: create_checkpoint_file(reader, file, key_file, output))

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import Asked, At, InPhase, Output, Session
+from turnlog.services.cli.commands.late import run_with_reader
+from turnlog.services.cli.options import ReadTarget, AtOption, PhaseOption, OutputOption, SessionArgument
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SessionListOptions:
     """Filters of `turnlog sessions`."""
 
     q: Annotated[
@@ -48,7 +48,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class PreviewOptions:
     """Options of a window preview; all are None when no preview is asked for."""
 
     text: Annotated[
@@ -66,66 +66,66 @@ class Tried:
     ] = None
 
 
-def sessions(*, listed: Listed, asked: Asked, output: Output = "table") -> None:
+def list_sessions(*, filters: SessionListOptions, target: ReadTarget, output: OutputOption = "table") -> None:
     """List sessions, newest first."""
-    from turnlog.services.cli.show import show_sessions
+    from turnlog.services.cli.show import print_sessions
 
-    reading(asked, lambda reader: show_sessions(reader, asdict(listed), output), rows=True)
+    run_with_reader(target, lambda reader: print_sessions(reader, asdict(filters), output), with_read_models=True)
 
 
-def show(session: Session, *, at: At = None, asked: Asked, output: Output = "table") -> None:
+def show_session(session: SessionArgument, *, at: AtOption = None, target: ReadTarget, output: OutputOption = "table") -> None:
     """Show one session: what it is, its turns, its calls, its forks; now or at any sequence."""
-    from turnlog.services.cli.show import show_session
+    from turnlog.services.cli.show import print_session
 
-    reading(asked, lambda reader: show_session(reader, session, at, output), rows=True)
+    run_with_reader(target, lambda reader: print_session(reader, session, at, output), with_read_models=True)
 
 
-def history(
-    session: Session,
+def show_history(
+    session: SessionArgument,
     *,
-    at: At = None,
-    phase: InPhase = None,
-    asked: Asked,
-    output: Output = "table",
+    at: AtOption = None,
+    phase: PhaseOption = None,
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Show the conversation, turn by turn."""
-    from turnlog.services.cli.show import show_history
+    from turnlog.services.cli.show import print_history
 
-    reading(asked, lambda reader: show_history(reader, session, at, phase, output))
+    run_with_reader(target, lambda reader: print_history(reader, session, at, phase, output))
 
 
-def window(
-    session: Session,
+def show_window(
+    session: SessionArgument,
     *,
     call: Annotated[
         str | None, typer.Option(metavar="KIND", help="The kind of call; else the profile's own.")
     ] = None,
-    at: At = None,
+    at: AtOption = None,
     clock: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="What the clock says; else what it said then, or now."),
     ] = None,
-    tried: Tried,
-    asked: Asked,
-    output: Output = "table",
+    preview: PreviewOptions,
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Show what the next call would see, with its tokens by component and what it would cost.
 
     With --at it is what a call would have seen then, by the clock and the library of that moment.
     With --text it is the call for a turn that nobody submitted; nothing is written, nobody asked.
     """
-    if tried == Tried():
-        from turnlog.services.cli.show import show_window
+    if preview == PreviewOptions():
+        from turnlog.services.cli.show import print_window
 
-        reading(asked, lambda reader: show_window(reader, session, call, at, clock, output))
+        run_with_reader(target, lambda reader: print_window(reader, session, call, at, clock, output))
         return
-    from turnlog.services.cli.trying import show_tried, trial
+    from turnlog.services.cli.trying import print_preview, build_preview_request
 
-    form = trial(at, clock, call, **asdict(tried))
-    reading(asked, lambda reader: show_tried(reader, session, form, output))
+    form = build_preview_request(at, clock, call, **asdict(preview))
+    run_with_reader(target, lambda reader: print_preview(reader, session, form, output))
 
 
-def growth(
+def show_growth(
     session: Annotated[
         str | None, typer.Argument(metavar="SESSION", help="The session; without one, all.")
     ] = None,
@@ -137,24 +137,24 @@ def growth(
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only calls made at or after this time.")
     ] = None,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Show how context grows: tokens by component and call, what was cut, and what was saved."""
-    from turnlog.services.cli.show import show_growth
+    from turnlog.services.cli.show import print_growth
 
     query = {"session": session, "group_by": by, "since": since}
-    reading(asked, lambda reader: show_growth(reader, query, output), rows=True)
+    run_with_reader(target, lambda reader: print_growth(reader, query, output), with_read_models=True)
 
 
-def prompt(
-    session: Session,
+def show_prompt(
+    session: SessionArgument,
     call: Annotated[str, typer.Argument(metavar="CALL", help="The call: 3.1 is turn 3, call 1.")],
     *,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Show the exact prompt of a call, every part with where it came from."""
-    from turnlog.services.cli.show import show_prompt
+    from turnlog.services.cli.show import print_prompt
 
-    reading(asked, lambda reader: show_prompt(reader, session, call, output))
+    run_with_reader(target, lambda reader: print_prompt(reader, session, call, output))

@@ -8,50 +8,50 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.late import reading
-from turnlog.services.cli.options import Asked, Output, Session
+from turnlog.services.cli.commands.late import run_with_reader
+from turnlog.services.cli.options import ReadTarget, OutputOption, SessionArgument
 
-Entity = Annotated[
+EntityOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="What kind of thing the turn would be about.")
 ]
 
 
-def memory(
-    session: Session,
+def show_memory(
+    session: SessionArgument,
     *,
     reader: Annotated[
         Literal["planner", "narrator"] | None, typer.Option(help="Who would be told; else anybody.")
     ] = None,
-    entity: Entity = None,
-    asked: Asked,
-    output: Output = "table",
+    entity: EntityOption = None,
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Show what the next turn would be told of earlier ones."""
-    from turnlog.services.cli.remembering import show_memory
+    from turnlog.services.cli.remembering import print_memory
 
-    reading(asked, lambda found: show_memory(found, session, reader, entity, output))
+    run_with_reader(target, lambda found: print_memory(found, session, reader, entity, output))
 
 
-def references(
-    session: Session,
+def show_references(
+    session: SessionArgument,
     *,
     intent: Annotated[
         str | None, typer.Option(metavar="NAME", help="What would be wanted; resolves.")
     ] = None,
-    entity: Entity = None,
+    entity: EntityOption = None,
     identifier: Annotated[
         list[str] | None,
         typer.Option("-i", "--identifier", metavar="NAME=VALUE", help="What it would say itself."),
     ] = None,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Show what was spoken of last; with --intent, what a turn would mean by it."""
-    from turnlog.services.cli.given import named
-    from turnlog.services.cli.remembering import show_meant, show_references
+    from turnlog.services.cli.given import parse_pairs
+    from turnlog.services.cli.remembering import print_resolved_reference, print_references
 
     if intent is None:
-        reading(asked, lambda found: show_references(found, session, output))
+        run_with_reader(target, lambda found: print_references(found, session, output))
         return
-    said = named(identifier or (), "--identifier")
-    reading(asked, lambda found: show_meant(found, session, intent, entity, said, output))
+    said = parse_pairs(identifier or (), "--identifier")
+    run_with_reader(target, lambda found: print_resolved_reference(found, session, intent, entity, said, output))

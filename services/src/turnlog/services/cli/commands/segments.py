@@ -10,36 +10,36 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import Asked, Output, Served
+from turnlog.services.cli.commands.late import run_with_reader, run_async
+from turnlog.services.cli.options import ReadTarget, OutputOption, ServiceTarget
 
-Number = Annotated[int, typer.Argument(metavar="SEGMENT", min=1, help="The segment's number.")]
-Ref = Annotated[
+SegmentArgument = Annotated[int, typer.Argument(metavar="SEGMENT", min=1, help="The segment's number.")]
+RefOption = Annotated[
     str | None, typer.Option("--ref", metavar="REF", help="Whose it is, such as npc.innkeeper.")
 ]
-Locale = Annotated[
+LocaleOption = Annotated[
     str | None, typer.Option("--locale", metavar="LOCALE", help="The locale it is written in.")
 ]
-Type = Annotated[
+TypeOption = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="What kind of text it is.")
 ]
-Variant = Annotated[
+VariantOption = Annotated[
     str | None,
     typer.Option("--variant", metavar="VARIANT", help="Which variant; a new name begins one."),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class SegmentListOptions:
     """Filters of `turnlog segments list`."""
 
     scope: Annotated[
         str | None,
         typer.Option("--scope", metavar="SCOPE", help="What part of a prompt it is for."),
     ] = None
-    ref: Ref = None
-    locale: Locale = None
-    type: Type = None
+    ref: RefOption = None
+    locale: LocaleOption = None
+    type: TypeOption = None
     active: Annotated[
         bool | None, typer.Option("--active/--inactive", help="Only those that are.")
     ] = None
@@ -55,10 +55,10 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SegmentKindOptions:
     """Type, tier and priority of a segment."""
 
-    type: Type = None
+    type: TypeOption = None
     tier: Annotated[
         int | None,
         typer.Option("--tier", metavar="TIER", min=0, help="How much one must have found out."),
@@ -69,92 +69,92 @@ class Kind:
     ] = None
 
 
-def listing(*, listed: Listed, asked: Asked, output: Output = "table") -> None:
+def list_segments(*, filters: SegmentListOptions, target: ReadTarget, output: OutputOption = "table") -> None:
     """List segments, a line for each variant."""
-    from turnlog.services.cli.show import show_segments
+    from turnlog.services.cli.show import print_segments
 
-    reading(asked, lambda reader: show_segments(reader, asdict(listed), output), rows=True)
+    run_with_reader(target, lambda reader: print_segments(reader, asdict(filters), output), with_read_models=True)
 
 
-def show(segment: Number, *, asked: Asked, output: Output = "table") -> None:
+def show_segment(segment: SegmentArgument, *, target: ReadTarget, output: OutputOption = "table") -> None:
     """Show one segment with everything it ever said."""
-    from turnlog.services.cli.show import show_segment
+    from turnlog.services.cli.show import print_segment
 
-    reading(asked, lambda reader: show_segment(reader, segment, output))
+    run_with_reader(target, lambda reader: print_segment(reader, segment, output))
 
 
-def add(
+def add_segment(
     scope: Annotated[str, typer.Argument(metavar="SCOPE", help="What part of a prompt it is for.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says; - reads it.")],
     *,
-    ref: Ref = None,
-    locale: Locale = None,
-    kind: Kind,
-    served: Served,
-    output: Output = "table",
+    ref: RefOption = None,
+    locale: LocaleOption = None,
+    kind: SegmentKindOptions,
+    target: ServiceTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Add a segment; its number is given out."""
-    from turnlog.services.cli.shelving import add_one
+    from turnlog.services.cli.shelving import send_new_segment
 
     form = {"scope": scope, "ref": ref, "locale": locale, **asdict(kind)}
-    running(add_one(served, text, form, output))
+    run_async(send_new_segment(target, text, form, output))
 
 
-def edit(
-    segment: Number,
+def edit_segment(
+    segment: SegmentArgument,
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="What it says now; - reads it.")
     ] = None,
     *,
-    variant: Variant = None,
-    kind: Kind,
+    variant: VariantOption = None,
+    kind: SegmentKindOptions,
     seen: Annotated[
         int | None,
         typer.Option("--seen", metavar="VERSION", help="Only if this is the latest version."),
     ] = None,
-    served: Served,
-    output: Output = "table",
+    target: ServiceTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Change what a segment says; the next call of any session is given it."""
-    from turnlog.services.cli.shelving import edit_one
+    from turnlog.services.cli.shelving import send_segment_edit
 
     form = {"variant": variant, **asdict(kind), "version": seen}
-    running(edit_one(served, segment, text, form, output))
+    run_async(send_segment_edit(target, segment, text, form, output))
 
 
-def activate(
-    segment: Number, *, variant: Variant = None, served: Served, output: Output = "table"
+def mark_segment_active(
+    segment: SegmentArgument, *, variant: VariantOption = None, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
     """Have calls given a segment again, or one of its variants."""
-    from turnlog.services.cli.shelving import edit_one
+    from turnlog.services.cli.shelving import send_segment_edit
 
-    running(edit_one(served, segment, None, {"variant": variant, "active": True}, output))
+    run_async(send_segment_edit(target, segment, None, {"variant": variant, "active": True}, output))
 
 
-def deactivate(
-    segment: Number, *, variant: Variant = None, served: Served, output: Output = "table"
+def mark_segment_inactive(
+    segment: SegmentArgument, *, variant: VariantOption = None, target: ServiceTarget, output: OutputOption = "table"
 ) -> None:
     """Have calls no longer given a segment, or one of its variants."""
-    from turnlog.services.cli.shelving import edit_one
+    from turnlog.services.cli.shelving import send_segment_edit
 
-    running(edit_one(served, segment, None, {"variant": variant, "active": False}, output))
+    run_async(send_segment_edit(target, segment, None, {"variant": variant, "active": False}, output))
 
 
-def take_in(
+def import_segments(
     files: Annotated[
         list[Path],
         typer.Argument(metavar="FILE...", help="YAML, CSV or SQL dumps of the segment table."),
     ],
     *,
-    served: Served,
-    output: Output = "table",
+    target: ServiceTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Import segments: all of them, or none; again changes nothing.
 
     What is wrong is told with file, line and the way out; exit code 1 where anything is.
     """
-    from turnlog.services.cli.failures import Exit
-    from turnlog.services.cli.shelving import import_all
+    from turnlog.services.cli.failures import ExitCode
+    from turnlog.services.cli.shelving import import_segment_files
 
-    if not running(import_all(served, files, output)):
-        raise typer.Exit(Exit.ERROR)
+    if not run_async(import_segment_files(target, files, output)):
+        raise typer.Exit(ExitCode.ERROR)

@@ -9,31 +9,31 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnlog.services.cli.commands.late import running
-from turnlog.services.cli.options import HERE, Served
+from turnlog.services.cli.commands.late import run_async
+from turnlog.services.cli.options import DEFAULT_DATA_DIR, ServiceTarget
 
-Model = Annotated[
+ModelOption = Annotated[
     str | None,
     typer.Option(
         "--model", metavar="MODEL", help="The model of profiles that say `default`, for litellm."
     ),
 ]
-Http = Annotated[
+HttpOption = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 is any free one.")
 ]
-Role = Annotated[
+RoleArgument = Annotated[
     Literal["gateway", "worker", "projector"],
     typer.Argument(metavar="PART", help="Which one: gateway, worker or projector."),
 ]
 
 
-def up(
+def start_all(
     *,
     data_dir: Annotated[
         Path,
         typer.Option(metavar="DIR", envvar="TURNLOG_DATA_DIR", help="Where everything is kept."),
-    ] = HERE,
-    http: Http = None,
+    ] = DEFAULT_DATA_DIR,
+    http: HttpOption = None,
     nats: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="The same for its nats-server.")
     ] = None,
@@ -44,10 +44,10 @@ def up(
         list[Path] | None,
         typer.Option(metavar="DIR", help="Folder of blueprints; may be given several times."),
     ] = None,
-    model: Model = None,
+    model: ModelOption = None,
 ) -> None:
     """Start everything in one process: NATS, gateway, worker and projector."""
-    from turnlog.services.cli.starting import start
+    from turnlog.services.cli.starting import run_all_services
 
     given = {
         "data_dir": data_dir,
@@ -57,17 +57,17 @@ def up(
         "blueprints": tuple(blueprints) if blueprints else None,
         "model": model,
     }
-    running(start(given))
+    run_async(run_all_services(given))
 
 
-def run(role: Role) -> None:
+def run_role(role: RoleArgument) -> None:
     """Start one part, set by TURNLOG_... variables; see `turnlog config show`."""
-    from turnlog.services.cli.starting import run
+    from turnlog.services.cli.starting import run_service_role
 
-    running(run(role))
+    run_async(run_service_role(role))
 
 
-def demo(
+def run_demo(
     name: Annotated[
         Literal["trickster", "assistant", "araquem", "game-master", "uderia"],
         typer.Argument(
@@ -79,19 +79,19 @@ def demo(
         Path | None,
         typer.Option(metavar="DIR", help="Where its data lies; else a folder that is removed."),
     ] = None,
-    http: Http = None,
-    model: Model = None,
+    http: HttpOption = None,
+    model: ModelOption = None,
     exit_after: Annotated[
         bool, typer.Option("--exit", help="End after the show instead of staying up.")
     ] = False,
 ) -> None:
     """Start everything, play a conversation, and show what the log holds of it."""
-    from turnlog.services.demo.demo import play
+    from turnlog.services.demo.demo import run_demo
 
-    running(play(name, data_dir, http, model, stay=not exit_after))
+    run_async(run_demo(name, data_dir, http, model, stay=not exit_after))
 
 
-def chat(
+def start_chat(
     session: Annotated[
         str | None, typer.Argument(metavar="[SESSION]", help="One to resume; else a new one.")
     ] = None,
@@ -103,9 +103,9 @@ def chat(
         list[str] | None,
         typer.Option("-a", "--attribute", metavar="NAME=VALUE", help="Given when it opens."),
     ] = None,
-    served: Served,
+    target: ServiceTarget,
 ) -> None:
     """Talk to a session; Ctrl-C cancels the turn, Ctrl-D leaves."""
-    from turnlog.services.cli.talk.chat import hold
+    from turnlog.services.cli.talk.chat import run_chat
 
-    hold(served, session, blueprint, attribute or [])
+    run_chat(target, session, blueprint, attribute or [])

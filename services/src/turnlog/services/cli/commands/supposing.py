@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import Asked, Output, Served, Session
+from turnlog.services.cli.commands.late import run_with_reader, run_async
+from turnlog.services.cli.options import ReadTarget, OutputOption, ServiceTarget, SessionArgument
 
 
-def what_if(
+def compare_what_if(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(metavar="[SESSION...]", help="The sessions; else all, or the blueprint's."),
@@ -32,54 +32,54 @@ def what_if(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the report as one page too.")
     ] = None,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Say what recorded calls would have been told under another blueprint, budget or model.
 
     No model is called and nothing is written. Exact for context, not for behaviour.
     """
-    from turnlog.services.cli.supposing.asking import ask
-    from turnlog.services.cli.supposing.folder import brought
-    from turnlog.services.gateway.payloads.what_if import WhatIfForm
+    from turnlog.services.cli.supposing.asking import print_what_if
+    from turnlog.services.cli.supposing.folder import read_blueprint_folder
+    from turnlog.services.gateway.payloads.what_if import WhatIfRequest
 
-    form = WhatIfForm(
+    form = WhatIfRequest(
         sessions=sessions or None,
-        blueprint=brought(blueprint) if blueprint else None,
+        blueprint=read_blueprint_folder(blueprint) if blueprint else None,
         budget=budget,
         model=model,
     )
-    reading(asked, lambda reader: ask(reader, form, output, html), rows=not sessions)
+    run_with_reader(target, lambda reader: print_what_if(reader, form, output, html), with_read_models=not sessions)
 
 
-def blueprint_pinned(
+def show_pins(
     blueprint: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Of this blueprint only.")
     ] = None,
     *,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Say what open sessions are pinned to, how many are of each, and what the files say by now."""
-    from turnlog.services.cli.versions import show_pins
+    from turnlog.services.cli.versions import print_pins
 
-    reading(asked, lambda reader: show_pins(reader, blueprint, output), rows=True)
+    run_with_reader(target, lambda reader: print_pins(reader, blueprint, output), with_read_models=True)
 
 
-def blueprint_move(
-    session: Session,
+def move_blueprint(
+    session: SessionArgument,
     *,
     to: Annotated[
         str | None, typer.Option(metavar="DIGEST", help="Only if the files are of this digest.")
     ] = None,
-    served: Served,
-    output: Output = "table",
+    target: ServiceTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Let a session go on by what the files of its blueprint say now, from its next call on.
 
     Between turns, or where a phase has just been entered. What was said, and every prompt so
     far, stays what it is.
     """
-    from turnlog.services.cli.versions import move
+    from turnlog.services.cli.versions import send_blueprint_move
 
-    running(move(served, session, to, output))
+    run_async(send_blueprint_move(target, session, to, output))

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import running
-from turnlog.services.cli.options import Output, Served, Session
+from turnlog.services.cli.commands.late import run_async
+from turnlog.services.cli.options import OutputOption, ServiceTarget, SessionArgument
 
 
-def switch(
-    session: Session,
+def switch_profile(
+    session: SessionArgument,
     *,
     profile: Annotated[
         str | None,
@@ -25,10 +25,10 @@ def switch(
         str | None,
         typer.Option("--model", metavar="MODEL", help="Without it the profile's own."),
     ] = None,
-    served: Served,
-    output: Output = "table",
+    target: ServiceTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Let a session go on by another profile or another model, from its next turn on."""
-    from turnlog.services.cli.switching import switch
+    from turnlog.services.cli.switching import send_switch
 
-    running(switch(served, session, profile, model, output))
+    run_async(send_switch(target, session, profile, model, output))

@@ -6,28 +6,28 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import Asked, Output, Served, Session
+from turnlog.services.cli.commands.late import run_with_reader, run_async
+from turnlog.services.cli.options import ReadTarget, OutputOption, ServiceTarget, SessionArgument
 
 
-def tool(
-    session: Session,
+def show_tool_result(
+    session: SessionArgument,
     call: Annotated[
         str, typer.Argument(metavar="CALL", help="The call that asked for it: 3.2 is turn 3.")
     ],
     id: Annotated[str, typer.Argument(metavar="ID", help="What the call named its request.")],
     *,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Show the whole of what a tool gave, also where prompts hold a summary of it."""
-    from turnlog.services.cli.tooling import show_result
+    from turnlog.services.cli.tooling import print_tool_result
 
-    reading(asked, lambda reader: show_result(reader, session, call, id, output))
+    run_with_reader(target, lambda reader: print_tool_result(reader, session, call, id, output))
 
 
-def schemas(session: Session, *, served: Served, output: Output = "table") -> None:
+def request_schemas(session: SessionArgument, *, target: ServiceTarget, output: OutputOption = "table") -> None:
     """Have prompts tell of the tools in full again, from the next call on, for a turn."""
-    from turnlog.services.cli.tooling import request_schemas
+    from turnlog.services.cli.tooling import send_schema_request
 
-    running(request_schemas(served, session, output))
+    run_async(send_schema_request(target, session, output))

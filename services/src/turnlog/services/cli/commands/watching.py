@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from turnlog.services.cli.commands.late import reading, running
-from turnlog.services.cli.options import Asked, InPhase, Output, Session, Stored
+from turnlog.services.cli.commands.late import run_with_reader, run_async
+from turnlog.services.cli.options import ReadTarget, PhaseOption, OutputOption, SessionArgument, LogTarget
 
 
-def tail(
+def tail_events(
     session: Annotated[
         str | None, typer.Argument(metavar="[SESSION]", help="One session; without it all.")
     ] = None,
@@ -31,19 +31,19 @@ def tail(
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Whether to wait for what comes.")
     ] = True,
-    asked: Asked,
-    output: Output = "table",
+    target: ReadTarget,
+    output: OutputOption = "table",
 ) -> None:
     """Watch events, one a line: those there are, then those that come."""
-    from turnlog.services.cli.reader.reader import Wanted
-    from turnlog.services.cli.watching import tail
+    from turnlog.services.cli.reader.reader import EventQuery
+    from turnlog.services.cli.watching import print_events
 
-    wanted = Wanted(session, after, types)
-    reading(asked, lambda reader: tail(reader, wanted, output, live=follow))
+    wanted = EventQuery(session, after, types)
+    run_with_reader(target, lambda reader: print_events(reader, wanted, output, live=follow))
 
 
-def replay(
-    session: Session,
+def replay_session(
+    session: SessionArgument,
     *,
     speed: Annotated[
         float, typer.Option(metavar="TIMES", min=0.1, help="How many times as fast as it was.")
@@ -52,17 +52,17 @@ def replay(
     prompts: Annotated[
         bool, typer.Option("--prompts", help="Show what the model saw before each reply, too.")
     ] = False,
-    phase: InPhase = None,
-    asked: Asked,
+    phase: PhaseOption = None,
+    target: ReadTarget,
 ) -> None:
     """Play a session as its user saw it, at the pace it had; with --prompts as its models did."""
-    from turnlog.services.cli.watching import replay
+    from turnlog.services.cli.watching import play_session
 
-    reading(asked, lambda reader: replay(reader, session, speed, phase, step=step, prompts=prompts))
+    run_with_reader(target, lambda reader: play_session(reader, session, speed, phase, step=step, prompts=prompts))
 
 
-def rebuild(*, stored: Stored) -> None:
+def rebuild_read_models(*, target: LogTarget) -> None:
     """Build the read models anew from the log, while readers keep the old ones."""
-    from turnlog.services.cli.rebuilding import rebuild_all
+    from turnlog.services.cli.rebuilding import rebuild_read_models
 
-    running(rebuild_all(stored, os.environ))
+    run_async(rebuild_read_models(target, os.environ))

@@ -9,30 +9,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["good", "wary", "bad"]
+CheckVerdict = Literal["good", "wary", "bad"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """The result of one check."""
 
     what: str
-    verdict: Verdict
+    verdict: CheckVerdict
     said: str
     fix: str = ""
     """What to do about a warning or a failure."""
 
 
-def good(what: str, said: str) -> Finding:
+def report_good(what: str, said: str) -> CheckFinding:
     """Return the finding of a check that passed."""
-    return Finding(what, "good", said)
+    return CheckFinding(what, "good", said)
 
 
-def wary(what: str, said: str, fix: str) -> Finding:
+def report_warning(what: str, said: str, fix: str) -> CheckFinding:
     """Return the finding of something that works but may stop working."""
-    return Finding(what, "wary", said, fix)
+    return CheckFinding(what, "wary", said, fix)
 
 
-def bad(what: str, said: str, fix: str) -> Finding:
+def report_failure(what: str, said: str, fix: str) -> CheckFinding:
     """Return the finding of something that prevents a service from starting."""
-    return Finding(what, "bad", said, fix)
+    return CheckFinding(what, "bad", said, fix)

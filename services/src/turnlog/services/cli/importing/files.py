@@ -7,45 +7,45 @@ from pathlib import Path
 from typing import Final
 
 from turnlog.events.errors import Refused
-from turnlog.projections.blueprint.faults import Fault, FaultyBlueprint
+from turnlog.projections.blueprint.faults import BlueprintFault, FaultyBlueprint
 from turnlog.services.cli.importing import from_csv, from_sql, from_yaml
-from turnlog.services.cli.importing.rows import Row, Understood
+from turnlog.services.cli.importing.rows import ImportedSegmentRow, ParsedSegments
 
-Rows = Callable[[str, str], Iterator[Row]]
+RowParser = Callable[[str, str], Iterator[ImportedSegmentRow]]
 
-FORMS: Final[Mapping[str, Rows]] = {
-    ".yaml": from_yaml.rows,
-    ".yml": from_yaml.rows,
-    ".csv": from_csv.rows,
-    ".sql": from_sql.rows,
+ROW_PARSERS: Final[Mapping[str, RowParser]] = {
+    ".yaml": from_yaml.read_yaml_rows,
+    ".yml": from_yaml.read_yaml_rows,
+    ".csv": from_csv.read_csv_rows,
+    ".sql": from_sql.read_sql_rows,
 }
 
 
-def understood(files: Sequence[Path]) -> Understood:
+def read_segment_files(files: Sequence[Path]) -> ParsedSegments:
     """Read all files and collect the faults of all of them."""
-    found = Understood()
+    found = ParsedSegments()
     for file in files:
         try:
-            for row in _form(file)(_text(file), str(file)):
-                found.take(row)
+            for row in _choose_parser(file)(_decode_file(file), str(file)):
+                found.add_row(row)
         except FaultyBlueprint as faulty:
             found.faults += faulty.faults
     return found
 
 
-def _form(file: Path) -> Rows:
-    form = FORMS.get(file.suffix.lower())
+def _choose_parser(file: Path) -> RowParser:
+    form = ROW_PARSERS.get(file.suffix.lower())
     if form is None:
         detail = f"{file}: nobody knows how to read {file.suffix or 'it'}"
-        raise Refused("bad-option", detail, field="FILE", fix=f"give one of {', '.join(FORMS)}")
+        raise Refused("bad-option", detail, field="FILE", fix=f"give one of {', '.join(ROW_PARSERS)}")
     return form
 
 
-def _text(file: Path) -> str:
+def _decode_file(file: Path) -> str:
     stored = file.read_bytes()
     try:
         return stored.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = stored.count(b"\n", 0, error.start) + 1
-        fault = Fault(str(file), line, "", f"byte {error.start} is not UTF-8", "save it as UTF-8")
+        fault = BlueprintFault(str(file), line, "", f"byte {error.start} is not UTF-8", "save it as UTF-8")
         raise FaultyBlueprint([fault]) from None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class SseFrame:
     """One server-sent event."""
 
     name: str
@@ -14,7 +14,7 @@ class Frame:
     """The value to send back as `Last-Event-ID`."""
 
 
-async def frames(lines: AsyncIterator[str]) -> AsyncGenerator[Frame]:
+async def parse_sse_frames(lines: AsyncIterator[str]) -> AsyncGenerator[SseFrame]:
     """Parse the events of an SSE stream; comments (keep-alives) are skipped."""
     name, cursor, data = "message", "", list[str]()
     async for line in lines:
@@ -29,7 +29,7 @@ async def frames(lines: AsyncIterator[str]) -> AsyncGenerator[Frame]:
                 data.append(value)
             case "" if not line:
                 if data:
-                    yield Frame(name, "\n".join(data), cursor)
+                    yield SseFrame(name, "\n".join(data), cursor)
                 name, data = "message", []
             case _:
                 pass

@@ -13,29 +13,29 @@ from typing import assert_never
 
 import httpx
 
-from turnlog.services.cli.options import Asked
-from turnlog.services.cli.place import Directory, Service, find
-from turnlog.services.cli.reader.reader import SECONDS, Reader
+from turnlog.services.cli.options import ReadTarget
+from turnlog.services.cli.place import UnservedDirectory, RunningService, locate_data
+from turnlog.services.cli.reader.reader import TIMEOUT_SECONDS, ServiceReader
 
 
 @asynccontextmanager
-async def opened(asked: Asked, *, rows: bool) -> AsyncGenerator[Reader]:
+async def open_reader(target: ReadTarget, *, with_read_models: bool) -> AsyncGenerator[ServiceReader]:
     """Yield a reader of `target`; `with_read_models` is needed for lists."""
-    place = find(asked.url, asked.data_dir)
+    place = locate_data(target.url, target.data_dir)
     match place:
-        case Service(url=url):
-            async with client(url) as reached:
-                yield Reader(reached)
-        case Directory(path=path):
+        case RunningService(url=url):
+            async with create_client(url) as reached:
+                yield ServiceReader(reached)
+        case UnservedDirectory(path=path):
             # A service in this process needs imports that no other path needs.
-            from turnlog.services.cli.reader.service import serving  # noqa: PLC0415
+            from turnlog.services.cli.reader.service import run_local_service  # noqa: PLC0415
 
-            async with serving(path, asked.tenant, rows=rows) as url, client(url) as reached:
-                yield Reader(reached, live=False)
+            async with run_local_service(path, target.tenant, rows=with_read_models) as url, create_client(url) as reached:
+                yield ServiceReader(reached, is_live=False)
         case _ as never:
             assert_never(never)
 
 
-def client(url: str) -> httpx.AsyncClient:
+def create_client(url: str) -> httpx.AsyncClient:
     """Create an HTTP client of a service."""
-    return httpx.AsyncClient(base_url=url, timeout=SECONDS)
+    return httpx.AsyncClient(base_url=url, timeout=TIMEOUT_SECONDS)

@@ -16,7 +16,7 @@ from turnlog.events.errors import Conflict, Corrupt, Refused, TurnlogError, Unav
 _MOVED, _CORRUPT, _UNAVAILABLE = "conflict", "corrupt", "unavailable"
 
 
-class _Problem(BaseModel):
+class _ProblemDetails(BaseModel):
     code: str
     detail: str
     field: str | None = None
@@ -25,7 +25,7 @@ class _Problem(BaseModel):
 
 
 @contextmanager
-def reaching(url: str) -> Generator[None]:
+def map_transport_errors(url: str) -> Generator[None]:
     """Raise `Unavailable` if the service cannot be reached."""
     try:
         yield
@@ -34,24 +34,24 @@ def reaching(url: str) -> Generator[None]:
         raise Unavailable("the service", detail) from error
 
 
-def checked(answer: httpx.Response) -> httpx.Response:
+def require_success(answer: httpx.Response) -> httpx.Response:
     """Return a successful response; otherwise raise the error that it describes."""
     if answer.is_success:
         return answer
-    raise _error(answer)
+    raise _build_error(answer)
 
 
-def _error(answer: httpx.Response) -> TurnlogError:
+def _build_error(answer: httpx.Response) -> TurnlogError:
     try:
-        problem = _Problem.model_validate_json(answer.content)
+        problem = _ProblemDetails.model_validate_json(answer.content)
     except ValidationError:
         return Unavailable("the service", f"{answer.url} answered {answer.status_code}")
     match problem:
-        case _Problem(code=code) if code == _MOVED:
+        case _ProblemDetails(code=code) if code == _MOVED:
             return Conflict("here", 0, problem.sequence)
-        case _Problem(code=code) if code == _CORRUPT:
+        case _ProblemDetails(code=code) if code == _CORRUPT:
             return Corrupt("the record", problem.detail)
-        case _Problem(code=code) if code == _UNAVAILABLE:
+        case _ProblemDetails(code=code) if code == _UNAVAILABLE:
             seconds = float(answer.headers.get("Retry-After", "1"))
             return Unavailable("the service", problem.detail, retry_after=seconds)
         case _:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.reader.refusals import checked, reaching
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.reader.refusals import require_success, map_transport_errors
 
 
-async def exported(reader: Reader, session: str, form: str) -> AsyncGenerator[bytes]:
+async def stream_export(reader: ServiceReader, session: str, form: str) -> AsyncGenerator[bytes]:
     """Stream a session in an export format; raises `Unavailable` if the service breaks off."""
-    with reaching(str(reader.client.base_url)):
+    with map_transport_errors(str(reader.client.base_url)):
         path = f"/v1/sessions/{session}/export"
         async with reader.client.stream("GET", path, params={"format": form}) as answer:
             if not answer.is_success:
                 await answer.aread()
-            async for piece in checked(answer).aiter_bytes():
+            async for piece in require_success(answer).aiter_bytes():
                 yield piece

@@ -11,58 +11,58 @@ from typing import Final
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from turnlog.services.cli.replay.scenes import Scene
-from turnlog.services.cli.screens.history import REPLY, WIDTH, said
-from turnlog.services.cli.screens.palette import QUIET
-from turnlog.services.cli.screens.spelling import one_line
-from turnlog.services.cli.talk.typist import Typist
+from turnlog.services.cli.replay.scenes import ReplayScene
+from turnlog.services.cli.screens.history import REPLY_COLOUR, LABEL_WIDTH, render_user_text
+from turnlog.services.cli.screens.palette import MUTED
+from turnlog.services.cli.screens.spelling import format_one_line
+from turnlog.services.cli.talk.typist import LabelledTextWriter
 
-MOST_PAUSE: Final = 3.0
+MAX_PAUSE_SECONDS: Final = 3.0
 """The longest pause in seconds; long breaks are shortened to it."""
 _WORDS: Final = re.compile(r"\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Player:
+class ScenePlayer:
     """Plays scenes one after the other."""
 
     console: Console
     speed: float
     """Factor to the original pace; 0 plays without pauses."""
-    turn_page: Callable[[], Awaitable[None]] | None = None
+    wait_for_page: Callable[[], Awaitable[None]] | None = None
     """Awaited before each turn but the first, when the user steps through."""
-    prompt: Callable[[str], Awaitable[RenderableType]] | None = None
+    render_prompt: Callable[[str], Awaitable[RenderableType]] | None = None
     """Returns the rendered prompt of a call."""
 
-    async def play(self, scenes: Iterable[Scene]) -> None:
+    async def play_scenes(self, scenes: Iterable[ReplayScene]) -> None:
         for scene in scenes:
-            if scene.turn and scene.turn > 1 and self.turn_page:
-                await self.turn_page()
+            if scene.turn and scene.turn > 1 and self.wait_for_page:
+                await self.wait_for_page()
             else:
-                await self._wait(min(MOST_PAUSE, scene.pause))
-            await self._show(scene)
+                await self._wait_scaled(min(MAX_PAUSE_SECONDS, scene.pause_seconds))
+            await self._show_scene(scene)
 
-    async def _show(self, scene: Scene) -> None:
-        match scene.who:
+    async def _show_scene(self, scene: ReplayScene) -> None:
+        match scene.speaker:
             case "you":
-                self.console.print(said(scene.text))
+                self.console.print(render_user_text(scene.text))
             case "note":
-                self.console.print(Text(f"{'':{WIDTH}}   {one_line(scene.text)}", QUIET))
+                self.console.print(Text(f"{'':{LABEL_WIDTH}}   {format_one_line(scene.text)}", MUTED))
             case "reply":
-                await self._say(scene)
-            case "prompt" if self.prompt:
-                self.console.print(await self.prompt(scene.text))
+                await self._write_reply(scene)
+            case "prompt" if self.render_prompt:
+                self.console.print(await self.render_prompt(scene.text))
             case "prompt":
                 pass
 
-    async def _say(self, scene: Scene) -> None:
-        typist = Typist(self.console, "reply", REPLY, WIDTH)
+    async def _write_reply(self, scene: ReplayScene) -> None:
+        typist = LabelledTextWriter(self.console, "reply", REPLY_COLOUR, LABEL_WIDTH)
         words = _WORDS.findall(scene.text)
         for word in words:
-            await self._wait(scene.lasts / len(words))
-            typist.say(word)
-        typist.end()
+            await self._wait_scaled(scene.duration_seconds / len(words))
+            typist.write_text(word)
+        typist.end_text()
 
-    async def _wait(self, seconds: float) -> None:
+    async def _wait_scaled(self, seconds: float) -> None:
         if self.speed:
             await asyncio.sleep(seconds / self.speed)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled, Timings
-from turnlog.events.content import Content, Plain
-from turnlog.events.envelope import Recorded
+from turnlog.events.call import AttemptEnded, AttemptStarted, ContextAssembled, AttemptTimings
+from turnlog.events.content import Content, PlainText
+from turnlog.events.envelope import RecordedEvent
 from turnlog.events.kinds import Event
 from turnlog.events.memory import HistorySummarised, MemoryPurged, SummaryUndone
 from turnlog.events.phase import PhaseEntered
@@ -35,111 +35,111 @@ from turnlog.events.turn import (
     TurnQueued,
     TurnSubmitted,
 )
-from turnlog.services.cli.screens.spelling import spelt_turns
+from turnlog.services.cli.screens.spelling import format_turn_ranges
 
-Who = Literal["you", "reply", "note", "prompt"]
+SceneSpeaker = Literal["you", "reply", "note", "prompt"]
 """The text of a `prompt` scene is the id of its call; the player fetches the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ReplayScene:
     """Something that appeared on the screen."""
 
-    who: Who
+    speaker: SceneSpeaker
     text: str
-    pause: float = 0.0
+    pause_seconds: float = 0.0
     """Seconds before it began."""
-    lasts: float = 0.0
+    duration_seconds: float = 0.0
     """Seconds over which its text arrived."""
     turn: int | None = None
     """The turn that begins with it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _SceneDraft:
     """A scene whose pause is not computed yet."""
 
-    who: Who
+    speaker: SceneSpeaker
     text: str
-    lasts: float = 0.0
+    duration_seconds: float = 0.0
     turn: int | None = None
 
 
-def scenes(events: Iterable[Recorded], *, prompts: bool = False) -> Iterator[Scene]:
+def build_scenes(events: Iterable[RecordedEvent], *, prompts: bool = False) -> Iterator[ReplayScene]:
     """Yield the scenes of a session's events; `prompts` includes the prompts of its calls."""
     shown_at: datetime | None = None
     spoke, tried = 0.0, ""
     for recorded in events:
         event = recorded.event
         if isinstance(event, AttemptEnded):
-            spoke = _spoke(event.timings)
-        line = _line(event, spoke, anew=isinstance(event, AttemptStarted) and event.call == tried)
+            spoke = _compute_reply_seconds(event.timings)
+        line = _build_draft(event, spoke, is_retry=isinstance(event, AttemptStarted) and event.call == tried)
         tried = event.call if isinstance(event, AttemptStarted) else tried
-        if line is not None and (prompts or line.who != "prompt"):
+        if line is not None and (prompts or line.speaker != "prompt"):
             at = datetime.fromisoformat(recorded.envelope.time)
             since = (at - shown_at).total_seconds() if shown_at else 0.0
             shown_at = at
-            yield Scene(line.who, line.text, max(0.0, since - line.lasts), line.lasts, line.turn)
+            yield ReplayScene(line.speaker, line.text, max(0.0, since - line.duration_seconds), line.duration_seconds, line.turn)
 
 
-def _spoke(timings: Timings | None) -> float:
+def _compute_reply_seconds(timings: AttemptTimings | None) -> float:
     """Return the seconds from the first text to the last."""
     return (timings.total - (timings.first_token or 0)) / 1_000 if timings else 0.0
 
 
-def _line(event: Event, spoke: float, *, anew: bool) -> _Line | None:
+def _build_draft(event: Event, reply_seconds: float, *, is_retry: bool) -> _SceneDraft | None:
     match event:
         case SessionOpened(blueprint=blueprint, origin=origin):
             came = f", {origin.kind} of {origin.session} at {origin.sequence}" if origin else ""
             opens = f"the session opens by {blueprint.name} v{blueprint.version}"
-            return _Line("note", opens + came)
+            return _SceneDraft("note", opens + came)
         case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
-            return _Line("you", _text(text), turn=turn) if text else None
+            return _SceneDraft("you", _get_text(text), turn=turn) if text else None
         case ContextAssembled(call=call):
-            return _Line("prompt", call)
-        case AttemptStarted(attempt=attempt) if anew:
-            return _Line("note", f"attempt {attempt} begins anew")
+            return _SceneDraft("prompt", call)
+        case AttemptStarted(attempt=attempt) if is_retry:
+            return _SceneDraft("note", f"attempt {attempt} begins anew")
         case AttemptEnded(partial=partial) if partial:
-            return _Line("reply", _text(partial), spoke)
+            return _SceneDraft("reply", _get_text(partial), reply_seconds)
         case TurnCompleted(text=text):
-            return _Line("reply", _text(text), spoke)
+            return _SceneDraft("reply", _get_text(text), reply_seconds)
         case TurnFailed(turn=turn, code=code, detail=detail):
-            return _Line("note", f"turn {turn} has no reply: {code}, {detail}")
+            return _SceneDraft("note", f"turn {turn} has no reply: {code}, {detail}")
         case TurnCancelled(turn=turn, reason=reason):
-            return _Line("note", f"turn {turn} has no reply: {reason}")
+            return _SceneDraft("note", f"turn {turn} has no reply: {reason}")
         case ReplyRedacted(turn=turn, replacement=replacement):
-            return _Line("note", f"the reply of turn {turn} is withheld: {_text(replacement)}")
+            return _SceneDraft("note", f"the reply of turn {turn} is withheld: {_get_text(replacement)}")
         case HistorySummarised(turns=turns, summary=summary):
-            return _Line("note", f"{spelt_turns(turns)} are summed up: {_text(summary)}")
+            return _SceneDraft("note", f"{format_turn_ranges(turns)} are summed up: {_get_text(summary)}")
         case SummaryUndone(sequence=sequence):
-            return _Line("note", f"the summary of event {sequence} is undone")
+            return _SceneDraft("note", f"the summary of event {sequence} is undone")
         case MemoryPurged(upto=upto):
-            return _Line("note", f"the memory of turns up to {upto} is purged")
+            return _SceneDraft("note", f"the memory of turns up to {upto} is purged")
         case ChoiceRecorded(choice=choice, label=label):
-            return _Line("note", f"the choice is {label or choice}")
+            return _SceneDraft("note", f"the choice is {label or choice}")
         case PhaseEntered() as entered:
-            return _Line("note", _entered(entered))
+            return _SceneDraft("note", _describe_phase(entered))
         case ProfileSwitched(profile=profile, model=model):
             answers = f", {model} answers" if model else ""
-            return _Line("note", f"the session goes on by profile {profile}{answers}")
+            return _SceneDraft("note", f"the session goes on by profile {profile}{answers}")
         case StepPlanned(step=step, goal=goal):
-            return _Line("note", f"step {step}: {_text(goal)}")
+            return _SceneDraft("note", f"step {step}: {_get_text(goal)}")
         case ToolReturned(tool=tool, outcome=outcome, detail=detail):
             why = f": {detail}" if detail else ""
-            return _Line("note", f"{tool} {outcome}{why}")
+            return _SceneDraft("note", f"{tool} {outcome}{why}")
         case BlueprintMoved(blueprint=blueprint):
-            return _Line("note", f"the session goes on by {blueprint.name} v{blueprint.version}")
+            return _SceneDraft("note", f"the session goes on by {blueprint.name} v{blueprint.version}")
         case SessionClosed(reason=reason):
-            return _Line("note", f"the session closes: {reason}")
+            return _SceneDraft("note", f"the session closes: {reason}")
         case _:
             return None
 
 
-def _entered(entered: PhaseEntered) -> str:
+def _describe_phase(entered: PhaseEntered) -> str:
     hidden = f", and does not see {', '.join(entered.hidden)}" if entered.hidden else ""
-    told = f"; it is told: {_text(entered.carried)}" if entered.carried else ""
+    told = f"; it is told: {_get_text(entered.carried)}" if entered.carried else ""
     return f"phase {entered.phase} begins{hidden}{told}"
 
 
-def _text(content: Content | None) -> str:
-    return content.text if isinstance(content, Plain) else "(sealed or erased)"
+def _get_text(content: Content | None) -> str:
+    return content.text if isinstance(content, PlainText) else "(sealed or erased)"

@@ -14,25 +14,25 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.events.manifest import FromSegment, Part
-from turnlog.projections.audit.comparing import What
-from turnlog.projections.audit.diff import Agreement, CallFacts, Change, Diff, Share
-from turnlog.projections.audit.reasons import Because, Reason
-from turnlog.services.cli.screens.origins import caused, run
-from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET, WARY
-from turnlog.services.cli.screens.prompt import source
-from turnlog.services.cli.screens.spelling import counted, money, one_line
+from turnlog.events.manifest import SegmentSource, PromptPart
+from turnlog.projections.audit.comparing import ChangeKind
+from turnlog.projections.audit.diff import PrefixAgreement, CallFacts, PromptChange, CallDiff, ComponentShare
+from turnlog.projections.audit.reasons import DiffCause, DiffReason
+from turnlog.services.cli.screens.origins import render_cause, format_turn_run
+from turnlog.services.cli.screens.palette import BAD, GOOD, MUTED, WARNING
+from turnlog.services.cli.screens.prompt import render_source
+from turnlog.services.cli.screens.spelling import format_count, format_money, format_one_line
 
 _MINUS: Final = "\N{MINUS SIGN}"
-_SIGNS: Final[dict[What, tuple[str, str]]] = {
+_SIGNS: Final[dict[ChangeKind, tuple[str, str]]] = {
     "added": ("+", GOOD),
     "removed": (_MINUS, BAD),
-    "changed": ("~", WARY),
-    "shrunk": ("▾", WARY),
-    "grown": ("▴", WARY),
-    "moved": ("⇄", WARY),
+    "changed": ("~", WARNING),
+    "shrunk": ("▾", WARNING),
+    "grown": ("▴", WARNING),
+    "moved": ("⇄", WARNING),
 }
-WORDS: Final[dict[Reason, str]] = {
+REASON_LABELS: Final[dict[DiffReason, str]] = {
     "said": "the turn that asks",
     "answered": "answered",
     "failed": "it failed",
@@ -63,73 +63,73 @@ WORDS: Final[dict[Reason, str]] = {
     "unknown": "no event says why",
 }
 """The label of each reason; the events follow it."""
-_MOST: Final = 4
+_MAX_NAMED_EVENTS: Final = 4
 """Up to this many events are named one by one; of more, the first and the last."""
 
 
-def diff_screen(found: Diff) -> RenderableType:
+def render_diff(found: CallDiff) -> RenderableType:
     """Render all differences between two calls."""
-    return Group(*_heads(found), Text(), *_body(found))
+    return Group(*_render_headings(found), Text(), *_render_body(found))
 
 
-def _heads(found: Diff) -> Iterator[RenderableType]:
+def _render_headings(found: CallDiff) -> Iterator[RenderableType]:
     before, after = found.before, found.after
     title = Text(f"from call {before.call} to call {after.call}", "bold")
     sessions = dict.fromkeys((before.session, after.session))
-    yield title.append(f"  {' → '.join(sessions)}", QUIET)
-    yield _facts(_MINUS, before)
-    yield _facts("+", after)
-    yield _sum(found)
+    yield title.append(f"  {' → '.join(sessions)}", MUTED)
+    yield _render_call_facts(_MINUS, before)
+    yield _render_call_facts("+", after)
+    yield _render_summary(found)
 
 
-def _facts(sign: str, facts: CallFacts) -> Text:
-    line = Text(f"{sign}  ", QUIET).append(facts.call, "bold").append("  ")
+def _render_call_facts(sign: str, facts: CallFacts) -> Text:
+    line = Text(f"{sign}  ", MUTED).append(facts.call, "bold").append("  ")
     allowed = f" of {facts.budget:,}" if facts.budget else ""
-    tokens = counted(facts.tokens, "token") + allowed
-    cost = f"cost {money(facts.micro_dollars)}"
-    line.append(" · ".join((facts.kind, one_line(facts.model), tokens, cost)), "default")
-    return line.append("\n   ").append_text(caused(facts.fixed))
+    tokens = format_count(facts.tokens, "token") + allowed
+    cost = f"cost {format_money(facts.micro_dollars)}"
+    line.append(" · ".join((facts.kind, format_one_line(facts.model), tokens, cost)), "default")
+    return line.append("\n   ").append_text(render_cause(facts.fixed))
 
 
-def _sum(found: Diff) -> Text:
-    line = Text("=  ", QUIET)
+def _render_summary(found: CallDiff) -> Text:
+    line = Text("=  ", MUTED)
     if found.same:
         return line.append("the very same request", f"bold {GOOD}")
-    line.append(signed(found.tokens, "token"), "bold")
+    line.append(format_difference(found.tokens, "token"), "bold")
     if found.micro_dollars is not None:
-        line.append(f" · {_signed_money(found.micro_dollars)}", "default")
+        line.append(f" · {_format_money_difference(found.micro_dollars)}", "default")
     kinds = {what: sum(change.what == what for change in found.changes) for what in _SIGNS}
     told = ", ".join(f"{number} {what}" for what, number in kinds.items() if number)
-    return line.append(f" · {told or 'nothing but settings'}", QUIET)
+    return line.append(f" · {told or 'nothing but settings'}", MUTED)
 
 
-def _signed_money(micro_dollars: int) -> str:
+def _format_money_difference(micro_dollars: int) -> str:
     if not micro_dollars:
         return "at the same cost"
-    return f"{'+' if micro_dollars > 0 else _MINUS}{money(abs(micro_dollars))}"
+    return f"{'+' if micro_dollars > 0 else _MINUS}{format_money(abs(micro_dollars))}"
 
 
-def signed(number: int, thing: str) -> str:
+def format_difference(number: int, thing: str) -> str:
     """Format a signed number of things."""
     sign = "+" if number > 0 else _MINUS if number else "\N{PLUS-MINUS SIGN}"
-    return f"{sign}{counted(abs(number), thing)}"
+    return f"{sign}{format_count(abs(number), thing)}"
 
 
-def _body(found: Diff) -> Iterator[RenderableType]:
+def _render_body(found: CallDiff) -> Iterator[RenderableType]:
     if found.changes:
-        yield _changes(found.changes)
+        yield _render_changes(found.changes)
         yield Text()
-    yield from _settings(found.before, found.after)
-    yield _components(found.components)
-    yield _prefix(found.before, found.prefix, found.changes)
+    yield from _render_settings(found.before, found.after)
+    yield _render_components(found.components)
+    yield _render_prefix(found.before, found.prefix, found.changes)
 
 
-def _changes(changes: tuple[Change, ...]) -> Group:
+def _render_changes(changes: tuple[PromptChange, ...]) -> Group:
     width = max(len(change.layer) for change in changes)
-    return Group(*(each for change in changes for each in _change(change, width)))
+    return Group(*(each for change in changes for each in _render_change(change, width)))
 
 
-def _change(change: Change, width: int) -> Iterator[RenderableType]:
+def _render_change(change: PromptChange, width: int) -> Iterator[RenderableType]:
     sign, colour = _SIGNS[change.what]
     head = Table.grid(padding=(0, 2), expand=True)
     head.add_column(no_wrap=True)
@@ -137,56 +137,56 @@ def _change(change: Change, width: int) -> Iterator[RenderableType]:
     head.add_column(overflow="fold", ratio=1)
     head.add_column(justify="right", no_wrap=True)
     layer = Text(change.layer, f"bold {colour}")
-    head.add_row(Text(sign, f"bold {colour}"), layer, _thing(change), _size(change))
+    head.add_row(Text(sign, f"bold {colour}"), layer, _describe_change(change), _render_size(change))
     yield head
     for reason in change.because:
-        yield Padding(_because(reason), (0, 0, 0, 3))
+        yield Padding(_render_reason(reason), (0, 0, 0, 3))
 
 
-def _thing(change: Change) -> Text:
+def _describe_change(change: PromptChange) -> Text:
     parts = [Text(change.what)]
     if change.first is not None and change.last is not None:
-        parts.append(Text(run(change.first, change.last)))
-    elif place := _place(change.before, change.after):
+        parts.append(Text(format_turn_run(change.first, change.last)))
+    elif place := _render_sources(change.before, change.after):
         parts.append(place)
     if change.rule:
-        parts.append(Text(f"{_ruled(change)} ", QUIET).append(change.rule, WARY))
-    return Text(" · ", QUIET).join(parts)
+        parts.append(Text(f"{_describe_rule(change)} ", MUTED).append(change.rule, WARNING))
+    return Text(" · ", MUTED).join(parts)
 
 
-def _ruled(change: Change) -> str:
+def _describe_rule(change: PromptChange) -> str:
     """Return how a rule relates to the change: it applies now, or only applied before."""
     holds = change.after is not None and change.after.rule == change.rule
     return "by" if holds or change.what != "added" else "before:"
 
 
-def _place(before: Part | None, after: Part | None) -> Text:
+def _render_sources(before: PromptPart | None, after: PromptPart | None) -> Text:
     was, now = (part.source if part else None for part in (before, after))
-    if isinstance(was, FromSegment) and isinstance(now, FromSegment) and was != now:
+    if isinstance(was, SegmentSource) and isinstance(now, SegmentSource) and was != now:
         return Text(f"segment {now.segment}").append(
-            f"  version {was.version}{was.variant} → {now.version}{now.variant}", QUIET
+            f"  version {was.version}{was.variant} → {now.version}{now.variant}", MUTED
         )
-    return source(now or was) if now or was else Text()
+    return render_source(now or was) if now or was else Text()
 
 
-def _size(change: Change) -> Text:
+def _render_size(change: PromptChange) -> Text:
     if change.tokens is not None:
-        return Text(signed(change.tokens, "token"), QUIET)
-    return Text(signed(change.characters, "character"), QUIET)
+        return Text(format_difference(change.tokens, "token"), MUTED)
+    return Text(format_difference(change.characters, "character"), MUTED)
 
 
-def _because(reason: Because) -> Text:
-    line = Text("└ ", QUIET).append(WORDS[reason.what], "default")
+def _render_reason(reason: DiffCause) -> Text:
+    line = Text("└ ", MUTED).append(REASON_LABELS[reason.what], "default")
     if not reason.by:
         return line
-    if len(reason.by) > _MOST:
+    if len(reason.by) > _MAX_NAMED_EVENTS:
         first, last = reason.by[0].sequence, reason.by[-1].sequence
-        return line.append(f": {len(reason.by)} events, {first} to {last}", QUIET)
-    named = Text(",\n  ").join(caused(each) for each in reason.by)
-    return line.append(": ", QUIET).append_text(named)
+        return line.append(f": {len(reason.by)} events, {first} to {last}", MUTED)
+    named = Text(",\n  ").join(render_cause(each) for each in reason.by)
+    return line.append(": ", MUTED).append_text(named)
 
 
-def _settings(before: CallFacts, after: CallFacts) -> Iterator[Text]:
+def _render_settings(before: CallFacts, after: CallFacts) -> Iterator[Text]:
     for name, was, now in (
         ("model", before.model, after.model),
         ("budget", before.budget, after.budget),
@@ -194,11 +194,11 @@ def _settings(before: CallFacts, after: CallFacts) -> Iterator[Text]:
         ("parameters", before.parameters, after.parameters),
     ):
         if was != now:
-            yield Text(f"{name} ", QUIET).append(one_line(f"{was} → {now}"), WARY)
+            yield Text(f"{name} ", MUTED).append(format_one_line(f"{was} → {now}"), WARNING)
 
 
-def _components(components: tuple[Share, ...]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style=QUIET, pad_edge=False)
+def _render_components(components: tuple[ComponentShare, ...]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style=MUTED, pad_edge=False)
     table.add_column("tokens by component", no_wrap=True)
     for name in ("before", "after", ""):
         table.add_column(name, justify="right", no_wrap=True)
@@ -210,14 +210,14 @@ def _components(components: tuple[Share, ...]) -> Table:
     return table
 
 
-def _prefix(before: CallFacts, prefix: Agreement, changes: tuple[Change, ...]) -> Text:
-    line = Text(f"\nbegins as call {before.call} did", QUIET)
-    line.append(f": {counted(prefix.messages, 'message')}, {counted(prefix.tokens, 'token')}")
+def _render_prefix(before: CallFacts, prefix: PrefixAgreement, changes: tuple[PromptChange, ...]) -> Text:
+    line = Text(f"\nbegins as call {before.call} did", MUTED)
+    line.append(f": {format_count(prefix.messages, 'message')}, {format_count(prefix.tokens, 'token')}")
     if prefix.ended_by is None:
         return line.append(" · all of it", GOOD)
-    line.append(" · up to ", QUIET).append(prefix.ended_by, WARY)
+    line.append(" · up to ", MUTED).append(prefix.ended_by, WARNING)
     if prefix.change is None:
         return line
     what = changes[prefix.change]
-    why = ", ".join(WORDS[each.what] for each in what.because)
-    return line.append(f" · {what.what}: {why}", QUIET)
+    why = ", ".join(REASON_LABELS[each.what] for each in what.because)
+    return line.append(f" · {what.what}: {why}", MUTED)

@@ -6,44 +6,44 @@ from typing import Final
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.events.envelope import Recorded
-from turnlog.events.kinds import NAMES, name_of
-from turnlog.services.cli.screens.palette import QUIET, event_colour
-from turnlog.services.cli.screens.sentence import sentence
-from turnlog.services.cli.screens.sessions import listing
-from turnlog.services.cli.screens.spelling import clock, one_line
+from turnlog.events.envelope import RecordedEvent
+from turnlog.events.kinds import EVENT_NAMES, format_event_name
+from turnlog.services.cli.screens.palette import MUTED, get_event_colour
+from turnlog.services.cli.screens.sentence import describe_event
+from turnlog.services.cli.screens.sessions import create_listing
+from turnlog.services.cli.screens.spelling import format_time, format_one_line
 
-_NAMES: Final = max(len(name) for name in NAMES) + 2
+_EVENT_NAME_WIDTH: Final = max(len(name) for name in EVENT_NAMES) + 2
 """Columns that fit any event name."""
 
 
-def event_table(events: Iterable[Recorded]) -> Table:
+def render_events(events: Iterable[RecordedEvent]) -> Table:
     """Render a session's events as a table, one per line."""
-    table = listing(whole_width=True)
-    table.add_column("seq", justify="right", style=QUIET, no_wrap=True)
-    table.add_column("time", style=QUIET, no_wrap=True)
+    table = create_listing(whole_width=True)
+    table.add_column("seq", justify="right", style=MUTED, no_wrap=True)
+    table.add_column("time", style=MUTED, no_wrap=True)
     table.add_column("event", no_wrap=True)
     table.add_column("what happened", no_wrap=True, overflow="ellipsis", ratio=1)
     for recorded in events:
         table.add_row(
             str(recorded.sequence),
-            clock(recorded.envelope.time),
-            _name(recorded),
-            Text(one_line(sentence(recorded.event))),
+            format_time(recorded.envelope.time),
+            _render_event_name(recorded),
+            Text(format_one_line(describe_event(recorded.event))),
         )
     return table
 
 
-def event_line(recorded: Recorded, *, with_session: bool) -> Text:
+def render_event_line(recorded: RecordedEvent, *, with_session: bool) -> Text:
     """Render one event as a line of `turnlog tail`."""
-    line = Text().append(f"{clock(recorded.envelope.time)} ", QUIET)
+    line = Text().append(f"{format_time(recorded.envelope.time)} ", MUTED)
     if with_session:
-        line.append(f"{recorded.session} ", QUIET)
-    line.append(f"{recorded.sequence:>4} ", QUIET)
-    name = _name(recorded)
-    name.pad_right(_NAMES - name.cell_len)
-    return line.append_text(name).append(one_line(sentence(recorded.event)))
+        line.append(f"{recorded.session} ", MUTED)
+    line.append(f"{recorded.sequence:>4} ", MUTED)
+    name = _render_event_name(recorded)
+    name.pad_right(_EVENT_NAME_WIDTH - name.cell_len)
+    return line.append_text(name).append(format_one_line(describe_event(recorded.event)))
 
 
-def _name(recorded: Recorded) -> Text:
-    return Text(one_line(name_of(recorded.envelope.type)), event_colour(recorded.envelope.type))
+def _render_event_name(recorded: RecordedEvent) -> Text:
+    return Text(format_one_line(format_event_name(recorded.envelope.type)), get_event_colour(recorded.envelope.type))

@@ -7,29 +7,29 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.services.cli.screens.bars import widths
-from turnlog.services.cli.screens.palette import GOOD, QUIET, WARY, coloured
-from turnlog.services.cli.screens.sessions import listing
-from turnlog.services.cli.screens.spelling import counted, harmless
+from turnlog.services.cli.screens.bars import split_columns
+from turnlog.services.cli.screens.palette import GOOD, MUTED, WARNING, choose_colours
+from turnlog.services.cli.screens.sessions import create_listing
+from turnlog.services.cli.screens.spelling import format_count, escape_controls
 from turnlog.services.gateway.payloads.growth import CallMetrics, GroupMetrics, GrowthView
 
-BAR: Final = 24
+GROWTH_BAR_WIDTH: Final = 24
 """Columns of the longest bar."""
-_UNIT: Final = "_tokens"
+_TOKENS_SUFFIX: Final = "_tokens"
 
 
-def growth_screen(growth: GrowthView, by: str) -> RenderableType:
+def render_growth(growth: GrowthView, by: str) -> RenderableType:
     """Render one bar per call of a session, or one bar per group of calls."""
     if not growth.groups:
-        return Text("no call was made yet", QUIET)
-    taken = _taken(growth.groups)
-    colours = coloured(taken)
+        return Text("no call was made yet", MUTED)
+    taken = _sum_components(growth.groups)
+    colours = choose_colours(taken)
     alone = growth.calls and by == "all"
-    lines = _calls(growth.calls, colours) if alone else _groups(growth.groups, by, colours)
-    return Group(_title(growth), Text(), lines, Text(), _legend(taken, colours), *_totals(growth))
+    lines = _render_calls(growth.calls, colours) if alone else _render_groups(growth.groups, by, colours)
+    return Group(_render_title(growth), Text(), lines, Text(), _render_legend(taken, colours), *_render_growth_totals(growth))
 
 
-def _taken(groups: Iterable[GroupMetrics]) -> dict[str, int]:
+def _sum_components(groups: Iterable[GroupMetrics]) -> dict[str, int]:
     """Sum the tokens of components that have any."""
     total: dict[str, int] = {}
     for group in groups:
@@ -38,14 +38,14 @@ def _taken(groups: Iterable[GroupMetrics]) -> dict[str, int]:
     return {name: tokens for name, tokens in total.items() if tokens}
 
 
-def _title(growth: GrowthView) -> Text:
+def _render_title(growth: GrowthView) -> Text:
     calls = sum(group.calls for group in growth.groups)
     line = Text().append(f"growth of {growth.session or 'all sessions'}", "bold")
-    return line.append(f"  {counted(calls, 'call')}", QUIET)
+    return line.append(f"  {format_count(calls, 'call')}", MUTED)
 
 
-def _calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> Table:
-    table = listing()
+def _render_calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> Table:
+    table = create_listing()
     table.add_column("call", no_wrap=True)
     table.add_column("kind", no_wrap=True)
     for title in ("tokens", "budget"):
@@ -55,19 +55,19 @@ def _calls(calls: Sequence[CallMetrics], colours: Mapping[str, str]) -> Table:
     most = max(call.tokens for call in calls)
     for call in calls:
         share = f"{call.tokens / call.budget:.0%}" if call.budget else ""
-        bar = _bar(call.components, call.tokens, most, colours)
-        table.add_row(call.call, call.kind, f"{call.tokens:,}", share, bar, _saved(call))
+        bar = _render_bar(call.components, call.tokens, most, colours)
+        table.add_row(call.call, call.kind, f"{call.tokens:,}", share, bar, _render_savings(call))
     return table
 
 
-def _saved(call: CallMetrics) -> Text:
-    said = [Text(f"{n:,} by ").append(harmless(rule), WARY) for rule, n in call.saved.items()]
-    said += [Text(f"without {counted(call.cut_turns, 'turn')}", QUIET)] if call.cut_turns else []
+def _render_savings(call: CallMetrics) -> Text:
+    said = [Text(f"{n:,} by ").append(escape_controls(rule), WARNING) for rule, n in call.saved.items()]
+    said += [Text(f"without {format_count(call.cut_turns, 'turn')}", MUTED)] if call.cut_turns else []
     return Text("\n").join(said)
 
 
-def _groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str, str]) -> Table:
-    table = listing()
+def _render_groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str, str]) -> Table:
+    table = create_listing()
     table.add_column("" if by == "all" else by, no_wrap=True)
     for title in ("calls", "tokens a call"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -75,56 +75,56 @@ def _groups(groups: Sequence[GroupMetrics], by: str, colours: Mapping[str, str])
     table.add_column("saved", justify="right", no_wrap=True)
     most = max(group.tokens // group.calls for group in groups)
     for group in groups:
-        name = "all" if by == "all" else harmless(group.group or "unknown")
+        name = "all" if by == "all" else escape_controls(group.group or "unknown")
         each = group.tokens // group.calls
-        bar = _bar(group.components, each, most, colours)
-        saved = Text(f"{_share(group):.0%}", GOOD if group.savings_estimate else QUIET)
+        bar = _render_bar(group.components, each, most, colours)
+        saved = Text(f"{_compute_savings_share(group):.0%}", GOOD if group.savings_estimate else MUTED)
         table.add_row(name, f"{group.calls:,}", f"{each:,}", bar, saved)
     return table
 
 
-def _bar(components: Mapping[str, int], tokens: int, most: int, colours: Mapping[str, str]) -> Text:
+def _render_bar(components: Mapping[str, int], tokens: int, most: int, colours: Mapping[str, str]) -> Text:
     bar = Text()
-    columns = max(1, BAR * tokens // most) if tokens else 0
+    columns = max(1, GROWTH_BAR_WIDTH * tokens // most) if tokens else 0
     standing = [(name, count) for name, count in components.items() if count]
-    shares = widths([count for _, count in standing], max(columns, len(standing)))
+    shares = split_columns([count for _, count in standing], max(columns, len(standing)))
     for (name, _), width in zip(standing, shares, strict=True):
         bar.append("█" * width, colours[name])
     return bar
 
 
-def _legend(taken: Mapping[str, int], colours: Mapping[str, str]) -> Table:
+def _render_legend(taken: Mapping[str, int], colours: Mapping[str, str]) -> Table:
     whole = sum(taken.values())
     table = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "right"):
         table.add_column(justify=justify)
     for name, tokens in taken.items():
-        square = Text().append("■ ", colours[name]).append(harmless(name.removesuffix(_UNIT)))
-        table.add_row(square, f"{tokens:,}", Text(f"{tokens / whole:.0%}", QUIET))
+        square = Text().append("■ ", colours[name]).append(escape_controls(name.removesuffix(_TOKENS_SUFFIX)))
+        table.add_row(square, f"{tokens:,}", Text(f"{tokens / whole:.0%}", MUTED))
     return table
 
 
-def _totals(growth: GrowthView) -> Iterator[Text]:
+def _render_growth_totals(growth: GrowthView) -> Iterator[Text]:
     saved = sum(group.savings_estimate for group in growth.groups)
     cut = sum(group.cut_turns for group in growth.groups)
     yield Text()
     if saved:
-        share = _share(*growth.groups)
-        line = Text(f"saved {counted(saved, 'token')}", GOOD).append(
-            f", {share:.0%} of what", QUIET
+        share = _compute_savings_share(*growth.groups)
+        line = Text(f"saved {format_count(saved, 'token')}", GOOD).append(
+            f", {share:.0%} of what", MUTED
         )
-        yield line.append(" would have been sent", QUIET)
+        yield line.append(" would have been sent", MUTED)
     if cut:
-        yield Text(f"cut to fit: {counted(cut, 'turn')}, counted in each call", WARY)
+        yield Text(f"cut to fit: {format_count(cut, 'turn')}, counted in each call", WARNING)
     if growth.history_growth is not None:
-        yield Text(f"history grows by {growth.history_growth:,.1f} tokens a turn", QUIET)
+        yield Text(f"history grows by {growth.history_growth:,.1f} tokens a turn", MUTED)
 
 
-def _share(*groups: GroupMetrics) -> float:
+def _compute_savings_share(*groups: GroupMetrics) -> float:
     """Return the saved share of the tokens that would have been sent."""
     saved = sum(group.savings_estimate for group in groups)
-    return saved / (_whole(groups) + saved) if saved else 0
+    return saved / (_sum_tokens(groups) + saved) if saved else 0
 
 
-def _whole(groups: Iterable[GroupMetrics]) -> int:
+def _sum_tokens(groups: Iterable[GroupMetrics]) -> int:
     return sum(group.tokens for group in groups)

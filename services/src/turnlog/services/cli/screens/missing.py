@@ -11,44 +11,44 @@ from collections.abc import Iterable, Iterator
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.projections.audit.origins import PartOrigin
-from turnlog.projections.audit.why import Why
-from turnlog.services.cli.screens.origins import caused, gone
-from turnlog.services.cli.screens.palette import QUIET, WARY
-from turnlog.services.cli.screens.prompt import source
+from turnlog.projections.audit.origins import PartProvenance
+from turnlog.projections.audit.why import TurnExplanation
+from turnlog.services.cli.screens.origins import render_cause, render_removal
+from turnlog.services.cli.screens.palette import MUTED, WARNING
+from turnlog.services.cli.screens.prompt import render_source
 
 
-def left_out(absent: Iterable[PartOrigin]) -> Table:
+def render_explained_omissions(absent: Iterable[PartProvenance]) -> Table:
     """Render parts that were left out: what each is, the rule, and the events behind it."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for each in absent:
         part = each.part
-        why = Text(part.rule or "nothing to say", WARY).append(f" · {part.treatment}", QUIET)
+        why = Text(part.rule or "nothing to say", WARNING).append(f" · {part.treatment}", MUTED)
         if part.source:
-            why.append(" · ", QUIET).append_text(source(part.source))
-        table.add_row(Text(part.layer, "bold"), Text("\n").join((why, *_by(each))))
+            why.append(" · ", MUTED).append_text(render_source(part.source))
+        table.add_row(Text(part.layer, "bold"), Text("\n").join((why, *_render_causes(each))))
     return table
 
 
-def _by(origin: PartOrigin) -> Iterator[Text]:
+def _render_causes(origin: PartProvenance) -> Iterator[Text]:
     if origin.removed:
-        yield from (Text("└ ", QUIET).append_text(gone(each)) for each in origin.removed)
+        yield from (Text("└ ", MUTED).append_text(render_removal(each)) for each in origin.removed)
     else:
-        yield from (Text("└ by ", QUIET).append_text(caused(each)) for each in origin.because)
+        yield from (Text("└ by ", MUTED).append_text(render_cause(each)) for each in origin.because)
 
 
-def steps(why: Why) -> Table:
+def render_trim_steps(why: TurnExplanation) -> Table:
     """Render the trim steps of a prompt with the tokens that each saved."""
     table = Table.grid(padding=(0, 2))
     for step in why.steps:
         within = step.section or step.component
         limit = f"within {within}" if within else f"of {why.budget:,}"
         table.add_row(
-            Text(step.step, WARY),
+            Text(step.step, WARNING),
             Text(step.on, "bold"),
             Text(f"{step.before:,} → {step.after:,} tokens"),
-            Text(limit, QUIET),
+            Text(limit, MUTED),
         )
     return table

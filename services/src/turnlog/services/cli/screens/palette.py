@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from turnlog.events.kinds import KINDS
-from turnlog.events.manifest import Part
+from turnlog.events.kinds import EVENT_TYPES
+from turnlog.events.manifest import PromptPart
 
-FAMILIES: Final[Mapping[str, str]] = {
+FAMILY_COLOURS: Final[Mapping[str, str]] = {
     "session": "#5f87ff",
     "prompt": "#af5fff",
     "turn": "#2fb36a",
@@ -23,40 +23,40 @@ FAMILIES: Final[Mapping[str, str]] = {
     "memory": "#87a52a",
 }
 """Colour of each event family."""
-UNKNOWN: Final = "#8a8f98"
+UNKNOWN_COLOUR: Final = "#8a8f98"
 """Colour of an event whose type this release does not know."""
-QUIET: Final = "#8a8f98"
+MUTED: Final = "#8a8f98"
 """Colour of secondary text."""
 GOOD: Final = "#2fb36a"
 BAD: Final = "#e5534b"
-WARY: Final = "#d48a1f"
+WARNING: Final = "#d48a1f"
 
-_WHEEL: Final = ("#5f87ff", "#af5fff", "#1fa8a0", "#d48a1f", "#d75faf", "#87a52a", "#c9744f")
-_BUILT_IN: Final = {"history": "#7d8aa5", "input": "#2fb36a"}
+_COLOUR_WHEEL: Final = ("#5f87ff", "#af5fff", "#1fa8a0", "#d48a1f", "#d75faf", "#87a52a", "#c9744f")
+_FIXED_COLOURS: Final = {"history": "#7d8aa5", "input": "#2fb36a"}
 
 
-def event_colour(wire_type: str) -> str:
+def get_event_colour(wire_type: str) -> str:
     """Return the colour of an event's family."""
-    kind = KINDS.get(wire_type)
-    return FAMILIES.get(kind.leaf.partition(".")[0], UNKNOWN) if kind else UNKNOWN
+    kind = EVENT_TYPES.get(wire_type)
+    return FAMILY_COLOURS.get(kind.leaf.partition(".")[0], UNKNOWN_COLOUR) if kind else UNKNOWN_COLOUR
 
 
-def layer_colours(parts: Iterable[Part]) -> dict[str, str]:
+def choose_layer_colours(parts: Iterable[PromptPart]) -> dict[str, str]:
     """Choose a colour for every layer, in the order of the layers."""
     layers = tuple(dict.fromkeys(part.layer for part in parts))
-    turning = coloured(layer for layer in layers if layer not in _BUILT_IN)
-    return {layer: _BUILT_IN.get(layer) or turning[layer] for layer in layers}
+    turning = choose_colours(layer for layer in layers if layer not in _FIXED_COLOURS)
+    return {layer: _FIXED_COLOURS.get(layer) or turning[layer] for layer in layers}
 
 
-def coloured(names: Iterable[str]) -> dict[str, str]:
+def choose_colours(names: Iterable[str]) -> dict[str, str]:
     """Choose a colour of the wheel for each name, in their order."""
-    return {name: _WHEEL[place % len(_WHEEL)] for place, name in enumerate(names)}
+    return {name: _COLOUR_WHEEL[place % len(_COLOUR_WHEEL)] for place, name in enumerate(names)}
 
 
-def component_colours(parts: Iterable[Part]) -> dict[str, str]:
+def choose_component_colours(parts: Iterable[PromptPart]) -> dict[str, str]:
     """Return for each component the colour of its first layer."""
     held = tuple(parts)
-    layers = layer_colours(held)
+    layers = choose_layer_colours(held)
     colours: dict[str, str] = {}
     for part in held:
         colours.setdefault(part.component, layers[part.layer])

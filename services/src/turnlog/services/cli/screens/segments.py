@@ -8,36 +8,36 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.projections.blueprint.faults import Fault
-from turnlog.services.cli.screens.palette import BAD, GOOD, QUIET
-from turnlog.services.cli.screens.sessions import listing
-from turnlog.services.cli.screens.spelling import day_and_clock, harmless, one_line
+from turnlog.projections.blueprint.faults import BlueprintFault
+from turnlog.services.cli.screens.palette import BAD, GOOD, MUTED
+from turnlog.services.cli.screens.sessions import create_listing
+from turnlog.services.cli.screens.spelling import format_date_time, escape_controls, format_one_line
 from turnlog.services.gateway.payloads.segments import (
     ListedSegment,
-    SegmentChanged,
+    SegmentChangeResult,
     SegmentPage,
-    SegmentsImported,
+    SegmentImportResult,
     SegmentView,
-    VersionView,
+    SegmentVersionView,
 )
 
-_GONE = "(gone from the store)"
+_MISSING_TEXT = "(gone from the store)"
 
 
-def segment_table(page: SegmentPage) -> RenderableType:
+def render_segments(page: SegmentPage) -> RenderableType:
     """List segments and how to see the next page."""
-    table = listing(whole_width=True)
+    table = create_listing(whole_width=True)
     table.add_column("segment", justify="right", no_wrap=True)
     for title in ("for", "locale", "tier", "type", "version"):
         table.add_column(title, no_wrap=True)
     table.add_column("text", no_wrap=True, overflow="ellipsis", ratio=1)
     for each in page.segments:
-        table.add_row(*_cells(each), style=None if each.active else QUIET)
-    more = [Text(f"\nmore: --after {page.next}", QUIET)] if page.next else []
+        table.add_row(*_build_cells(each), style=None if each.active else MUTED)
+    more = [Text(f"\nmore: --after {page.next}", MUTED)] if page.next else []
     return Group(table, *more)
 
 
-def _cells(each: ListedSegment) -> tuple[str | Text, ...]:
+def _build_cells(each: ListedSegment) -> tuple[str | Text, ...]:
     place = "/".join(filter(None, (each.scope, each.ref)))
     version = f"{each.version} {each.variant}"
     return (
@@ -47,46 +47,46 @@ def _cells(each: ListedSegment) -> tuple[str | Text, ...]:
         str(each.tier),
         each.type,
         version if each.active else f"{version} off",
-        one_line(each.content or _GONE),
+        format_one_line(each.content or _MISSING_TEXT),
     )
 
 
-def segment_screen(segment: SegmentView) -> RenderableType:
+def render_segment(segment: SegmentView) -> RenderableType:
     """Render one segment, its latest version last."""
     place = "/".join(filter(None, (segment.scope, segment.ref, segment.locale)))
     head = Text.assemble((f"segment {segment.id}", "bold"), f"  {place}")
     head.append("" if segment.active else "  off", BAD)
-    return Group(head, *(_version(each, segment) for each in segment.versions))
+    return Group(head, *(_render_version(each, segment) for each in segment.versions))
 
 
-def _version(version: VersionView, segment: SegmentView) -> RenderableType:
+def _render_version(version: SegmentVersionView, segment: SegmentView) -> RenderableType:
     given = segment.variants.get(version.variant) == version.version
     title = f"version {version.version}, variant {version.variant}, tier {version.tier}"
     kind = f", {version.type}" if version.type else ""
-    when = f"  {day_and_clock(version.edited_at)} by {version.edited_by}"
+    when = f"  {format_date_time(version.edited_at)} by {version.edited_by}"
     table = Table.grid(padding=(0, 2))
-    table.add_row(Text(f"\n{title}{kind}, {version.priority}{when}", GOOD if given else QUIET))
-    table.add_row(Text(harmless(version.content or _GONE)))
+    table.add_row(Text(f"\n{title}{kind}, {version.priority}{when}", GOOD if given else MUTED))
+    table.add_row(Text(escape_controls(version.content or _MISSING_TEXT)))
     return table
 
 
-def changed_line(done: SegmentChanged) -> Text:
+def render_segment_change(done: SegmentChangeResult) -> Text:
     """Render the number and version of a changed segment."""
     return Text.assemble((f"segment {done.segment}", "bold"), f" version {done.version}")
 
 
-def import_line(done: SegmentsImported) -> Text:
+def render_import(done: SegmentImportResult) -> Text:
     """Render the result of an import."""
     said = f"{done.rows} rows: {len(done.added)} added, {len(done.edited)} edited"
     return Text("✓ ", GOOD).append(said, "default")
 
 
-def fault_lines(faults: Iterable[Fault]) -> RenderableType:
+def render_segment_faults(faults: Iterable[BlueprintFault]) -> RenderableType:
     """Render the faults of segment files."""
-    return Group(*(_fault(fault) for fault in faults))
+    return Group(*(_render_fault(fault) for fault in faults))
 
 
-def _fault(fault: Fault) -> Text:
+def _render_fault(fault: BlueprintFault) -> Text:
     line = Text().append("✗ ", BAD).append(f"{fault.file}:{fault.line} ", "bold")
-    line.append(harmless(f"{fault.path}: {fault.what}" if fault.path else fault.what))
-    return line.append(f"\n  {fault.fix}", QUIET)
+    line.append(escape_controls(f"{fault.path}: {fault.what}" if fault.path else fault.what))
+    return line.append(f"\n  {fault.fix}", MUTED)

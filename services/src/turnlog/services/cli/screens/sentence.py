@@ -8,7 +8,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from turnlog.events.call import AttemptEnded, AttemptStarted, CallCompleted, ContextAssembled
-from turnlog.events.kinds import Event, Unknown
+from turnlog.events.kinds import Event, UnknownEvent
 from turnlog.events.memory import (
     HistorySummarised,
     MemoryPurged,
@@ -46,33 +46,33 @@ from turnlog.events.turn import (
     TurnRestored,
     TurnSubmitted,
 )
-from turnlog.services.cli.screens.spelling import counted, quoted, short, spelt_turns, spent
+from turnlog.services.cli.screens.spelling import format_count, format_content, format_digest, format_turn_ranges, format_attempt
 
 
-def sentence(event: Event) -> str:
+def describe_event(event: Event) -> str:
     """Describe an event on one line."""
     match event:
         case SessionOpened() as opened:
-            return _opened(opened)
+            return _describe_opening(opened)
         case BlueprintMoved() as moved:
-            return _moved(moved)
+            return _describe_move(moved)
         case ProfileSwitched() as switched:
-            return _switched(switched)
+            return _describe_switch(switched)
         case SessionClosed(reason=reason):
             return reason
         case PromptsSnapshotted() as pinned:
-            return f"for {pinned.provider}: {_files(pinned)}"
+            return f"for {pinned.provider}: {_format_prompt_files(pinned)}"
         case ToolsSnapshotted() as pinned:
             return f"for profile {pinned.profile}: {', '.join(pinned.tools) or 'no tool'}"
         case SchemasRequested(profile=profile):
             return f"for profile {profile}"
         case PlanMade(turn=turn, steps=steps):
-            return f"turn {turn} in {counted(steps, 'step')}"
+            return f"turn {turn} in {format_count(steps, 'step')}"
         case StepPlanned(turn=turn, step=step, goal=goal, given=given):
             known = f" · known from event {given}" if given else ""
-            return f"turn {turn} step {step} {quoted(goal)}{known}"
+            return f"turn {turn} step {step} {format_content(goal)}{known}"
         case TurnSubmitted(turn=turn, text=text) | TurnQueued(turn=turn, text=text):
-            return f"turn {turn} {quoted(text)}"
+            return f"turn {turn} {format_content(text)}"
         case TurnReleased(turn=turn) | TurnExcluded(turn=turn) | TurnRestored(turn=turn):
             return f"turn {turn}"
         case TurnDisplayed(turn=turn, text=text, reply=reply):
@@ -80,19 +80,19 @@ def sentence(event: Event) -> str:
             return f"turn {turn} · a form to look at of {said}"
         case TurnCompleted(turn=turn, text=text, fallback=fallback):
             why = f" · no model's: {fallback.code}" if fallback else ""
-            return f"turn {turn} {quoted(text)}{why}"
+            return f"turn {turn} {format_content(text)}{why}"
         case TurnResolved() as resolved:
-            return _resolved(resolved)
+            return _describe_resolution(resolved)
         case ReferenceUpdated(turn=turn, identifiers=identifiers):
-            return f"turn {turn} was about {_listed(identifiers)}"
+            return f"turn {turn} was about {_format_identifiers(identifiers)}"
         case SummaryBegun(view=view, turns=turns):
-            return f"{view}: {spelt_turns(turns)} are to be summed up"
+            return f"{view}: {format_turn_ranges(turns)} are to be summed up"
         case HistorySummarised(view=view, turns=turns, summary=summary):
-            return f"{view}: for {spelt_turns(turns)} {quoted(summary)}"
+            return f"{view}: for {format_turn_ranges(turns)} {format_content(summary)}"
         case SummaryFailed(view=view, code=code, detail=detail):
             return f"{view} {code}: {detail}"
         case SummaryUndone() as undone:
-            return _undone(undone)
+            return _describe_undo(undone)
         case MemoryPurged(upto=upto):
             return f"no window shows turns up to {upto} any more"
         case TurnFailed(turn=turn, code=code, detail=detail):
@@ -102,11 +102,11 @@ def sentence(event: Event) -> str:
         case AttemptStarted(call=call, attempt=attempt, worker=worker):
             return f"call {call} · attempt {attempt} · {worker}"
         case ContextAssembled() as context:
-            return _context(context)
+            return _describe_context(context)
         case AttemptEnded() as ended:
-            return _ended(ended)
+            return _describe_attempt_end(ended)
         case CallCompleted(call=call, finish=finish, characters=characters):
-            return f"call {call} · {finish} · {counted(characters, 'character')}"
+            return f"call {call} · {finish} · {format_count(characters, 'character')}"
         case ReplyRedacted(turn=turn, rule=rule, reason=reason):
             return f"turn {turn} by {rule}: {reason}"
         case ChoiceRecorded(phase=phase, choice=choice, label=label):
@@ -116,60 +116,60 @@ def sentence(event: Event) -> str:
         case ToolStarted(call=call, tool=tool, attempt=attempt):
             return f"call {call} · {tool} · attempt {attempt}"
         case ToolReturned() as returned:
-            return _returned(returned)
+            return _describe_tool_return(returned)
         case PhaseEntered() as entered:
-            return _phase(entered)
-        case Unknown(data=data):
-            return f"not known to this release · {counted(len(data), 'field')}"
+            return _describe_phase(entered)
+        case UnknownEvent(data=data):
+            return f"not known to this release · {format_count(len(data), 'field')}"
         case _ as never:
             assert_never(never)
 
 
-def _returned(returned: ToolReturned) -> str:
-    gave = counted(returned.characters, "character") if returned.characters else ""
+def _describe_tool_return(returned: ToolReturned) -> str:
+    gave = format_count(returned.characters, "character") if returned.characters else ""
     what = ", ".join(filter(None, (gave, "in short" * (returned.treatment == "condensed"))))
     why = f": {returned.detail}" if returned.detail else ""
     came = f"call {returned.call} · {returned.tool} {returned.outcome}{why}"
     return f"{came} · {what}" if what else came
 
 
-def _undone(undone: SummaryUndone) -> str:
+def _describe_undo(undone: SummaryUndone) -> str:
     why = "as was asked" if undone.turn is None else f"turn {undone.turn} was {undone.cause}"
     return f"{undone.view}: that of event {undone.sequence}, {why}"
 
 
-def _resolved(resolved: TurnResolved) -> str:
+def _describe_resolution(resolved: TurnResolved) -> str:
     about = resolved.intent or resolved.entity or "nothing known"
-    which = f" · {_listed(resolved.identifiers)}" if resolved.identifiers else ""
+    which = f" · {_format_identifiers(resolved.identifiers)}" if resolved.identifiers else ""
     return f"turn {resolved.turn} is about {about}{which}, {resolved.reason}"
 
 
-def _listed(identifiers: Mapping[str, JsonValue]) -> str:
+def _format_identifiers(identifiers: Mapping[str, JsonValue]) -> str:
     return ", ".join(f"{name} {value}" for name, value in identifiers.items())
 
 
-def _phase(entered: PhaseEntered) -> str:
+def _describe_phase(entered: PhaseEntered) -> str:
     way = f"{entered.before} → {entered.phase}" if entered.before else entered.phase
     by = f" · {entered.signal}" if entered.signal else ""
     hidden = f" · not {', '.join(entered.hidden)}" if entered.hidden else ""
-    told = f" · {quoted(entered.carried)}" if entered.carried else ""
+    told = f" · {format_content(entered.carried)}" if entered.carried else ""
     return f"{way}{by}" + (", forced" if entered.forced else "") + hidden + told
 
 
-def _opened(opened: SessionOpened) -> str:
+def _describe_opening(opened: SessionOpened) -> str:
     blueprint = f"{opened.blueprint.name} v{opened.blueprint.version}"
     given = [f"{name}={value}" for name, value in opened.attributes.items() if value is not None]
     return " · ".join([blueprint, f"profile {opened.profile}", *given])
 
 
-def _moved(moved: BlueprintMoved) -> str:
+def _describe_move(moved: BlueprintMoved) -> str:
     old, new = moved.before, moved.blueprint
-    way = f"{new.name} v{old.version} → v{new.version} · {short(new.digest)}"
+    way = f"{new.name} v{old.version} → v{new.version} · {format_digest(new.digest)}"
     released = f" · prompts of {', '.join(moved.released)} pinned anew" if moved.released else ""
     return f"{way}{released}"
 
 
-def _switched(switched: ProfileSwitched) -> str:
+def _describe_switch(switched: ProfileSwitched) -> str:
     way = switched.profile
     if switched.before != switched.profile:
         way = f"{switched.before} → {switched.profile}"
@@ -177,18 +177,18 @@ def _switched(switched: ProfileSwitched) -> str:
     return f"{way}{model} · {switched.reason}"
 
 
-def _files(pinned: PromptsSnapshotted) -> str:
+def _format_prompt_files(pinned: PromptsSnapshotted) -> str:
     layers = [f"{layer} ← {file.path}" for layer, file in pinned.layers.items()]
     return ", ".join(layers) or "no prompt file"
 
 
-def _context(context: ContextAssembled) -> str:
+def _describe_context(context: ContextAssembled) -> str:
     manifest = context.manifest
-    parts = sum(part.kept for part in manifest.parts)
-    size = f"{counted(manifest.tokens, 'token')} in {counted(parts, 'part')}"
-    return f"call {context.call} · {context.model} · {size} · {short(manifest.digest)}"
+    parts = sum(part.is_included for part in manifest.parts)
+    size = f"{format_count(manifest.tokens, 'token')} in {format_count(parts, 'part')}"
+    return f"call {context.call} · {context.model} · {size} · {format_digest(manifest.digest)}"
 
 
-def _ended(ended: AttemptEnded) -> str:
+def _describe_attempt_end(ended: AttemptEnded) -> str:
     outcome = f"{ended.outcome} ({ended.fault.code})" if ended.fault else ended.outcome
-    return f"call {ended.call} · {outcome} · {spent(ended.usage, ended.cost, ended.timings)}"
+    return f"call {ended.call} · {outcome} · {format_attempt(ended.usage, ended.cost, ended.timings)}"

@@ -3,17 +3,17 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from turnlog.services.cli.screens.palette import GOOD, QUIET, WARY
-from turnlog.services.cli.screens.sessions import listing
-from turnlog.services.cli.screens.spelling import harmless, short
-from turnlog.services.gateway.payloads.moving import Moved, PinList, PinView
+from turnlog.services.cli.screens.palette import GOOD, MUTED, WARNING
+from turnlog.services.cli.screens.sessions import create_listing
+from turnlog.services.cli.screens.spelling import escape_controls, format_digest
+from turnlog.services.gateway.payloads.moving import BlueprintMoveResult, PinnedTextList, PinnedTextView
 
 
-def pin_table(found: PinList) -> RenderableType:
+def render_pins(found: PinnedTextList) -> RenderableType:
     """List pins and how to find the sessions of one."""
     if not found.pins:
-        return Text("no session is open", QUIET)
-    table = listing()
+        return Text("no session is open", MUTED)
+    table = create_listing()
     table.add_column("blueprint", no_wrap=True)
     table.add_column("pinned", overflow="fold")
     table.add_column("digest", no_wrap=True)
@@ -21,34 +21,34 @@ def pin_table(found: PinList) -> RenderableType:
     table.add_column("files say", no_wrap=True)
     for pin in found.pins:
         number = f"{pin.sessions:,}"
-        table.add_row(pin.blueprint, _what(pin), short(pin.digest), number, _current(pin))
+        table.add_row(pin.blueprint, _describe_pin(pin), format_digest(pin.digest), number, _render_pin_state(pin))
     hint = "whose they are: turnlog sessions --open --digest DIGEST, as -o json spells it"
-    return Group(table, Text(f"\n{hint}", QUIET))
+    return Group(table, Text(f"\n{hint}", MUTED))
 
 
-def _what(pin: PinView) -> Text:
+def _describe_pin(pin: PinnedTextView) -> Text:
     if pin.what == "blueprint":
         return Text(f"version {pin.version}")
     if pin.layer is None:
         return Text("memory policy" if pin.what == "memory" else pin.what)
-    where = f"  {harmless(pin.path or '')} for {harmless(pin.provider or '')}"
-    return Text(f"prompt {harmless(pin.layer)}").append(where, QUIET)
+    where = f"  {escape_controls(pin.path or '')} for {escape_controls(pin.provider or '')}"
+    return Text(f"prompt {escape_controls(pin.layer)}").append(where, MUTED)
 
 
-def _current(pin: PinView) -> Text:
+def _render_pin_state(pin: PinnedTextView) -> Text:
     match pin.current:
         case True:
             return Text("the same", GOOD)
         case False:
-            return Text("otherwise", WARY)
+            return Text("otherwise", WARNING)
         case None:
-            return Text("it depends", QUIET)
+            return Text("it depends", MUTED)
 
 
-def moved_line(done: Moved) -> Text:
+def render_move(done: BlueprintMoveResult) -> Text:
     """Render the version that a session runs by after a move."""
     version = f"{done.blueprint} v{done.version}"
     if not done.moved:
-        return Text(f"{done.session} runs by {version} already", QUIET)
+        return Text(f"{done.session} runs by {version} already", MUTED)
     line = Text("✓ ", GOOD).append(f"{done.session} goes on by {version}", "default")
-    return line.append(f"  {short(done.digest)} · event {done.sequence}", QUIET)
+    return line.append(f"  {format_digest(done.digest)} · event {done.sequence}", MUTED)

@@ -8,104 +8,104 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from turnlog.events.content import Content, Plain
-from turnlog.projections.audit.making import CallMade
-from turnlog.projections.audit.why import Standing, Why, Withheld
-from turnlog.services.cli.screens.bars import token_bars
-from turnlog.services.cli.screens.history import REPLY, SAID
-from turnlog.services.cli.screens.layers import traced_prompt
-from turnlog.services.cli.screens.margin import beside
-from turnlog.services.cli.screens.missing import left_out, steps
-from turnlog.services.cli.screens.origins import caused
-from turnlog.services.cli.screens.palette import BAD, FAMILIES, GOOD, QUIET
-from turnlog.services.cli.screens.prompt import proof
-from turnlog.services.cli.screens.spelling import counted, harmless
-from turnlog.services.gateway.payloads.prompts import PromptView
+from turnlog.events.content import Content, PlainText
+from turnlog.projections.audit.making import TurnCall
+from turnlog.projections.audit.why import PhaseStanding, TurnExplanation, WithheldReply
+from turnlog.services.cli.screens.bars import render_token_bars
+from turnlog.services.cli.screens.history import REPLY_COLOUR, USER_COLOUR
+from turnlog.services.cli.screens.layers import render_traced_prompt
+from turnlog.services.cli.screens.margin import render_labelled_text
+from turnlog.services.cli.screens.missing import render_explained_omissions, render_trim_steps
+from turnlog.services.cli.screens.origins import render_cause
+from turnlog.services.cli.screens.palette import BAD, FAMILY_COLOURS, GOOD, MUTED
+from turnlog.services.cli.screens.prompt import render_proof
+from turnlog.services.cli.screens.spelling import format_count, escape_controls
+from turnlog.services.gateway.payloads.prompts import RecordedPromptView
 
-_WIDTH: Final = 9
+_LABEL_WIDTH: Final = 9
 """Columns of the labels."""
-_HIDDEN: Final = "(its text is sealed or erased)"
+_HIDDEN_TEXT: Final = "(its text is sealed or erased)"
 
 
-def why_screen(why: Why, prompt: PromptView) -> RenderableType:
+def render_why(why: TurnExplanation, prompt: RecordedPromptView) -> RenderableType:
     """Render everything recorded about one turn's reply."""
-    return Group(*_outcome(why, prompt), Text(), *_told(why, prompt), proof(prompt))
+    return Group(*_render_outcome(why, prompt), Text(), *_render_prompt_layers(why, prompt), render_proof(prompt))
 
 
-def _outcome(why: Why, prompt: PromptView) -> Iterator[RenderableType]:
+def _render_outcome(why: TurnExplanation, prompt: RecordedPromptView) -> Iterator[RenderableType]:
     title = Text().append(f"why turn {why.turn} was answered so", "bold")
-    yield title.append(f"  {why.session}", QUIET)
+    yield title.append(f"  {why.session}", MUTED)
     if why.said is not None:
-        yield beside("asked", _text(why.said), SAID, _WIDTH)
-    colour = BAD if why.withheld else REPLY
-    yield beside("reply", _text(why.reply) if why.reply else why.status, colour, _WIDTH)
+        yield render_labelled_text("asked", _get_text(why.said), USER_COLOUR, _LABEL_WIDTH)
+    colour = BAD if why.withheld else REPLY_COLOUR
+    yield render_labelled_text("reply", _get_text(why.reply) if why.reply else why.status, colour, _LABEL_WIDTH)
     yield Text()
-    yield _facts(why, prompt)
+    yield _render_facts(why, prompt)
 
 
-def _text(content: Content) -> str:
-    return content.text if isinstance(content, Plain) else _HIDDEN
+def _get_text(content: Content) -> str:
+    return content.text if isinstance(content, PlainText) else _HIDDEN_TEXT
 
 
-def _facts(why: Why, prompt: PromptView) -> Table:
+def _render_facts(why: TurnExplanation, prompt: RecordedPromptView) -> Table:
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(style=QUIET, justify="right", width=_WIDTH + 1)
+    grid.add_column(style=MUTED, justify="right", width=_LABEL_WIDTH + 1)
     grid.add_column(overflow="fold")
     if why.started:
-        grid.add_row("started", Text("by itself  ").append_text(caused(why.started)))
+        grid.add_row("started", Text("by itself  ").append_text(render_cause(why.started)))
     else:
-        grid.add_row("turn", caused(why.asked))
+        grid.add_row("turn", render_cause(why.asked))
     call = Text(f"{why.call} · {prompt.manifest.kind} · {prompt.model}  ")
-    grid.add_row("call", call.append_text(caused(why.fixed)))
-    others = [_other(made) for made in why.calls if made.call != why.call]
+    grid.add_row("call", call.append_text(render_cause(why.fixed)))
+    others = [_render_other_call(made) for made in why.calls if made.call != why.call]
     for place, other in enumerate(others):
         grid.add_row("" if place else "beside", other)
     if why.standing:
-        grid.add_row("phase", _standing(why.standing))
-    grid.add_row("safety", _verdict(why.withheld))
+        grid.add_row("phase", _render_phase(why.standing))
+    grid.add_row("safety", _render_safety(why.withheld))
     if why.superseded:
         grid.add_row("instead of", f"call {', '.join(why.superseded)}, whose sources had changed")
     for place, each in enumerate(why.consequences):
-        told = Text(harmless(each.what)).append("  ").append_text(caused(each.by))
+        told = Text(escape_controls(each.what)).append("  ").append_text(render_cause(each.by))
         grid.add_row("" if place else "led to", told)
     return grid
 
 
-def _other(made: CallMade) -> Text:
+def _render_other_call(made: TurnCall) -> Text:
     """Render another call of the turn and its result."""
-    line = Text(f"{made.call} · {made.kind} · {counted(made.tokens, 'token')} ")
-    gave = harmless(", ".join(made.gave)) or "nothing"
-    return line.append(f"→ {gave}  ", QUIET).append_text(caused(made.fixed))
+    line = Text(f"{made.call} · {made.kind} · {format_count(made.tokens, 'token')} ")
+    gave = escape_controls(", ".join(made.gave)) or "nothing"
+    return line.append(f"→ {gave}  ", MUTED).append_text(render_cause(made.fixed))
 
 
-def _standing(standing: Standing) -> Text:
-    exchanges = f", after {counted(standing.exchanges, 'exchange')}"
-    line = Text(standing.phase, FAMILIES["phase"]).append(exchanges, "default")
+def _render_phase(standing: PhaseStanding) -> Text:
+    exchanges = f", after {format_count(standing.exchanges, 'exchange')}"
+    line = Text(standing.phase, FAMILY_COLOURS["phase"]).append(exchanges, "default")
     by = f", by {standing.signal}" if standing.signal else ""
     by += f", sees {', '.join(standing.shared)}" if standing.shared else ""
     by += f", not {', '.join(standing.hidden)}" if standing.hidden else ""
-    return line.append(f"{by}  ", QUIET).append_text(caused(standing.since))
+    return line.append(f"{by}  ", MUTED).append_text(render_cause(standing.since))
 
 
-def _verdict(withheld: Withheld | None) -> Text:
+def _render_safety(withheld: WithheldReply | None) -> Text:
     if withheld is None:
         return Text("✓ ", GOOD).append("nothing was withheld", "default")
     line = Text(f"✗ withheld by {withheld.rule}", BAD)
-    line.append(f": {harmless(withheld.reason)}", "default")
-    line.append("\n").append_text(caused(withheld.by))
-    return line.append(" · an auditor reads it by `turnlog withheld`" * withheld.kept, QUIET)
+    line.append(f": {escape_controls(withheld.reason)}", "default")
+    line.append("\n").append_text(render_cause(withheld.by))
+    return line.append(" · an auditor reads it by `turnlog withheld`" * withheld.kept, MUTED)
 
 
-def _told(why: Why, prompt: PromptView) -> Iterator[RenderableType]:
-    yield Rule(Text("what it was told", "bold"), align="left", style=QUIET)
-    yield from traced_prompt(prompt, why.parts)
+def _render_prompt_layers(why: TurnExplanation, prompt: RecordedPromptView) -> Iterator[RenderableType]:
+    yield Rule(Text("what it was told", "bold"), align="left", style=MUTED)
+    yield from render_traced_prompt(prompt, why.parts)
     yield Text()
-    yield token_bars(prompt.manifest)
+    yield render_token_bars(prompt.manifest)
     if why.steps:
-        yield Text("\ncut to fit", QUIET)
-        yield steps(why)
-    absent = [each for each in why.parts if not each.part.kept]
+        yield Text("\ncut to fit", MUTED)
+        yield render_trim_steps(why)
+    absent = [each for each in why.parts if not each.part.is_included]
     if absent:
-        yield Text("\nleft out", QUIET)
-        yield left_out(absent)
+        yield Text("\nleft out", MUTED)
+        yield render_explained_omissions(absent)
     yield Text()

@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Final
 
-from turnlog.services.cli.screens.spelling import counted, money
-from turnlog.services.cli.screens.what_if import change, stands_otherwise
+from turnlog.services.cli.screens.spelling import format_count, format_money
+from turnlog.services.cli.screens.what_if import format_change, format_alteration
 from turnlog.services.gateway.payloads.what_if import (
-    Begun,
-    Ended,
-    SessionSupposed,
-    SessionUntold,
+    WhatIfStart,
+    WhatIfSummary,
+    WhatIfSession,
+    WhatIfFailedSession,
 )
 
-IN_DETAIL: Final = 200
+DETAILED_SESSIONS: Final = 200
 """Sessions whose calls are listed; more would make the page too large to open."""
 
 
-def page(
-    begun: Begun,
-    sessions: Sequence[SessionSupposed],
-    untold: Sequence[SessionUntold],
-    ended: Ended,
+def render_html_page(
+    begun: WhatIfStart,
+    sessions: Sequence[WhatIfSession],
+    untold: Sequence[WhatIfFailedSession],
+    ended: WhatIfSummary,
 ) -> str:
     """Render the report as one HTML page without scripts or external resources.
 
@@ -36,21 +36,21 @@ def page(
     template = files("turnlog.services.cli.supposing").joinpath("page.html").read_text()
     return environment.from_string(template).render(
         begun=begun,
-        change=change(begun),
+        change=format_change(begun),
         sessions=sessions,
         untold=untold,
         total=ended,
-        detailed=IN_DETAIL,
+        detailed=DETAILED_SESSIONS,
         widest=max((1, *(max(each.before.tokens, each.after.tokens) for each in sessions))),
         figure="{:,}".format,
-        share=share,
-        counted=counted,
-        money=money,
-        otherwise=stands_otherwise,
+        share=format_share,
+        counted=format_count,
+        money=format_money,
+        otherwise=format_alteration,
     )
 
 
-def share(after: int, before: int) -> str:
+def format_share(after: int, before: int) -> str:
     """Format the relative change from `before` to `after`."""
     if not before:
         return "new" if after else "as it was"

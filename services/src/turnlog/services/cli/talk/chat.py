@@ -14,98 +14,98 @@ from rich.console import Console
 from rich.text import Text
 
 from turnlog.events.errors import Refused
-from turnlog.services.cli.console import answers
-from turnlog.services.cli.given import named
-from turnlog.services.cli.options import Served
-from turnlog.services.cli.place import service
-from turnlog.services.cli.reader.opened import client as open_client
-from turnlog.services.cli.reader.reader import Reader
-from turnlog.services.cli.screens.history import SAID, WIDTH
-from turnlog.services.cli.screens.palette import QUIET
-from turnlog.services.cli.talk.conversation import Conversation, opened
-from turnlog.services.cli.talk.following import following
-from turnlog.services.cli.talk.keyboard import unechoed
-from turnlog.services.cli.talk.showing import Showing
-from turnlog.services.gateway.payloads.turns import Submitted
+from turnlog.services.cli.console import create_output_console
+from turnlog.services.cli.given import parse_pairs
+from turnlog.services.cli.options import ServiceTarget
+from turnlog.services.cli.place import require_service
+from turnlog.services.cli.reader.opened import create_client as open_client
+from turnlog.services.cli.reader.reader import ServiceReader
+from turnlog.services.cli.screens.history import USER_COLOUR, LABEL_WIDTH
+from turnlog.services.cli.screens.palette import MUTED
+from turnlog.services.cli.talk.conversation import SessionConversation, open_session
+from turnlog.services.cli.talk.following import find_follow_up_turn
+from turnlog.services.cli.talk.keyboard import suppress_echo
+from turnlog.services.cli.talk.showing import ReplyDisplay
+from turnlog.services.gateway.payloads.turns import SubmittedTurn
 
 
-def hold(served: Served, session: str | None, blueprint: str, attributes: Sequence[str]) -> None:
+def run_chat(target: ServiceTarget, session: str | None, blueprint: str, attributes: Sequence[str]) -> None:
     """Chat at this terminal with an existing session or a new one."""
-    url = service(served).url
-    given = named(attributes, "--attribute")
-    console = answers()
+    url = require_service(target).url
+    given = parse_pairs(attributes, "--attribute")
+    console = create_output_console()
     with asyncio.Runner() as runner:
         client = open_client(url)
         try:
-            conversation = runner.run(_conversation(client, session, blueprint, given))
-            console.print(Text(f"session {conversation.session}  {url}\n", QUIET))
-            Chat(runner, conversation, console).hold()
+            conversation = runner.run(_open_conversation(client, session, blueprint, given))
+            console.print(Text(f"session {conversation.session}  {url}\n", MUTED))
+            ChatTerminal(runner, conversation, console).run_turns()
         finally:
             runner.run(client.aclose())
 
 
-async def _conversation(
+async def _open_conversation(
     client: httpx.AsyncClient, session: str | None, blueprint: str, given: dict[str, JsonValue]
-) -> Conversation:
+) -> SessionConversation:
     if session is None:
-        return Conversation(client, (await opened(client, blueprint, given)).session)
-    return Conversation(client, (await Reader(client).session(session)).session)
+        return SessionConversation(client, (await open_session(client, blueprint, given)).session)
+    return SessionConversation(client, (await ServiceReader(client).fetch_session(session)).session)
 
 
-_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
+_ANSI_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class ChatTerminal:
     """A chat with one person at a terminal."""
 
     runner: asyncio.Runner
-    conversation: Conversation
+    conversation: SessionConversation
     console: Console
 
-    def hold(self) -> None:
+    def run_turns(self) -> None:
         """Read and run turns until the person leaves."""
-        asked = self._asked()
-        while (line := self._line(asked)) is not None:
+        asked = self._format_prompt()
+        while (line := self._read_line(asked)) is not None:
             if line.strip():
-                self.runner.run(self._turn(line))
+                self.runner.run(self._run_turn(line))
         self.console.print()
 
-    async def _turn(self, text: str) -> None:
-        turn: Submitted | None = await self.conversation.submit(text)
+    async def _run_turn(self, text: str) -> None:
+        turn: SubmittedTurn | None = await self.conversation.submit_turn(text)
         loop = asyncio.get_running_loop()
         cancelling = set[asyncio.Task[None]]()
         loop.add_signal_handler(
-            signal.SIGINT, lambda: cancelling.add(loop.create_task(self._cancel()))
+            signal.SIGINT, lambda: cancelling.add(loop.create_task(self._cancel_turn()))
         )
         try:
-            with unechoed():
+            with suppress_echo():
                 while turn is not None:
-                    await Showing(self.console).show(self.conversation.watch(turn))
-                    turn = await following(self.conversation, turn)
+                    await ReplyDisplay(self.console).show_turn(self.conversation.watch_turn(turn))
+                    turn = await find_follow_up_turn(self.conversation, turn)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
             await asyncio.gather(*cancelling)
 
-    async def _cancel(self) -> None:
+    async def _cancel_turn(self) -> None:
         # The reply may have been completed before the key was pressed.
         with suppress(Refused):
-            await self.conversation.cancel()
+            await self.conversation.cancel_turn()
 
-    def _line(self, asked: str) -> str | None:
+    def _read_line(self, prompt: str) -> str | None:
         try:
-            return input(asked)
+            return input(prompt)
         except EOFError:
             return None
         except KeyboardInterrupt:
-            self.console.print(Text("\n(Ctrl-D leaves)", QUIET))
+            self.console.print(Text("\n(Ctrl-D leaves)", MUTED))
             return ""
 
-    def _asked(self) -> str:
+    def _format_prompt(self) -> str:
         """Return the input prompt; readline must know which characters take no columns."""
         if not self.console.is_terminal:
             return ""
         with self.console.capture() as captured:
-            label = Text(f" {'you':>{WIDTH}} ", f"bold {SAID}").append("▌ ", f"not bold {SAID}")
+            label = Text(f" {'you':>{LABEL_WIDTH}} ", f"bold {USER_COLOUR}").append("▌ ", f"not bold {USER_COLOUR}")
             self.console.print(label, end="")
-        return _ESCAPES.sub(lambda escape: f"\x01{escape[0]}\x02", captured.get())
+        return _ANSI_ESCAPES.sub(lambda escape: f"\x01{escape[0]}\x02", captured.get())

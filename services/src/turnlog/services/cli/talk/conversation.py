@@ -15,65 +15,65 @@ from uuid import uuid4
 import httpx
 from pydantic import JsonValue
 
-from turnlog.services.cli.reader.frames import Frame, frames
-from turnlog.services.cli.reader.refusals import checked, reaching
-from turnlog.services.gateway.payloads.sessions import Opened
-from turnlog.services.gateway.payloads.turns import Submitted
+from turnlog.services.cli.reader.frames import SseFrame, parse_sse_frames
+from turnlog.services.cli.reader.refusals import require_success, map_transport_errors
+from turnlog.services.gateway.payloads.sessions import OpenedSession
+from turnlog.services.gateway.payloads.turns import SubmittedTurn
 
-ENDS: Final = frozenset({"done", "redact", "failed", "cancelled"})
+END_EVENTS: Final = frozenset({"done", "redact", "failed", "cancelled"})
 """Names of the events that end a turn's stream."""
-MOST_RECONNECTS: Final = 20
+MAX_RECONNECTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class SessionConversation:
     """A conversation with one session."""
 
     client: httpx.AsyncClient
     session: str
 
-    async def submit(self, text: str) -> Submitted:
-        return Submitted.model_validate_json(
-            await posted(self.client, f"/v1/sessions/{self.session}/turns", {"text": text})
+    async def submit_turn(self, text: str) -> SubmittedTurn:
+        return SubmittedTurn.model_validate_json(
+            await post_command(self.client, f"/v1/sessions/{self.session}/turns", {"text": text})
         )
 
-    async def cancel(self) -> None:
+    async def cancel_turn(self) -> None:
         """Cancel the open turn."""
-        await posted(self.client, f"/v1/sessions/{self.session}/cancel", {})
+        await post_command(self.client, f"/v1/sessions/{self.session}/cancel", {})
 
-    async def watch(self, turn: Submitted) -> AsyncGenerator[Frame]:
+    async def watch_turn(self, turn: SubmittedTurn) -> AsyncGenerator[SseFrame]:
         """Yield the frames of a turn until its end; reconnect when the connection is lost."""
         cursor = ""
-        for _ in range(MOST_RECONNECTS):
-            async with aclosing(self._connected(turn.stream, cursor)) as shown:
+        for _ in range(MAX_RECONNECTS):
+            async with aclosing(self._stream_frames(turn.stream, cursor)) as shown:
                 async for frame in shown:
                     cursor = frame.cursor
                     yield frame
-                    if frame.name in ENDS:
+                    if frame.name in END_EVENTS:
                         return
 
-    async def _connected(self, stream: str, cursor: str) -> AsyncGenerator[Frame]:
+    async def _stream_frames(self, stream: str, cursor: str) -> AsyncGenerator[SseFrame]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
-        with reaching(str(self.client.base_url)):
+        with map_transport_errors(str(self.client.base_url)):
             async with self.client.stream("GET", stream, headers=headers) as answer:
                 if not answer.is_success:
                     await answer.aread()
-                checked(answer)
-                async with aclosing(frames(answer.aiter_lines())) as shown:
+                require_success(answer)
+                async with aclosing(parse_sse_frames(answer.aiter_lines())) as shown:
                     async for frame in shown:
                         yield frame
 
 
-async def opened(
+async def open_session(
     client: httpx.AsyncClient, blueprint: str, attributes: dict[str, JsonValue]
-) -> Opened:
+) -> OpenedSession:
     asked: dict[str, JsonValue] = {"blueprint": blueprint, "attributes": attributes}
-    return Opened.model_validate_json(await posted(client, "/v1/sessions", asked))
+    return OpenedSession.model_validate_json(await post_command(client, "/v1/sessions", asked))
 
 
-async def posted(client: httpx.AsyncClient, path: str, payload: JsonValue) -> bytes:
+async def post_command(client: httpx.AsyncClient, path: str, payload: JsonValue) -> bytes:
     """Send a command under a new idempotency key and return the answer's body."""
     headers = {"Idempotency-Key": uuid4().hex}
-    with reaching(str(client.base_url)):
+    with map_transport_errors(str(client.base_url)):
         answer = await client.post(path, json=payload, headers=headers)
-    return checked(answer).content
+    return require_success(answer).content

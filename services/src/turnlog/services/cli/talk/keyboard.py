@@ -13,19 +13,19 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
-_FLAGS: Final = 3
+_LOCAL_MODES: Final = 3
 """Index of the local modes among the attributes of a terminal."""
 
 
 @contextmanager
-def unechoed() -> Generator[None]:
+def suppress_echo() -> Generator[None]:
     """Turn off the echo of the terminal; without a terminal do nothing."""
     if not sys.stdin.isatty():
         yield
         return
     before = termios.tcgetattr(sys.stdin)
     silent = [*before]
-    silent[_FLAGS] &= ~termios.ECHO
+    silent[_LOCAL_MODES] &= ~termios.ECHO
     termios.tcsetattr(sys.stdin, termios.TCSADRAIN, silent)
     try:
         yield

@@ -9,65 +9,65 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from turnlog.services.cli.reader.frames import Frame
-from turnlog.services.cli.screens.history import REPLY, WIDTH
-from turnlog.services.cli.screens.palette import BAD, QUIET, WARY
-from turnlog.services.cli.screens.spelling import one_line
-from turnlog.services.cli.talk.typist import Typist
+from turnlog.services.cli.reader.frames import SseFrame
+from turnlog.services.cli.screens.history import REPLY_COLOUR, LABEL_WIDTH
+from turnlog.services.cli.screens.palette import BAD, MUTED, WARNING
+from turnlog.services.cli.screens.spelling import format_one_line
+from turnlog.services.cli.talk.typist import LabelledTextWriter
 
 
 @dataclass
-class Showing:
+class ReplyDisplay:
     """Shows the stream of one turn on a terminal."""
 
     console: Console
-    _typist: Typist = field(init=False)
+    _writer: LabelledTextWriter = field(init=False)
 
     def __post_init__(self) -> None:
-        self._typist = self._fresh()
+        self._writer = self._create_writer()
 
-    async def show(self, frames: AsyncGenerator[Frame]) -> None:
+    async def show_turn(self, frames: AsyncGenerator[SseFrame]) -> None:
         """Show a turn until its end."""
-        waiting = self.console.status(Text(_doing({}), QUIET), spinner="dots")
+        waiting = self.console.status(Text(_describe_progress({}), MUTED), spinner="dots")
         waiting.start()
         async with aclosing(frames):
             async for frame in frames:
                 data = json.loads(frame.data)
                 if frame.name == "progress":
-                    waiting.update(Text(_doing(data), QUIET))
+                    waiting.update(Text(_describe_progress(data), MUTED))
                     continue
                 waiting.stop()
-                self._take(frame.name, data)
+                self._handle_frame(frame.name, data)
 
-    def _take(self, name: str, data: Mapping[str, Any]) -> None:
+    def _handle_frame(self, name: str, data: Mapping[str, Any]) -> None:
         match name:
             case "token":
-                self._typist.say(data["text"])
-            case "attempt-reset" if self._typist.has_said:
-                self._typist.end("what was said so far is void", WARY)
-                self._typist = self._fresh()
+                self._writer.write_text(data["text"])
+            case "attempt-reset" if self._writer.has_text:
+                self._writer.end_text("what was said so far is void", WARNING)
+                self._writer = self._create_writer()
             case "done":
-                self._typist.end(_remark(data), WARY)
+                self._writer.end_text(_describe_ending(data), WARNING)
             case "redact":
-                self._withhold(data["replacement"])
+                self._replace_reply(data["replacement"])
             case "failed":
-                self._typist.end(f"failed: {data['code']}", BAD)
+                self._writer.end_text(f"failed: {data['code']}", BAD)
             case "cancelled":
-                self._typist.end(data["reason"], WARY)
+                self._writer.end_text(data["reason"], WARNING)
             case _:
                 pass
 
-    def _withhold(self, replacement: str) -> None:
-        self._typist.take_back()
-        instead = Typist(self.console, "withheld", BAD, WIDTH)
-        instead.say(replacement)
-        instead.end()
+    def _replace_reply(self, replacement: str) -> None:
+        self._writer.erase_text()
+        instead = LabelledTextWriter(self.console, "withheld", BAD, LABEL_WIDTH)
+        instead.write_text(replacement)
+        instead.end_text()
 
-    def _fresh(self) -> Typist:
-        return Typist(self.console, "reply", REPLY, WIDTH)
+    def _create_writer(self) -> LabelledTextWriter:
+        return LabelledTextWriter(self.console, "reply", REPLY_COLOUR, LABEL_WIDTH)
 
 
-def _doing(progress: Mapping[str, Any]) -> str:
+def _describe_progress(progress: Mapping[str, Any]) -> str:
     """Return what a turn does before its reply begins."""
     match progress.get("doing"):
         case "summarise":
@@ -77,12 +77,12 @@ def _doing(progress: Mapping[str, Any]) -> str:
         case "act":
             return "choosing tools"
         case "tool":
-            return f"running {one_line(progress['tool'])}"
+            return f"running {format_one_line(progress['tool'])}"
         case _:
             return "waiting for the first word"
 
 
-def _remark(done: Mapping[str, Any]) -> str:
+def _describe_ending(done: Mapping[str, Any]) -> str:
     """Return a remark on an unusual end: a truncated reply, or the next phase."""
     if following := done.get("next_phase"):
         return f"phase {following} begins"

@@ -16,15 +16,15 @@ from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
 
-from turnlog.services.cli.screens.spelling import harmless, one_line
+from turnlog.services.cli.screens.spelling import escape_controls, format_one_line
 
-_PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
-_EDGE: Final = 5
+_WORD_PIECES: Final = re.compile(r"\n|[^\S\n]+|\S+")
+_MARGIN_COLUMNS: Final = 5
 """Columns taken by the blanks and the stroke."""
 
 
 @dataclass
-class Typist:
+class LabelledTextWriter:
     """Writes one text beside a label."""
 
     console: Console
@@ -32,72 +32,72 @@ class Typist:
     colour: str
     width: int
     """Columns of the label."""
-    _held: str = field(default="", init=False)
+    _pending: str = field(default="", init=False)
     _column: int = field(default=-1, init=False)
     """Columns of text on the current line; -1 before the first line."""
-    _above: int = field(default=0, init=False)
+    _lines_above: int = field(default=0, init=False)
     """Lines written above the current one."""
 
     @property
-    def has_said(self) -> bool:
+    def has_text(self) -> bool:
         """Whether any text was given since it began."""
-        return self._column >= 0 or bool(self._held)
+        return self._column >= 0 or bool(self._pending)
 
-    def say(self, text: str) -> None:
+    def write_text(self, text: str) -> None:
         """Write a piece of text; its last word is held back until it is complete."""
-        pieces = _PIECES.findall(self._held + text)
+        pieces = _WORD_PIECES.findall(self._pending + text)
         whole = pieces if not pieces or pieces[-1].isspace() else pieces[:-1]
-        self._held = "".join(pieces[len(whole) :])
+        self._pending = "".join(pieces[len(whole) :])
         for piece in whole:
-            self._type(harmless(piece))
+            self._write_piece(escape_controls(piece))
 
-    def end(self, remark: str = "", colour: str = "") -> None:
+    def end_text(self, remark: str = "", colour: str = "") -> None:
         """Write the held-back text and a remark if there is one, and end the line."""
-        self._type(harmless(self._held))
-        self._held = ""
+        self._write_piece(escape_controls(self._pending))
+        self._pending = ""
         if remark:
-            self._type(" " if self._column > 0 else "")
-            self._write(one_line(remark), colour)
+            self._write_piece(" " if self._column > 0 else "")
+            self._write_raw(format_one_line(remark), colour)
         self.console.print()
 
-    def take_back(self) -> None:
+    def erase_text(self) -> None:
         """Erase the text on a terminal; elsewhere the written text stays."""
-        self._held = ""
+        self._pending = ""
         if self._column < 0:
             return
         if not self.console.is_terminal:
-            self.end()
+            self.end_text()
             return
         line = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CARRIAGE_RETURN,))
         up = ((ControlType.CURSOR_UP, 1), *line)
-        self.console.control(Control(*line, *(up * self._above)))
-        self._column, self._above = -1, 0
+        self.console.control(Control(*line, *(up * self._lines_above)))
+        self._column, self._lines_above = -1, 0
 
-    def _type(self, piece: str) -> None:
+    def _write_piece(self, piece: str) -> None:
         if self._column < 0:
-            self._line(self.label)
+            self._write_label(self.label)
         if piece == "\n":
-            self._next_line()
+            self._start_line()
             return
-        room = self.console.width - self.width - _EDGE
+        room = self.console.width - self.width - _MARGIN_COLUMNS
         if self._column + cell_len(piece) <= room:
-            self._write(piece, "")
+            self._write_raw(piece, "")
             return
         for place, line in enumerate(chop_cells(piece.lstrip(), room)):
             if place or self._column:
-                self._next_line()
-            self._write(line, "")
+                self._start_line()
+            self._write_raw(line, "")
 
-    def _next_line(self) -> None:
+    def _start_line(self) -> None:
         self.console.print()
-        self._above += 1
-        self._line("")
+        self._lines_above += 1
+        self._write_label("")
 
-    def _line(self, label: str) -> None:
-        self._write(f" {label.rjust(self.width)} ", f"bold {self.colour}")
-        self._write("▌ ", self.colour)
+    def _write_label(self, label: str) -> None:
+        self._write_raw(f" {label.rjust(self.width)} ", f"bold {self.colour}")
+        self._write_raw("▌ ", self.colour)
         self._column = 0
 
-    def _write(self, text: str, style: str) -> None:
+    def _write_raw(self, text: str, style: str) -> None:
         self.console.print(Text(text, style), end="", soft_wrap=True)
         self._column += cell_len(text)

@@ -4,13 +4,13 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from turnlog.projections.session.references import Reason
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.projections.session.references import InheritanceReason
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
-Values = dict[str, JsonValue]
+JsonObject = dict[str, JsonValue]
 
 
-class Status(Answer):
+class QuestionStatus(ResponseModel):
     """Whether a question could be answered."""
 
     reason: Literal["ok", "unroutable"]
@@ -19,46 +19,46 @@ class Status(Answer):
     """The status for people."""
 
 
-class Answered(Answer):
+class QuestionAnswer(ResponseModel):
     """The answer to a question, without the conversation around it."""
 
-    status: Status
+    status: QuestionStatus
     """Whether the question could be answered."""
-    results: list[JsonValue] | Values
+    results: list[JsonValue] | JsonObject
     """The results that were found."""
-    meta: Values
+    meta: JsonObject
     """Metadata about the results."""
     answer: str
     """The answer as text; empty for a question that could not be routed."""
 
 
-class ReferencesView(Answer):
+class ReferencesView(ResponseModel):
     """What the latest answered turn of a session was about."""
 
     session: str
     """The session id."""
     sequence: int
     """The sequence that the response reflects."""
-    last_reference: Values | None
+    last_reference: JsonObject | None
     """Its identifiers, with `intent`, `entity`, `updated_at` and `turn_index`; null before any."""
 
 
-class MeantView(Answer):
+class ResolvedReferencesView(ResponseModel):
     """The references that a turn would have if it were submitted now."""
 
     session: str
     """The session id."""
     sequence: int
     """The sequence that the response reflects."""
-    identifiers: Values
+    identifiers: JsonObject
     """The identifiers that the turn states, then those it would inherit."""
     used: bool
     """Whether any would be inherited."""
-    reason: Reason
+    reason: InheritanceReason
     """Why they would be inherited or not."""
 
 
-class MemoryView(Answer):
+class MemoryView(ResponseModel):
     """The earlier messages that a turn would be given if it were submitted now."""
 
     session: str
@@ -69,9 +69,9 @@ class MemoryView(Answer):
     """Whether the session has memory."""
     at: str
     """The clock reading that decides which messages are too old."""
-    policy: Values
+    policy: JsonObject
     """The memory policy that the session is pinned to."""
     warnings: tuple[str, ...]
     """The faults of the policy file, for which defaults are used."""
-    messages: tuple[Values, ...]
+    messages: tuple[JsonObject, ...]
     """`role`, `content`, `created_at` and `meta` of each message, oldest first."""

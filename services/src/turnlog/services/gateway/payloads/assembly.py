@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from pydantic import Field, JsonValue
 
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class AssemblyMeta(Answer):
+class PromptAssemblyMeta(ResponseModel):
     """The contents of a prompt, and what was cut to fit.
 
     The keys are spelt as in the assembler that these applications used before, so that they need
@@ -24,10 +24,10 @@ class AssemblyMeta(Answer):
     """
 
 
-class Assembly(Answer):
+class PromptAssembly(ResponseModel):
     """A prompt and how it was assembled."""
 
     prompt: str
     """The text of the prompt; messages are separated by a blank line."""
-    meta: AssemblyMeta
+    meta: PromptAssemblyMeta
     """The contents of the prompt."""

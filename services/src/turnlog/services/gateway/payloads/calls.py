@@ -6,11 +6,11 @@ A null figure is unknown, not zero.
 from __future__ import annotations
 
 from turnlog.events.content import Digest
-from turnlog.events.turn import Finish
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.events.turn import FinishReason
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class AttemptView(Answer):
+class AttemptView(ResponseModel):
     """One attempt of a call; a null figure is unknown, not zero."""
 
     attempt: int
@@ -43,7 +43,7 @@ class AttemptView(Answer):
     """Why the attempt failed."""
 
 
-class CallView(Answer):
+class CallView(ResponseModel):
     """A call with the totals of all its attempts."""
 
     call: str
@@ -76,7 +76,7 @@ class CallView(Answer):
     """Tokens saved by shortening parts of the prompt; see `/v1/growth`."""
     attempt: int | None
     """The attempt that answered."""
-    finish: Finish | None
+    finish: FinishReason | None
     """Why the model stopped."""
     characters: int | None
     """The length of the answer."""
@@ -92,7 +92,7 @@ class CallView(Answer):
     """All attempts."""
 
 
-class CallList(Answer):
+class CallList(ResponseModel):
     """All calls of a session."""
 
     models: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class Form(BaseModel):
+class RequestModel(BaseModel):
     """A request body; unknown fields are refused."""
 
     model_config = ConfigDict(
@@ -19,7 +19,7 @@ class Form(BaseModel):
     )
 
 
-class Answer(BaseModel):
+class ResponseModel(BaseModel):
     """A response body, or a part of one."""
 
     model_config = ConfigDict(

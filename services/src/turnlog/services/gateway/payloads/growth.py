@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class CallMetrics(Answer):
+class CallMetrics(ResponseModel):
     """The tokens of one call, and what reduced them."""
 
     call: str
@@ -36,7 +36,7 @@ class CallMetrics(Answer):
     """The number of history turns that were cut to fit."""
 
 
-class GroupMetrics(Answer):
+class GroupMetrics(ResponseModel):
     """The totals of a group of calls."""
 
     group: str | None
@@ -53,7 +53,7 @@ class GroupMetrics(Answer):
     """The number of history turns that were cut to fit."""
 
 
-class GrowthView(Answer):
+class GrowthView(ResponseModel):
     """How the context of calls grows, as far as the read models have caught up."""
 
     session: str | None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class TurnsView(Answer):
+class TurnRangeView(ResponseModel):
     """A range of consecutive turns."""
 
     first: int
@@ -14,14 +14,14 @@ class TurnsView(Answer):
     """The last turn."""
 
 
-class SummaryView(Answer):
+class SummaryView(ResponseModel):
     """A summary that replaces older turns in windows."""
 
     sequence: int
     """The sequence of its event, by which it is undone."""
     view: str
     """The history view of the blueprint that contains it."""
-    turns: tuple[TurnsView, ...]
+    turns: tuple[TurnRangeView, ...]
     """The turns it replaces."""
     former: int | None
     """The earlier summary that it includes."""
@@ -41,7 +41,7 @@ class SummaryView(Answer):
     """When it was recorded, RFC 3339."""
 
 
-class SummariesView(Answer):
+class SummariesView(ResponseModel):
     """The active summaries of a session, oldest first."""
 
     session: str

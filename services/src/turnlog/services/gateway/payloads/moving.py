@@ -5,20 +5,20 @@ from typing import Annotated
 from pydantic import Field
 
 from turnlog.events.content import Digest
-from turnlog.projections.store.pins import What
-from turnlog.services.gateway.payloads.closed import Answer, Form
+from turnlog.projections.store.pins import PinKind
+from turnlog.services.gateway.payloads.closed import ResponseModel, RequestModel
 
-DIGEST = r"^sha256:[0-9a-f]{64}$"
+DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 
 
-class MoveForm(Form):
+class MoveBlueprintRequest(RequestModel):
     """Moves a session to the present version of its blueprint's files."""
 
-    digest: Annotated[str, Field(pattern=DIGEST)] | None = None
+    digest: Annotated[str, Field(pattern=DIGEST_PATTERN)] | None = None
     """The expected digest of the blueprint, which must be the present one; see `/v1/blueprints`."""
 
 
-class Moved(Answer):
+class BlueprintMoveResult(ResponseModel):
     """The blueprint that a session uses after a move."""
 
     session: str
@@ -35,12 +35,12 @@ class Moved(Answer):
     """The digest of its structure."""
 
 
-class PinView(Answer):
+class PinnedTextView(ResponseModel):
     """A text that open sessions are pinned to."""
 
     blueprint: str
     """The blueprint of the sessions."""
-    what: What
+    what: PinKind
     """The kind of text: the blueprint, a cartridge, a memory policy or a prompt file."""
     version: int | None
     """The version of a blueprint."""
@@ -58,8 +58,8 @@ class PinView(Answer):
     """Whether the files have the same content now; null when that depends on the session."""
 
 
-class PinList(Answer):
+class PinnedTextList(ResponseModel):
     """The texts that open sessions are pinned to."""
 
-    pins: tuple[PinView, ...]
+    pins: tuple[PinnedTextView, ...]
     """The texts, by blueprint and kind."""

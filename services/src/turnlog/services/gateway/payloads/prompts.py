@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from turnlog.events.call import Cost
+from turnlog.events.call import AttemptCost
 from turnlog.events.content import Digest
-from turnlog.events.manifest import Manifest, Role
-from turnlog.projections.audit.reproduction import Outcome
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.events.manifest import Manifest, MessageRole
+from turnlog.projections.audit.reproduction import ReproductionOutcome
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class MessageView(Answer):
+class MessageView(ResponseModel):
     """One message of a prompt."""
 
-    role: Role
+    role: MessageRole
     """The role of the message."""
     content: str
     """The text of the message."""
 
 
-class WindowView(Answer):
+class WindowView(ResponseModel):
     """What a call would see."""
 
     session: str
@@ -37,11 +37,11 @@ class WindowView(Answer):
     """The tools that the call offers."""
     manifest: Manifest
     """The source of each part."""
-    cost: Cost
+    cost: AttemptCost
     """The estimated cost of the prompt alone, without the reply."""
 
 
-class Unproven(Answer):
+class ReproductionFault(ResponseModel):
     """Why a prompt could not be reproduced."""
 
     where: str
@@ -50,18 +50,18 @@ class Unproven(Answer):
     """What is wrong with it."""
 
 
-class WayView(Answer):
+class ReproductionView(ResponseModel):
     """The result of one way to reproduce a prompt."""
 
-    outcome: Outcome
+    outcome: ReproductionOutcome
     """`unreproducible` when this version or installation cannot reproduce it."""
     digest: Digest | None
     """The digest of the reproduced canonical request; null when there is none."""
-    fault: Unproven | None
+    fault: ReproductionFault | None
     """The first difference, or what has changed since; null when the prompts are equal."""
 
 
-class PromptView(Answer):
+class RecordedPromptView(ResponseModel):
     """The exact prompt of a call, reproduced from the log in two ways."""
 
     session: str
@@ -84,11 +84,11 @@ class PromptView(Answer):
     """The recorded manifest."""
     digest: Digest
     """The recorded digest of the canonical request."""
-    reference: WayView
+    reference: ReproductionView
     """Reproduction by the references of the manifest; the source of `messages`."""
-    assembly: WayView
+    assembly: ReproductionView
     """Reproduction by assembling the call again from the session's state at that time."""
     verified: bool
     """Whether neither way contradicts the recorded prompt."""
-    fault: Unproven | None
+    fault: ReproductionFault | None
     """The first fault when it is not verified."""

@@ -11,16 +11,16 @@ from pydantic import Field
 
 from turnlog.events.content import Digest
 from turnlog.projections.blueprint.storable import MAX_INT
-from turnlog.projections.library.authored import FIRST, Authored
+from turnlog.projections.library.authored import DEFAULT_VARIANT, SegmentInput
 from turnlog.projections.library.commands import EditSegment, ImportSegments
-from turnlog.services.gateway.payloads.closed import Answer, Form
+from turnlog.services.gateway.payloads.closed import ResponseModel, RequestModel
 
-MOST_ROWS = 20_000
+MAX_IMPORT_ROWS = 20_000
 """The maximum number of segments in one import."""
-Number = Annotated[int, Field(ge=1, le=MAX_INT)]
+SegmentNumber = Annotated[int, Field(ge=1, le=MAX_INT)]
 
 
-class SegmentForm(Form):
+class AddSegmentRequest(RequestModel):
     """Adds a segment."""
 
     scope: str
@@ -37,35 +37,35 @@ class SegmentForm(Form):
     """The kind of text, such as `npc_cue`."""
     priority: str = "normal"
     """`low`, `normal` or `high`."""
-    variant: str = FIRST
+    variant: str = DEFAULT_VARIANT
     """The variant that the text belongs to."""
     active: bool = True
     """Whether calls may use it."""
 
-    def authored(self) -> Authored:
+    def convert_to_input(self) -> SegmentInput:
         """Return the segment as the library's input type."""
-        return Authored(**self.model_dump())
+        return SegmentInput(**self.model_dump())
 
 
-class RowForm(SegmentForm):
+class ImportRow(AddSegmentRequest):
     """One segment of an import."""
 
-    id: Number | None = None
+    id: SegmentNumber | None = None
     """Its present or future number; without one it is identified by its content."""
 
 
-class ImportForm(Form):
+class ImportSegmentsRequest(RequestModel):
     """Imports segments; those that already match are left unchanged."""
 
-    segments: Annotated[list[RowForm], Field(max_length=MOST_ROWS)]
+    segments: Annotated[list[ImportRow], Field(max_length=MAX_IMPORT_ROWS)]
     """The segments; all are imported or none."""
 
-    def command(self) -> ImportSegments:
+    def create_command(self) -> ImportSegments:
         """Return the command for the library."""
-        return ImportSegments(tuple(row.authored() for row in self.segments))
+        return ImportSegments(tuple(row.convert_to_input() for row in self.segments))
 
 
-class EditForm(Form):
+class EditSegmentRequest(RequestModel):
     """Edits a segment; omitted fields are unchanged."""
 
     content: str | None = None
@@ -80,16 +80,16 @@ class EditForm(Form):
     """Whether calls may use the variant, or all variants when none is named."""
     variant: str | None = None
     """The variant to edit; a new name adds a variant. By default the text is that of the first."""
-    version: Number | None = None
+    version: SegmentNumber | None = None
     """The latest version that the client has seen; a later one makes the edit fail with 409."""
 
-    def command(self, segment: int) -> EditSegment:
+    def create_command(self, segment: int) -> EditSegment:
         """Return the command for the library."""
         given = self.model_dump(exclude={"version"})
         return EditSegment(segment, seen=self.version, **given)
 
 
-class SegmentChanged(Answer):
+class SegmentChangeResult(ResponseModel):
     """The result of adding or editing a segment."""
 
     segment: int
@@ -100,7 +100,7 @@ class SegmentChanged(Answer):
     """The library's sequence that the response reflects."""
 
 
-class SegmentsImported(Answer):
+class SegmentImportResult(ResponseModel):
     """The result of an import."""
 
     added: tuple[int, ...]
@@ -113,7 +113,7 @@ class SegmentsImported(Answer):
     """The library's sequence that the response reflects."""
 
 
-class ListedSegment(Answer):
+class ListedSegment(ResponseModel):
     """The current version of a variant of a segment."""
 
     id: int
@@ -148,7 +148,7 @@ class ListedSegment(Answer):
     """The actor of the last edit."""
 
 
-class SegmentPage(Answer):
+class SegmentPage(ResponseModel):
     """A page of segments, by number."""
 
     segments: tuple[ListedSegment, ...]
@@ -157,7 +157,7 @@ class SegmentPage(Answer):
     """The `after` of the next page; null on the last page."""
 
 
-class VersionView(Answer):
+class SegmentVersionView(ResponseModel):
     """One version of a segment."""
 
     version: int
@@ -182,7 +182,7 @@ class VersionView(Answer):
     """The actor of the edit."""
 
 
-class SegmentView(Answer):
+class SegmentView(ResponseModel):
     """A segment with all its versions, from the library's log."""
 
     id: int
@@ -199,5 +199,5 @@ class SegmentView(Answer):
     """Whether calls may use it."""
     variants: dict[str, int]
     """The active variants, each with its version number."""
-    versions: tuple[VersionView, ...]
+    versions: tuple[SegmentVersionView, ...]
     """The versions, oldest first."""

@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.services.gateway.payloads.closed import Answer
-from turnlog.services.runtime.durability import Level
+from turnlog.services.gateway.payloads.closed import ResponseModel
+from turnlog.services.runtime.durability import DurabilityLevel
 
 
-class BlueprintView(Answer):
+class BlueprintView(ResponseModel):
     """A usable blueprint."""
 
     blueprint: str
@@ -26,7 +26,7 @@ class BlueprintView(Answer):
     """The profiles, the default one first."""
 
 
-class FaultyView(Answer):
+class FaultyBlueprintView(ResponseModel):
     """A blueprint that cannot be loaded."""
 
     blueprint: str
@@ -35,16 +35,16 @@ class FaultyView(Answer):
     """The first fault and the number of faults."""
 
 
-class BlueprintList(Answer):
+class BlueprintList(ResponseModel):
     """All blueprints."""
 
     blueprints: tuple[BlueprintView, ...]
     """The usable ones."""
-    faulty: tuple[FaultyView, ...]
+    faulty: tuple[FaultyBlueprintView, ...]
     """Those that cannot be loaded."""
 
 
-class BlueprintForms(BlueprintView):
+class BlueprintSchemas(BlueprintView):
     """A blueprint with the schemas of its values."""
 
     attributes: dict[str, JsonValue]
@@ -53,7 +53,7 @@ class BlueprintForms(BlueprintView):
     """The JSON Schema of the inputs of a turn."""
 
 
-class PartHealth(Answer):
+class ComponentHealth(ResponseModel):
     """The health of a component that the gateway depends on."""
 
     ready: bool
@@ -62,22 +62,22 @@ class PartHealth(Answer):
     """What is wrong with it."""
 
 
-class Readiness(Answer):
+class ReadinessView(ResponseModel):
     """Whether the gateway can work, and what its acknowledgements guarantee."""
 
     ready: bool
     """Whether every component answers."""
-    durability: Level
+    durability: DurabilityLevel
     """What an acknowledgement guarantees: on disk, on several machines, or neither."""
     checked: bool
     """Whether the server confirmed the level, or only the configuration states it."""
     lag: int | None
     """The number of events that the read models lag behind the log; null when unknown."""
-    parts: dict[str, PartHealth]
+    parts: dict[str, ComponentHealth]
     """The health of each component by name."""
 
 
-class Alive(Answer):
+class LivenessView(ResponseModel):
     """The process runs."""
 
     alive: Literal[True] = True

@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import JsonValue
 
 from turnlog.events.content import Digest
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class Opened(Answer):
+class OpenedSession(ResponseModel):
     """An opened session."""
 
     session: str
@@ -23,7 +23,7 @@ class Opened(Answer):
     """The sequence of the event that opened it."""
 
 
-class OriginView(Answer):
+class OriginView(ResponseModel):
     """The origin of a session."""
 
     kind: Literal["parent", "fork"]
@@ -34,7 +34,7 @@ class OriginView(Answer):
     """The origin's sequence at which it was created."""
 
 
-class Forked(Answer):
+class ForkedSession(ResponseModel):
     """A fork, which has all events of its origin up to a sequence."""
 
     session: str
@@ -49,7 +49,7 @@ class Forked(Answer):
     """The last sequence."""
 
 
-class OpenTurnView(Answer):
+class OpenTurnView(ResponseModel):
     """The turn that is being answered."""
 
     turn: int
@@ -62,7 +62,7 @@ class OpenTurnView(Answer):
     """When the turn became open."""
 
 
-class ChoiceView(Answer):
+class ChoiceView(ResponseModel):
     """A recorded choice."""
 
     phase: str
@@ -73,7 +73,7 @@ class ChoiceView(Answer):
     """The text of the choice in prompts."""
 
 
-class SessionView(Answer):
+class SessionView(ResponseModel):
     """The state of a session, folded from its own log."""
 
     session: str
@@ -114,7 +114,7 @@ class SessionView(Answer):
     """The session it came from."""
 
 
-class ListedSession(Answer):
+class ListedSession(ResponseModel):
     """A session in a list."""
 
     session: str
@@ -147,7 +147,7 @@ class ListedSession(Answer):
     """The session it came from."""
 
 
-class SessionPage(Answer):
+class SessionPage(ResponseModel):
     """A page of sessions, newest first."""
 
     sessions: tuple[ListedSession, ...]

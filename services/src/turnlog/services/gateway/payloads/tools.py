@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Literal
 
 from turnlog.events.content import Digest
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class ToolResultView(Answer):
+class ToolResultView(ResponseModel):
     """The whole result of a tool use, and what prompts say of it."""
 
     session: str

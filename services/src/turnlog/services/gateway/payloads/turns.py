@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from turnlog.events.content import Content, Plain
-from turnlog.events.turn import Finish
-from turnlog.projections.history import Status
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.events.content import Content, PlainText
+from turnlog.events.turn import FinishReason
+from turnlog.projections.history import TurnStatus
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class Submitted(Answer):
+class SubmittedTurn(ResponseModel):
     """A turn that is on the event log."""
 
     session: str
@@ -23,16 +23,16 @@ class Submitted(Answer):
     """The path of its events."""
 
 
-class Settled(Submitted):
+class SettledTurnView(SubmittedTurn):
     """A submitted turn with its outcome."""
 
     settled: int
     """The sequence of the event that settled it."""
-    status: Status
+    status: TurnStatus
     """The status of the turn."""
     reply: str | None
     """The reply, or the replacement of a redacted one."""
-    finish: Finish | None
+    finish: FinishReason | None
     """Why the model stopped; `length` means that the reply is incomplete."""
     redacted: bool
     """Whether the reply was redacted."""
@@ -42,7 +42,7 @@ class Settled(Submitted):
     """Why the reply is a fallback; null when a model wrote it."""
 
 
-class Acted(Answer):
+class CommandResult(ResponseModel):
     """The result of a command, which may have had nothing to do."""
 
     session: str
@@ -53,7 +53,7 @@ class Acted(Answer):
     """The sequence of its last event; the session's last sequence when it had nothing to do."""
 
 
-class StepView(Answer):
+class PlanStepView(ResponseModel):
     """A step of a turn's plan."""
 
     step: int
@@ -64,7 +64,7 @@ class StepView(Answer):
     """Whether the previous turn's result was reused and no call was made."""
 
 
-class ToolUseView(Answer):
+class ToolUseView(ResponseModel):
     """A tool that a model requested, and its outcome."""
 
     call: str
@@ -91,7 +91,7 @@ class ToolUseView(Answer):
     """How long the tool server took."""
 
 
-class DisplayView(Answer):
+class DisplayView(ResponseModel):
     """The display form of a turn."""
 
     text: str | None
@@ -100,18 +100,18 @@ class DisplayView(Answer):
     """The display form of the reply; null when none was recorded or the reply is redacted."""
 
 
-class TurnView(Answer):
+class TurnView(ResponseModel):
     """A turn as people read it."""
 
     turn: int
     """The turn number."""
-    status: Status
+    status: TurnStatus
     """The status of the turn."""
     text: str | None
     """The text that was submitted."""
     reply: str | None
     """The reply, or the replacement of a redacted one."""
-    finish: Finish | None
+    finish: FinishReason | None
     """Why the model stopped."""
     call: str | None
     """The call that wrote the reply."""
@@ -137,13 +137,13 @@ class TurnView(Answer):
     """The phase it belongs to."""
     display: DisplayView | None = None
     """Its display form as recorded; null when none was recorded."""
-    steps: tuple[StepView, ...] = ()
+    steps: tuple[PlanStepView, ...] = ()
     """The steps of its plan, if it has one."""
     tools: tuple[ToolUseView, ...] = ()
     """The tools it used, in order."""
 
 
-class StayView(Answer):
+class PhaseVisitView(ResponseModel):
     """A visit of the session to a phase."""
 
     phase: str
@@ -168,7 +168,7 @@ class StayView(Answer):
     """The turns that belong to it."""
 
 
-class HistoryView(Answer):
+class HistoryView(ResponseModel):
     """The turns of a session, or of one phase."""
 
     session: str
@@ -177,10 +177,10 @@ class HistoryView(Answer):
     """The sequence that the response reflects."""
     turns: tuple[TurnView, ...]
     """The turns in order."""
-    stays: tuple[StayView, ...] = ()
+    stays: tuple[PhaseVisitView, ...] = ()
     """The phase visits in order; empty without phases."""
 
 
-def plain(content: Content | None) -> str | None:
+def get_plain_text(content: Content | None) -> str | None:
     """Return a readable text; None when it is sealed, erased or absent."""
-    return content.text if isinstance(content, Plain) else None
+    return content.text if isinstance(content, PlainText) else None

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 from turnlog.events.content import Digest
-from turnlog.projections.audit.findings import Check, Verdict
-from turnlog.projections.audit.report import Agreement, Completeness, Integrity, Reproduction
-from turnlog.services.gateway.payloads.closed import Answer
+from turnlog.projections.audit.findings import CheckName, VerdictName
+from turnlog.projections.audit.report import TotalsAgreement, Completeness, Integrity, Reproduction
+from turnlog.services.gateway.payloads.closed import ResponseModel
 
 
-class FindingView(Answer):
+class FindingView(ResponseModel):
     """A fault of the record."""
 
-    verdict: Verdict
+    verdict: VerdictName
     """The verdict that it affects."""
-    check: Check
+    check: CheckName
     """The check that found it."""
     sequence: int | None
     """The sequence of the event."""
@@ -23,7 +23,7 @@ class FindingView(Answer):
     """What is wrong."""
 
 
-class PromptsView(Answer):
+class PromptTallyView(ResponseModel):
     """How many prompts were reproduced, by way."""
 
     calls: int
@@ -42,7 +42,7 @@ class PromptsView(Answer):
     """The range of the first of those, and its gap."""
 
 
-class TotalsView(Answer):
+class TotalsView(ResponseModel):
     """The totals of a session, computed from its events."""
 
     turns: int
@@ -61,7 +61,7 @@ class TotalsView(Answer):
     """The cost in millionths of a dollar, as far as known."""
 
 
-class VerifyView(Answer):
+class VerificationView(ResponseModel):
     """The verification of a session."""
 
     session: str
@@ -78,11 +78,11 @@ class VerifyView(Answer):
     """Whether events are missing; `unwitnessed` without a noted head to compare with."""
     reproduction: Reproduction
     """Whether every prompt was reproduced in both ways."""
-    totals: Agreement
+    totals: TotalsAgreement
     """Whether the read models agree with the log; `elsewhere` while they lag."""
     events: int
     """The number of events that were read."""
-    prompts: PromptsView
+    prompts: PromptTallyView
     """The reproduced prompts."""
     log: TotalsView
     """The totals of the session."""
@@ -90,7 +90,7 @@ class VerifyView(Answer):
     """All findings, the first event first."""
 
 
-class ProgressLine(Answer):
+class VerifyProgressLine(ResponseModel):
     """The progress of verifying a log."""
 
     kind: Literal["progress"] = "progress"
@@ -105,7 +105,7 @@ class ProgressLine(Answer):
     """Events per second so far."""
 
 
-class FindingLine(Answer):
+class VerifyFindingLine(ResponseModel):
     """A fault of the log."""
 
     kind: Literal["finding"] = "finding"
@@ -118,7 +118,7 @@ class FindingLine(Answer):
     """The finding."""
 
 
-class SummaryLine(Answer):
+class VerifySummaryLine(ResponseModel):
     """The summary of verifying a log; the last line."""
 
     kind: Literal["summary"] = "summary"
@@ -131,7 +131,7 @@ class SummaryLine(Answer):
     """Whether events are missing; `unwitnessed` without noted heads to compare with."""
     reproduction: Reproduction
     """Whether every prompt was reproduced in both ways."""
-    totals: Agreement
+    totals: TotalsAgreement
     """Whether the read models agree with the log; `elsewhere` where some lag."""
     sessions: int
     """The number of sessions."""
@@ -141,11 +141,11 @@ class SummaryLine(Answer):
     """The number of events of the sessions and of the library."""
     seconds: float
     """The duration in seconds."""
-    prompts: PromptsView
+    prompts: PromptTallyView
     """The reproduced prompts."""
     log: TotalsView
     """The totals of the sessions."""
     findings: int
     """The number of finding lines."""
-    first: FindingLine | None
+    first: VerifyFindingLine | None
     """The first finding, in the order of the log."""

@@ -8,35 +8,35 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from turnlog.events.content import Digest
-from turnlog.events.manifest import Counter
-from turnlog.projections.audit.whatif.standing import How
+from turnlog.events.manifest import CounterRef
+from turnlog.projections.audit.whatif.standing import AlterationKind
 from turnlog.projections.blueprint.storable import MAX_INT
-from turnlog.services.gateway.payloads.asked import Name
-from turnlog.services.gateway.payloads.closed import Answer, Form
+from turnlog.services.gateway.payloads.asked import ShortName
+from turnlog.services.gateway.payloads.closed import ResponseModel, RequestModel
 
-Place = Annotated[str, Field(min_length=1, max_length=300)]
-EXACT = (
+FolderPath = Annotated[str, Field(min_length=1, max_length=300)]
+EXACTNESS_NOTE = (
     "Exact for context, not for behaviour: it tells what each recorded call would have been given, "
     "with what was said as it was said. What a model would have answered to that, and what people "
     "would have said then, nobody knows."
 )
 
 
-class FolderForm(Form):
+class BlueprintFolder(RequestModel):
     """A blueprint folder, sent with the request."""
 
-    blueprint: Name
+    blueprint: ShortName
     """The name of the folder and of its blueprint."""
-    files: Annotated[dict[Place, str], Field(max_length=1_000)]
+    files: Annotated[dict[FolderPath, str], Field(max_length=1_000)]
     """Path within the folder to text: `blueprint.yaml`, prompt files, cartridges."""
 
 
-class WhatIfForm(Form):
+class WhatIfRequest(RequestModel):
     """Evaluates a hypothetical change; nothing is written and no model is called."""
 
     sessions: Annotated[list[str], Field(min_length=1, max_length=10_000)] | None = None
     """The sessions to evaluate; by default all, or all of the given blueprint."""
-    blueprint: FolderForm | None = None
+    blueprint: BlueprintFolder | None = None
     """Another blueprint with its files."""
     budget: Annotated[int, Field(ge=1, le=MAX_INT)] | None = None
     """Another token budget, which replaces every budget of a call."""
@@ -44,7 +44,7 @@ class WhatIfForm(Form):
     """Another model as litellm names it, which selects prompt files, token counter and price."""
 
 
-class SupposedBlueprint(Answer):
+class WhatIfBlueprint(ResponseModel):
     """The blueprint of the hypothetical change."""
 
     blueprint: str
@@ -55,7 +55,7 @@ class SupposedBlueprint(Answer):
     """The digest of its structure."""
 
 
-class Begun(Answer):
+class WhatIfStart(ResponseModel):
     """The first line: the change and the number of sessions."""
 
     line: Literal["begun"] = "begun"
@@ -64,17 +64,17 @@ class Begun(Answer):
     behind: int
     """By how many events the read models lagged when sessions were listed; 0 when they were named.
     """
-    blueprint: SupposedBlueprint | None
+    blueprint: WhatIfBlueprint | None
     """The blueprint in the request."""
     budget: int | None
     """The budget in the request."""
     model: str | None
     """The model in the request."""
-    exact: str = EXACT
+    exact: str = EXACTNESS_NOTE
     """How far the figures can be relied on."""
 
 
-class SideView(Answer):
+class PromptTotalsView(ResponseModel):
     """The totals of prompts, before or after the change."""
 
     tokens: int
@@ -95,12 +95,12 @@ class SideView(Answer):
     """Whether a model is missing from the price table."""
 
 
-class AlteredOftenView(Answer):
+class AlterationCountView(ResponseModel):
     """One difference, and the number of calls that have it."""
 
     layer: str
     """The blueprint's name of the layer; `history` is built in."""
-    how: How
+    how: AlterationKind
     """`cut` or `uncut` to fit, `gone`, `added`, or `changed`."""
     rule: str | None
     """The step or condition that caused it."""
@@ -110,7 +110,7 @@ class AlteredOftenView(Answer):
     """The number of turns, segments or texts in all of them."""
 
 
-class RefusedOftenView(Answer):
+class RefusalCountView(ResponseModel):
     """One reason why calls could not be assembled."""
 
     code: str
@@ -125,7 +125,7 @@ class RefusedOftenView(Answer):
     """What was wrong with the first call."""
 
 
-class AccountView(Answer):
+class WhatIfTotalsView(ResponseModel):
     """The totals of a hypothetical change."""
 
     calls: int
@@ -134,17 +134,17 @@ class AccountView(Answer):
     """Calls that could be assembled under the change; all sums are over these."""
     same: int
     """Calls whose request would be identical."""
-    before: SideView
+    before: PromptTotalsView
     """The totals as recorded."""
-    after: SideView
+    after: PromptTotalsView
     """The totals under the change."""
-    altered: tuple[AlteredOftenView, ...]
+    altered: tuple[AlterationCountView, ...]
     """The differences, most frequent first."""
-    refused: tuple[RefusedOftenView, ...]
+    refused: tuple[RefusalCountView, ...]
     """Why calls could not be assembled, most frequent first."""
 
 
-class SupposedPrompt(Answer):
+class WhatIfPrompt(ResponseModel):
     """The size of one prompt."""
 
     kind: str
@@ -153,7 +153,7 @@ class SupposedPrompt(Answer):
     """The model."""
     tokens: int
     """The tokens, as counted by `counter`."""
-    counter: Counter
+    counter: CounterRef
     """The token counter."""
     budget: int | None
     """The token budget."""
@@ -163,12 +163,12 @@ class SupposedPrompt(Answer):
     """The digest of the request."""
 
 
-class AlteredView(Answer):
+class PromptAlterationView(ResponseModel):
     """One difference in a prompt."""
 
     layer: str
     """The layer."""
-    how: How
+    how: AlterationKind
     """The kind of difference."""
     rule: str | None
     """The step or condition that caused it."""
@@ -180,7 +180,7 @@ class AlteredView(Answer):
     """The number of a segment."""
 
 
-class LayerSizeView(Answer):
+class LayerSizeView(ResponseModel):
     """A layer that is always kept and does not fit."""
 
     layer: str
@@ -189,7 +189,7 @@ class LayerSizeView(Answer):
     """Its tokens."""
 
 
-class MisfitView(Answer):
+class CallRefusalView(ResponseModel):
     """Why a call could not be assembled."""
 
     code: str
@@ -212,7 +212,7 @@ class MisfitView(Answer):
     """The layers that are always kept and do not fit."""
 
 
-class CallSupposed(Answer):
+class WhatIfCall(ResponseModel):
     """A recorded call, before and after the change."""
 
     call: str
@@ -221,17 +221,17 @@ class CallSupposed(Answer):
     """The turn number."""
     sequence: int
     """The sequence of the event that recorded its prompt."""
-    before: SupposedPrompt
+    before: WhatIfPrompt
     """The prompt as recorded."""
-    after: SupposedPrompt | None
+    after: WhatIfPrompt | None
     """The prompt under the change; null when it could not be assembled."""
-    altered: tuple[AlteredView, ...]
+    altered: tuple[PromptAlterationView, ...]
     """The differences."""
-    refused: MisfitView | None
+    refused: CallRefusalView | None
     """Why it could not be assembled."""
 
 
-class SessionSupposed(AccountView):
+class WhatIfSession(WhatIfTotalsView):
     """The line of one session."""
 
     line: Literal["session"] = "session"
@@ -243,7 +243,7 @@ class SessionSupposed(AccountView):
     """The session's blueprint."""
     version: int
     """The blueprint's latest version in this session."""
-    worst: tuple[CallSupposed, ...]
+    worst: tuple[WhatIfCall, ...]
     """The calls with the largest differences, worst first; their number is limited."""
     badness: tuple[int, ...]
     """The sort key for sessions, greatest first: calls that could not be assembled, cuts, lost
@@ -251,7 +251,7 @@ class SessionSupposed(AccountView):
     """
 
 
-class SessionUntold(Answer):
+class WhatIfFailedSession(ResponseModel):
     """The line of a session that could not be evaluated."""
 
     line: Literal["untold"] = "untold"
@@ -263,7 +263,7 @@ class SessionUntold(Answer):
     """What is wrong with it."""
 
 
-class Ended(AccountView):
+class WhatIfSummary(WhatIfTotalsView):
     """The last line: the totals of all sessions."""
 
     line: Literal["ended"] = "ended"
@@ -273,5 +273,5 @@ class Ended(AccountView):
     """The number of sessions that could not be evaluated."""
 
 
-Line = Annotated[Begun | SessionSupposed | SessionUntold | Ended, Field(discriminator="line")]
+WhatIfLine = Annotated[WhatIfStart | WhatIfSession | WhatIfFailedSession | WhatIfSummary, Field(discriminator="line")]
 """One line of the response."""

@@ -16,9 +16,9 @@ from typing import cast
 import httpx
 
 from turnlog.services.worker.model.failures import FailureCode, ModelFailure
-from turnlog.services.worker.model.retry_after import retry_after
+from turnlog.services.worker.model.retry_after import parse_retry_after
 
-_STATUS: Mapping[int, FailureCode] = {
+_CODE_BY_STATUS: Mapping[int, FailureCode] = {
     401: "unauthorised",
     402: "unauthorised",
     403: "unauthorised",
@@ -27,58 +27,58 @@ _STATUS: Mapping[int, FailureCode] = {
     409: "server_error",
     429: "rate_limited",
 }
-_NAMES: Mapping[str, FailureCode] = {
+_CODE_BY_CLASS: Mapping[str, FailureCode] = {
     "AuthenticationError": "unauthorised",
     "ContextWindowExceededError": "context_overflow",
     "ContentPolicyViolationError": "content_filtered",
     "UnsupportedParamsError": "bad_request",
 }
 """Classes of litellm that say more than the status."""
-_CODES: Mapping[str, FailureCode] = {
+_CODE_BY_ERROR_CODE: Mapping[str, FailureCode] = {
     "content_filter": "content_filtered",
     "content_policy_violation": "content_filtered",
     "context_length_exceeded": "context_overflow",
     "model_not_found": "unknown_model",
 }
-_SAYABLE = re.compile(r"[a-z]+(?:_[a-z]+)*")
+_ERROR_CODE_FORM = re.compile(r"[a-z]+(?:_[a-z]+)*")
 """The form of an error code, which neither a key nor a sentence has."""
 
 
-def diagnose(error: BaseException, *, answering: bool, now: float) -> ModelFailure:
+def map_error(error: BaseException, *, accepted: bool, now: float) -> ModelFailure:
     """Return the failure that an exception stands for.
 
     `accepted` is true once the provider has begun to answer; `now` is Unix time.
     """
-    links = tuple(_chain(error))
+    links = tuple(_iterate_causes(error))
     for link in links:
         if isinstance(link, ModelFailure):
             return link
     response = next((e.response for e in links if isinstance(e, httpx.HTTPStatusError)), None)
     if response is not None:
-        return _answered(links, response, now)
-    code = _named(links) or _transport(links) or _unanswered(links, answering=answering)
+        return _map_response(links, response, now)
+    code = _find_class_code(links) or _find_transport_code(links) or _find_fallback_code(links, accepted=accepted)
     return ModelFailure(code, type(links[-1]).__name__)
 
 
-def _answered(
+def _map_response(
     links: tuple[BaseException, ...], response: httpx.Response, now: float
 ) -> ModelFailure:
     """Map an error status of the provider."""
-    status, said = response.status_code, _code_in(response)
+    status, said = response.status_code, _read_error_code(response)
     default: FailureCode = (
         "server_error" if status >= httpx.codes.INTERNAL_SERVER_ERROR else "bad_request"
     )
-    code = _named(links) or _CODES.get(said) or _STATUS.get(status, default)
+    code = _find_class_code(links) or _CODE_BY_ERROR_CODE.get(said) or _CODE_BY_STATUS.get(status, default)
     detail = f"HTTP {status} {said}".rstrip()
-    return ModelFailure(code, detail, retry_after=retry_after(response.headers, now))
+    return ModelFailure(code, detail, retry_after=parse_retry_after(response.headers, now))
 
 
-def _named(links: tuple[BaseException, ...]) -> FailureCode | None:
+def _find_class_code(links: tuple[BaseException, ...]) -> FailureCode | None:
     names = (type(link).__name__ for link in links)
-    return next((_NAMES[name] for name in names if name in _NAMES), None)
+    return next((_CODE_BY_CLASS[name] for name in names if name in _CODE_BY_CLASS), None)
 
 
-def _transport(links: tuple[BaseException, ...]) -> FailureCode | None:
+def _find_transport_code(links: tuple[BaseException, ...]) -> FailureCode | None:
     for link in links:
         match link:
             case httpx.ConnectTimeout() | httpx.PoolTimeout():
@@ -94,9 +94,9 @@ def _transport(links: tuple[BaseException, ...]) -> FailureCode | None:
     return None
 
 
-def _unanswered(links: tuple[BaseException, ...], *, answering: bool) -> FailureCode:
+def _find_fallback_code(links: tuple[BaseException, ...], *, accepted: bool) -> FailureCode:
     """Map an error frame, or an error that litellm raised itself."""
-    if answering:
+    if accepted:
         return "error_in_stream"
     said = str(links[0])
     if "LLM Provider NOT provided" in said:
@@ -107,7 +107,7 @@ def _unanswered(links: tuple[BaseException, ...], *, answering: bool) -> Failure
     return "bad_request" if status == httpx.codes.BAD_REQUEST else "server_error"
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     link: object = error
     while isinstance(link, BaseException) and id(link) not in seen:
@@ -117,18 +117,18 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = getattr(link, "original_exception", None) or link.__cause__ or link.__context__
 
 
-def _code_in(response: httpx.Response) -> str:
+def _read_error_code(response: httpx.Response) -> str:
     """Return the provider's error code or type; empty if there is none that is safe to store."""
     try:
         body: object = json.loads(response.content)
     except (ValueError, httpx.ResponseNotRead):
         return ""
-    error = _field(body, "error")
-    for said in (_field(error, "code"), _field(error, "type")):
-        if isinstance(said, str) and _SAYABLE.fullmatch(said):
+    error = _get_field(body, "error")
+    for said in (_get_field(error, "code"), _get_field(error, "type")):
+        if isinstance(said, str) and _ERROR_CODE_FORM.fullmatch(said):
             return said
     return ""
 
 
-def _field(value: object, name: str) -> object:
+def _get_field(value: object, name: str) -> object:
     return cast("Mapping[str, object]", value).get(name) if isinstance(value, dict) else None

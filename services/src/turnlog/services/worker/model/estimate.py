@@ -11,44 +11,44 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from turnlog.services.worker.model.exchange import (
-    Estimated,
+    EstimatedUsage,
     ModelRequest,
-    Reported,
-    ToolCall,
-    Usage,
+    ReportedUsage,
+    ModelToolCall,
+    ModelUsage,
 )
-from turnlog.services.worker.model.thaw import thawed
+from turnlog.services.worker.model.thaw import convert_to_plain
 
 CHARACTERS_PER_TOKEN = 4
 
 
-def account(
-    usage: Usage | None, request: ModelRequest, text: str, tool_calls: Sequence[ToolCall] = ()
-) -> Reported | Estimated:
+def estimate_usage(
+    usage: ModelUsage | None, request: ModelRequest, text: str, tool_calls: Sequence[ModelToolCall] = ()
+) -> ReportedUsage | EstimatedUsage:
     """Return the provider's count, or an estimate of what was sent and received."""
     if usage is not None:
-        return Reported(usage)
+        return ReportedUsage(usage)
     called = sum(len(call.name) + len(call.arguments) for call in tool_calls)
-    return Estimated(Usage(sent_tokens(request), _tokens(len(text) + called)))
+    return EstimatedUsage(ModelUsage(estimate_request_tokens(request), _convert_to_tokens(len(text) + called)))
 
 
-def sent_tokens(request: ModelRequest) -> int:
-    tools = len(json.dumps(thawed(request.tools), ensure_ascii=False)) if request.tools else 0
-    return _tokens(tools + sum(_characters(message) for message in request.messages))
+def estimate_request_tokens(request: ModelRequest) -> int:
+    tools = len(json.dumps(convert_to_plain(request.tools), ensure_ascii=False)) if request.tools else 0
+    return _convert_to_tokens(tools + sum(_count_characters(message) for message in request.messages))
 
 
-def _characters(value: object) -> int:
+def _count_characters(value: object) -> int:
     """Count the characters of every text in a message, role included, in place of the format."""
     match value:
         case str():
             return len(value)
         case Mapping():
-            return sum(map(_characters, cast("Mapping[str, object]", value).values()))
+            return sum(map(_count_characters, cast("Mapping[str, object]", value).values()))
         case list() | tuple():
-            return sum(map(_characters, cast("Sequence[object]", value)))
+            return sum(map(_count_characters, cast("Sequence[object]", value)))
         case _:
             return 0
 
 
-def _tokens(characters: int) -> int:
+def _convert_to_tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_PER_TOKEN)

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from turnlog.events.turn import Finish
+from turnlog.events.turn import FinishReason
 
-FinishReason = Finish
+FinishReason = FinishReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ModelRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ModelUsage:
     """Tokens of one attempt."""
 
     input_tokens: int
@@ -34,29 +34,29 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportedUsage:
     """Tokens that the provider counted."""
 
-    usage: Usage
+    usage: ModelUsage
 
 
 @dataclass(frozen=True, slots=True)
-class Estimated:
+class EstimatedUsage:
     """Tokens that we estimated, since the provider reported none."""
 
-    usage: Usage
+    usage: ModelUsage
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownUsage:
     """The tokens of a lost attempt, which are unknown; not the same as zero."""
 
 
-Accounted = Reported | Estimated | Unknown
+AccountedUsage = ReportedUsage | EstimatedUsage | UnknownUsage
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ModelToolCall:
     """A tool that the model requests; `arguments` is unparsed JSON."""
 
     id: str
@@ -72,22 +72,22 @@ class TextDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedAnswer:
     """The end of a reply; `finish_reason` says whether it is whole."""
 
     finish_reason: FinishReason
-    tool_calls: tuple[ToolCall, ...]
-    usage: Usage | None
+    tool_calls: tuple[ModelToolCall, ...]
+    usage: ModelUsage | None
     """None if the provider reported none."""
     model: str
     """The model that answered, by the provider's account if it gives one."""
     response_id: str | None
 
 
-class Model(Protocol):
+class LanguageModel(Protocol):
     """Answers requests."""
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
         """Stream the answer to a request; closing the generator closes the provider's connection.
 
         The stream ends with exactly one `FinishedAnswer` or raises `ModelFailure`.

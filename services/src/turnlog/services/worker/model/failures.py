@@ -37,7 +37,7 @@ stopped is a `FinishedAnswer` with that reason. `too_long` is an answer that no 
 `model_off` is a service that was started without a model.
 """
 
-RETRYABLE: frozenset[FailureCode] = frozenset(
+RETRYABLE_CODES: frozenset[FailureCode] = frozenset(
     {
         "rate_limited",
         "server_error",
@@ -69,4 +69,4 @@ class ModelFailure(TurnlogError):
 
     @property
     def retryable(self) -> bool:
-        return self.code in RETRYABLE
+        return self.code in RETRYABLE_CODES

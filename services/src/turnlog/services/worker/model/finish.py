@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from turnlog.services.worker.model.exchange import FinishReason
 
-_REASONS: Mapping[FinishReason, tuple[str, ...]] = MappingProxyType(
+_NAMES_BY_REASON: Mapping[FinishReason, tuple[str, ...]] = MappingProxyType(
     {
         "stop": ("stop", "end_turn", "stop_sequence", "complete", "eos", "eos_token"),
         "length": ("length", "max_tokens", "model_length", "compaction"),
@@ -27,15 +27,15 @@ _REASONS: Mapping[FinishReason, tuple[str, ...]] = MappingProxyType(
         "recitation": ("recitation", "image_recitation"),
     }
 )
-_BY_NAME: Mapping[str, FinishReason] = MappingProxyType(
-    {name: reason for reason, names in _REASONS.items() for name in names}
+_REASON_BY_NAME: Mapping[str, FinishReason] = MappingProxyType(
+    {name: reason for reason, names in _NAMES_BY_REASON.items() for name in names}
 )
 
 
-def finish_reason(said: str) -> FinishReason | None:
+def map_finish_reason(said: str) -> FinishReason | None:
     """Return our finish reason for a provider's; None if the answer cannot count as whole.
 
     Only reasons that end an answer on purpose are known. Others, such as `abort` or
     `network_error`, mean that the answer is not whole.
     """
-    return _BY_NAME.get(said.lower())
+    return _REASON_BY_NAME.get(said.lower())

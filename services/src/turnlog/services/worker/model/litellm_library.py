@@ -14,8 +14,8 @@ from collections.abc import AsyncIterable, Mapping, MutableMapping
 from importlib import import_module
 from typing import Protocol, Self, cast, runtime_checkable
 
-from turnlog.services.worker.model.scripted_provider import PROVIDER, ScriptedProvider
-from turnlog.services.worker.model.witness import Witness
+from turnlog.services.worker.model.scripted_provider import SCRIPTED_PROVIDER, ScriptedProvider
+from turnlog.services.worker.model.witness import RawStreamCheck
 
 _ENVIRONMENT: Mapping[str, str] = {
     "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True",
@@ -26,12 +26,12 @@ _ENVIRONMENT: Mapping[str, str] = {
     "LITELLM_MODE": "PRODUCTION",
 }
 """Prevents tables from the network and settings from a `.env` file in the working directory."""
-_ASKED_ABOUT = ("ollama/", "ollama_chat/")
-_PUT_OFF = "_on_deferred_stream_complete"
-_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+_OLLAMA_PREFIXES = ("ollama/", "ollama_chat/")
+_DEFERRED_FLAG = "_on_deferred_stream_complete"
+_LITELLM_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 
 
-class Stream(Protocol):
+class LitellmStream(Protocol):
     """A streamed answer of litellm."""
 
     chunks: list[object]
@@ -52,60 +52,60 @@ class Stream(Protocol):
 
 
 @runtime_checkable
-class Parser(Protocol):
+class LitellmParser(Protocol):
     """One of litellm's parsers of streamed lines."""
 
     streaming_response: AsyncIterable[object]
 
 
-class Library(Protocol):
+class LitellmLibrary(Protocol):
     custom_provider_map: list[Mapping[str, object]]
     model_cost: MutableMapping[str, Mapping[str, object]]
     suppress_debug_info: bool
 
-    async def acompletion(self, **arguments: object) -> Stream: ...
+    async def acompletion(self, **arguments: object) -> LitellmStream: ...
 
     def token_counter(self, *, model: str, text: str) -> int: ...
 
 
-def load() -> Library:
+def load_litellm() -> LitellmLibrary:
     """Import litellm and configure it; takes seconds the first time."""
     os.environ.update(_ENVIRONMENT)
-    for name in _LOGGERS:
+    for name in _LITELLM_LOGGERS:
         logging.getLogger(name).disabled = True
     import litellm  # noqa: PLC0415  # seconds, and only the worker needs it
 
-    library = cast("Library", litellm)
-    library.custom_provider_map = [{"provider": PROVIDER, "custom_handler": ScriptedProvider()}]
+    library = cast("LitellmLibrary", litellm)
+    library.custom_provider_map = [{"provider": SCRIPTED_PROVIDER, "custom_handler": ScriptedProvider()}]
     library.suppress_debug_info = True
-    _warm(library)
+    _load_lazy_parts(library)
     return library
 
 
-def _warm(library: Library) -> None:
+def _load_lazy_parts(library: LitellmLibrary) -> None:
     """Load now what the first call would load on the event loop, in a second or two."""
     import_module("openai.resources")
     library.token_counter(model="", text="warm")
 
 
-def introduce(library: Library, model: str) -> None:
+def register_ollama_model(library: LitellmLibrary, model: str) -> None:
     """Register an Ollama model with litellm before it is called.
 
     Otherwise litellm asks the server about it and blocks the event loop meanwhile.
     """
-    if model.startswith(_ASKED_ABOUT):
+    if model.startswith(_OLLAMA_PREFIXES):
         library.model_cost.setdefault(model, {"litellm_provider": "ollama", "mode": "chat"})
 
 
-def unaccounted(stream: Stream) -> None:
+def stop_accounting(stream: LitellmStream) -> None:
     """Make litellm defer its accounting for ever: it serves callbacks, and there are none.
 
     Otherwise litellm prices the whole answer on the event loop before the end of it is reported.
     """
-    setattr(stream.logging_obj, _PUT_OFF, True)
+    setattr(stream.logging_obj, _DEFERRED_FLAG, True)
 
 
-async def witnessed(stream: Stream) -> Witness | None:
+async def attach_stream_check(stream: LitellmStream) -> RawStreamCheck | None:
     """Insert a `RawStreamCheck` between the provider's lines and litellm's parser.
 
     Returns None where litellm does not parse lines itself: the OpenAI client is strict, and boto's
@@ -113,21 +113,21 @@ async def witnessed(stream: Stream) -> Witness | None:
     """
     await stream.fetch_stream()
     parser = stream.completion_stream
-    if not isinstance(parser, Parser):
+    if not isinstance(parser, LitellmParser):
         return None
-    witness = Witness(aiter(parser.streaming_response), strict=_skips(parser))
+    witness = RawStreamCheck(aiter(parser.streaming_response), strict=_is_skipping_parser(parser))
     parser.streaming_response = witness
     return witness
 
 
-def said_finish(stream: Stream, witness: Witness | None) -> str | None:
+def find_finish_reason(stream: LitellmStream, witness: RawStreamCheck | None) -> str | None:
     """Return the provider's own finish reason, or None if it sent none."""
     if witness is None or not (witness.finish or witness.openai):
         return stream.received_finish_reason
     return witness.finish
 
 
-def _skips(parser: object) -> bool:
+def _is_skipping_parser(parser: object) -> bool:
     """Return whether a parser skips frames that are not JSON; others buffer them."""
     from litellm.llms.base_llm.base_model_iterator import (  # noqa: PLC0415  # as above
         BaseModelResponseIterator,

@@ -12,97 +12,97 @@ from pathlib import Path
 
 import httpx
 
-from turnlog.services.runtime.aside import aside
-from turnlog.services.runtime.bulk import settled
-from turnlog.services.worker.model.ending import ending
-from turnlog.services.worker.model.exchange import Finished, ModelRequest, TextDelta
+from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.runtime.bulk import freeze_live_objects
+from turnlog.services.worker.model.ending import build_finished
+from turnlog.services.worker.model.exchange import FinishedAnswer, ModelRequest, TextDelta
 from turnlog.services.worker.model.litellm_library import (
-    Library,
-    introduce,
-    load,
-    said_finish,
-    unaccounted,
-    witnessed,
+    LitellmLibrary,
+    register_ollama_model,
+    load_litellm,
+    find_finish_reason,
+    stop_accounting,
+    attach_stream_check,
 )
-from turnlog.services.worker.model.parameters import checked
-from turnlog.services.worker.model.patience import patient
-from turnlog.services.worker.model.reading import Reading, reported_usage
-from turnlog.services.worker.model.script_files import Scripts
-from turnlog.services.worker.model.scripted_provider import PROVIDER
-from turnlog.services.worker.model.thaw import thawed
-from turnlog.services.worker.model.timeouts import Timeouts
+from turnlog.services.worker.model.parameters import check_parameters
+from turnlog.services.worker.model.patience import open_call_timer
+from turnlog.services.worker.model.reading import ChunkReader, read_reported_usage
+from turnlog.services.worker.model.script_files import ScriptFolder
+from turnlog.services.worker.model.scripted_provider import SCRIPTED_PROVIDER
+from turnlog.services.worker.model.thaw import convert_to_plain
+from turnlog.services.worker.model.timeouts import CallTimeouts
 
 
 class LitellmModel:
     """A `LanguageModel`; `scripts` is a folder of scripts for `scripted/<name>`."""
 
-    def __init__(self, timeouts: Timeouts | None = None, scripts: Path | None = None) -> None:
-        self._timeouts = timeouts or Timeouts()
-        self._scripts = Scripts(scripts)
-        self._loaded: Library | None = None
+    def __init__(self, timeouts: CallTimeouts | None = None, scripts: Path | None = None) -> None:
+        self._timeouts = timeouts or CallTimeouts()
+        self._scripts = ScriptFolder(scripts)
+        self._loaded: LitellmLibrary | None = None
 
-    async def preload(self) -> None:
+    async def load_early(self) -> None:
         """Import litellm now in a thread, so that no call has to wait for it."""
-        await self._library()
+        await self._load_library()
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | Finished, None]:
-        arguments = self._arguments(request)
-        library = await self._library()
-        introduce(library, request.model)
-        reading = Reading()
-        with patient(self._timeouts) as patience:
-            stream = await patience.wait(library.acompletion(**arguments))
-            unaccounted(stream)
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[TextDelta | FinishedAnswer, None]:
+        arguments = self._build_arguments(request)
+        library = await self._load_library()
+        register_ollama_model(library, request.model)
+        reading = ChunkReader()
+        with open_call_timer(self._timeouts) as patience:
+            stream = await patience.wait_for(library.acompletion(**arguments))
+            stop_accounting(stream)
             try:
-                witness = await patience.wait(witnessed(stream))
-                patience.answering()
-                while (chunk := await patience.wait(anext(stream, None))) is not None:
-                    text, token = reading.take(chunk)
+                witness = await patience.wait_for(attach_stream_check(stream))
+                patience.mark_accepted()
+                while (chunk := await patience.wait_for(anext(stream, None))) is not None:
+                    text, token = reading.read_chunk(chunk)
                     if text:
                         yield TextDelta(text)
                     # Only now: time that the consumer took is not silence of the provider.
                     if token:
-                        patience.heard()
+                        patience.mark_token()
             finally:
                 await stream.aclose()
-        said, usage = said_finish(stream, witness), reported_usage(stream.chunks)
-        yield ending(reading, said=said, usage=usage, asked=request.model)
+        said, usage = find_finish_reason(stream, witness), read_reported_usage(stream.chunks)
+        yield build_finished(reading, reason_name=said, usage=usage, requested_model=request.model)
 
-    async def _library(self) -> Library:
+    async def _load_library(self) -> LitellmLibrary:
         if self._loaded is None:
-            self._loaded = await aside(load)
-            settled()
+            self._loaded = await run_in_thread(load_litellm)
+            freeze_live_objects()
         return self._loaded
 
-    def _arguments(self, request: ModelRequest) -> dict[str, object]:
+    def _build_arguments(self, request: ModelRequest) -> dict[str, object]:
         provider, _, name = request.model.partition("/")
         arguments: dict[str, object] = {
-            **{key: thawed(value) for key, value in checked(request.parameters).items()},
+            **{key: convert_to_plain(value) for key, value in check_parameters(request.parameters).items()},
             "model": request.model,
-            "messages": thawed(request.messages),
+            "messages": convert_to_plain(request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
-            "timeout": self._transport_timeout(),
+            "timeout": self._build_transport_timeout(),
             # The worker retries. This disables the retries of the client below litellm as well.
             "num_retries": 0,
             # Otherwise any call with tools needs the packages of litellm's proxy.
             "_skip_mcp_handler": True,
         }
         if request.tools:
-            arguments["tools"] = thawed(request.tools)
-        if provider == PROVIDER:
-            arguments["client"] = self._scripts.script(name)
-        elif provider == "openai" and _keyless():
+            arguments["tools"] = convert_to_plain(request.tools)
+        if provider == SCRIPTED_PROVIDER:
+            arguments["client"] = self._scripts.load_script(name)
+        elif provider == "openai" and _has_no_key():
             arguments["api_key"] = "none"
         return arguments
 
-    def _transport_timeout(self) -> httpx.Timeout:
+    def _build_transport_timeout(self) -> httpx.Timeout:
         """Return the timeouts of the socket; `CallTimer` limits silence and length and ends sooner.
         """
         return httpx.Timeout(self._timeouts.total, connect=self._timeouts.connect)
 
 
-def _keyless() -> bool:
+def _has_no_key() -> bool:
     """Return whether an address is set without a key, as for a local server.
 
     The OpenAI client refuses to be created without a key.

@@ -13,15 +13,15 @@ from dataclasses import replace
 from json.encoder import encode_basestring
 from typing import Final, cast
 
-from turnlog.projections.blueprint.storable import mended
-from turnlog.services.worker.model.exchange import ToolCall, Usage
+from turnlog.projections.blueprint.storable import replace_unstorable
+from turnlog.services.worker.model.exchange import ModelToolCall, ModelUsage
 from turnlog.services.worker.model.failures import ModelFailure
 
-MOST_BYTES: Final = 900_000
+MAX_ANSWER_BYTES: Final = 900_000
 """Maximum size of an answer with its tool calls, as JSON: an event must hold it."""
 
 
-class Reading:
+class ChunkReader:
     """What has been read of one answer so far."""
 
     def __init__(self) -> None:
@@ -29,100 +29,100 @@ class Reading:
         """Some text has come."""
         self._latest: object = None
         self._bytes = 0
-        self._calls: list[ToolCall] = []
+        self._calls: list[ModelToolCall] = []
         self._open: dict[int, int] = {}
         """Where in `_calls` the parts of an index go."""
 
     @property
     def model(self) -> str | None:
         """The model that answers, as every chunk names it."""
-        return _answering_model(self._latest) or None
+        return _read_answering_model(self._latest) or None
 
     @property
     def response_id(self) -> str | None:
-        return _text(_get(self._latest, "id")) or None
+        return _read_text(_get_attribute(self._latest, "id")) or None
 
     @property
-    def tool_calls(self) -> tuple[ToolCall, ...]:
+    def tool_calls(self) -> tuple[ModelToolCall, ...]:
         return tuple(self._calls)
 
-    def take(self, chunk: object) -> tuple[str, bool]:
+    def read_chunk(self, chunk: object) -> tuple[str, bool]:
         """Return the text of a chunk, and whether the chunk holds anything from the model."""
         self._latest = chunk
-        delta = _delta(chunk)
-        text = self._counted(_text(_get(delta, "content")))
-        parts = _sequence(_get(delta, "tool_calls"))
+        delta = _get_delta(chunk)
+        text = self._count_bytes(_read_text(_get_attribute(delta, "content")))
+        parts = _read_sequence(_get_attribute(delta, "tool_calls"))
         for part in parts:
-            self._join(part)
+            self._join_tool_call(part)
         self.spoken = self.spoken or bool(text)
-        return text, bool(text or parts or _get(delta, "reasoning_content"))
+        return text, bool(text or parts or _get_attribute(delta, "reasoning_content"))
 
-    def _counted(self, said: str) -> str:
+    def _count_bytes(self, said: str) -> str:
         self._bytes += len(encode_basestring(said).encode())
-        if self._bytes > MOST_BYTES:
-            raise ModelFailure("too_long", f"it is more than {MOST_BYTES} bytes")
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise ModelFailure("too_long", f"it is more than {MAX_ANSWER_BYTES} bytes")
         return said
 
-    def _join(self, part: object) -> None:
+    def _join_tool_call(self, part: object) -> None:
         """Begin a call at a part with a new id; append any other part to the call of its index."""
-        function, call_id = _get(part, "function"), _text(_get(part, "id"))
-        name, arguments = _text(_get(function, "name")), _text(_get(function, "arguments"))
-        self._counted(name + arguments)
-        index = _number(_get(part, "index"))
+        function, call_id = _get_attribute(part, "function"), _read_text(_get_attribute(part, "id"))
+        name, arguments = _read_text(_get_attribute(function, "name")), _read_text(_get_attribute(function, "arguments"))
+        self._count_bytes(name + arguments)
+        index = _read_number(_get_attribute(part, "index"))
         place = self._open.get(index)
         if place is None or (call_id and call_id != self._calls[place].id):
             self._open[index] = len(self._calls)
-            self._calls.append(ToolCall(call_id, name, arguments))
+            self._calls.append(ModelToolCall(call_id, name, arguments))
         else:
             begun = self._calls[place]
             self._calls[place] = replace(begun, arguments=begun.arguments + arguments)
 
 
-def reported_usage(chunks: Iterable[object]) -> Usage | None:
+def read_reported_usage(chunks: Iterable[object]) -> ModelUsage | None:
     """Return the provider's own count from raw chunks; None if there is none, or only zeros."""
-    counts = [count for chunk in chunks if (count := _get(chunk, "usage")) is not None]
+    counts = [count for chunk in chunks if (count := _get_attribute(chunk, "usage")) is not None]
     # Some providers report input first and output last, some repeat both: the maximum is the total.
-    sent = max((_number(_get(count, "prompt_tokens")) for count in counts), default=0)
-    received = max((_number(_get(count, "completion_tokens")) for count in counts), default=0)
+    sent = max((_read_number(_get_attribute(count, "prompt_tokens")) for count in counts), default=0)
+    received = max((_read_number(_get_attribute(count, "completion_tokens")) for count in counts), default=0)
     if not sent and not received:
         return None
-    return Usage(
+    return ModelUsage(
         sent,
         received,
-        cached_input_tokens=_detail(counts, "prompt_tokens_details", "cached_tokens"),
-        reasoning_tokens=_detail(counts, "completion_tokens_details", "reasoning_tokens"),
+        cached_input_tokens=_read_usage_detail(counts, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=_read_usage_detail(counts, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
-def _detail(counts: Sequence[object], group: str, name: str) -> int:
-    return max((_number(_get(_get(count, group), name)) for count in counts), default=0)
+def _read_usage_detail(counts: Sequence[object], group: str, name: str) -> int:
+    return max((_read_number(_get_attribute(_get_attribute(count, group), name)) for count in counts), default=0)
 
 
-def _answering_model(chunk: object) -> str:
+def _read_answering_model(chunk: object) -> str:
     """Return the provider's name for the model, or the requested name."""
-    hidden = _get(chunk, "hidden_params")
+    hidden = _get_attribute(chunk, "hidden_params")
     if isinstance(hidden, dict):
         served = cast("Mapping[str, object]", hidden).get("provider_response_model")
-        return _text(served) or _text(_get(chunk, "model"))
-    return _text(_get(chunk, "model"))
+        return _read_text(served) or _read_text(_get_attribute(chunk, "model"))
+    return _read_text(_get_attribute(chunk, "model"))
 
 
-def _delta(chunk: object) -> object:
-    choices = _sequence(_get(chunk, "choices"))
-    return _get(choices[0], "delta") if choices else None
+def _get_delta(chunk: object) -> object:
+    choices = _read_sequence(_get_attribute(chunk, "choices"))
+    return _get_attribute(choices[0], "delta") if choices else None
 
 
-def _get(value: object, name: str) -> object:
+def _get_attribute(value: object, name: str) -> object:
     return getattr(value, name, None)
 
 
-def _text(value: object) -> str:
-    return mended(value) if isinstance(value, str) else ""
+def _read_text(value: object) -> str:
+    return replace_unstorable(value) if isinstance(value, str) else ""
 
 
-def _number(value: object) -> int:
+def _read_number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _sequence(value: object) -> Sequence[object]:
+def _read_sequence(value: object) -> Sequence[object]:
     return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from turnlog.services.runtime.resolver import ResolverFailure
 from turnlog.services.worker.model.failures import ModelFailure
-from turnlog.services.worker.tools.exchange import ServerFailure
+from turnlog.services.worker.tools.exchange import ToolServerFailure
 
-_DOUBLINGS = 60
+_MAX_DOUBLINGS = 60
 """Beyond this any cap is reached, and a float is still finite."""
 
 
-def delay(
+def compute_retry_delay(
     attempt: int,
-    failure: ModelFailure | ResolverFailure | ServerFailure,
+    failure: ModelFailure | ResolverFailure | ToolServerFailure,
     *,
     base_seconds: float,
     jitter: float,
@@ -25,5 +25,5 @@ def delay(
     """
     if not failure.retryable or attempt + 1 >= attempts:
         return None
-    backoff = base_seconds * 2.0 ** min(attempt, _DOUBLINGS) + jitter
+    backoff = base_seconds * 2.0 ** min(attempt, _MAX_DOUBLINGS) + jitter
     return min(max(backoff, failure.retry_after or 0.0), cap)

@@ -5,21 +5,21 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 
-def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+def parse_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return the delay in seconds that a provider asks for, or None.
 
     The header holds seconds or an HTTP date; some providers send milliseconds under another name.
     Header names are in lower case, `now` is Unix time, and the result is never negative.
     """
-    milliseconds = _number(headers.get("retry-after-ms", ""))
+    milliseconds = _parse_number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
     said = headers.get("retry-after", "")
-    seconds = _number(said)
-    return _until(said, now) if seconds is None else seconds
+    seconds = _parse_number(said)
+    return _compute_seconds_until(said, now) if seconds is None else seconds
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -27,7 +27,7 @@ def _number(text: str) -> float | None:
     return max(value, 0.0) if math.isfinite(value) else None
 
 
-def _until(date: str, now: float) -> float | None:
+def _compute_seconds_until(date: str, now: float) -> float | None:
     try:
         return max(parsedate_to_datetime(date).timestamp() - now, 0.0)
     except (ValueError, TypeError, OverflowError):

@@ -15,14 +15,14 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
-from turnlog.services.worker.model.exchange import FinishReason, ToolCall
+from turnlog.services.worker.model.exchange import FinishReason, ModelToolCall
 from turnlog.services.worker.model.failures import FailureCode, ModelFailure
 
 _WORD = re.compile(r"\S+\s*|\s+")
-_SLOT = "{text}"
+_TEXT_SLOT = "{text}"
 
 
-class Wanted(BaseModel):
+class ScriptedToolCall(BaseModel):
     """A tool to request after the text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,7 +33,7 @@ class Wanted(BaseModel):
     """The arguments of the call."""
 
 
-class Reply(BaseModel):
+class ScriptedReply(BaseModel):
     """One reply of a script."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,7 +44,7 @@ class Reply(BaseModel):
     """A pattern searched in the last user message, in any case."""
     system: str | None = None
     """A pattern searched in the system messages. Replies with neither pattern are used in turn."""
-    tools: tuple[Wanted, ...] = ()
+    tools: tuple[ScriptedToolCall, ...] = ()
     """Tools requested at the end."""
     finish: FinishReason = "stop"
     """The finish reason."""
@@ -55,7 +55,7 @@ class Reply(BaseModel):
 
     @field_validator("match", "system")
     @classmethod
-    def _compiles(cls, pattern: str | None) -> str | None:
+    def _check_pattern(cls, pattern: str | None) -> str | None:
         try:
             re.compile(pattern or "")
         except re.error as error:
@@ -63,24 +63,24 @@ class Reply(BaseModel):
         return pattern
 
 
-class Script(BaseModel):
+class ModelScript(BaseModel):
     """All replies of a scripted model."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    replies: tuple[Reply, ...] = Field(min_length=1)
+    replies: tuple[ScriptedReply, ...] = Field(min_length=1)
     """Replies with patterns are tried in order; if none matches, the others are used in turn."""
 
 
-def choose(script: Script, messages: Sequence[Mapping[str, object]]) -> Reply:
-    said = _said(messages, "user")
+def choose_reply(script: ModelScript, messages: Sequence[Mapping[str, object]]) -> ScriptedReply:
+    said = _list_texts(messages, "user")
     last = said[-1] if said else ""
-    told = "\n".join(_said(messages, "system"))
-    reply = _matching(script, last, told) or _in_turn(script, len(said))
-    return reply.model_copy(update={"text": reply.text.replace(_SLOT, last)})
+    told = "\n".join(_list_texts(messages, "system"))
+    reply = _find_matching_reply(script, last, told) or _choose_reply_in_turn(script, len(said))
+    return reply.model_copy(update={"text": reply.text.replace(_TEXT_SLOT, last)})
 
 
-async def perform(reply: Reply) -> AsyncGenerator[str, None]:
+async def stream_reply(reply: ScriptedReply) -> AsyncGenerator[str, None]:
     """Yield the text word by word, and fail at the end if the script says so."""
     for word in _WORD.findall(reply.text):
         await asyncio.sleep(reply.pace)
@@ -89,28 +89,28 @@ async def perform(reply: Reply) -> AsyncGenerator[str, None]:
         raise ModelFailure(reply.fail, "as scripted")
 
 
-def tool_calls(reply: Reply) -> tuple[ToolCall, ...]:
+def build_tool_calls(reply: ScriptedReply) -> tuple[ModelToolCall, ...]:
     """Return the requested tools as a provider spells them."""
     return tuple(
-        ToolCall(f"scripted-{place}", wanted.name, json.dumps(wanted.arguments))
+        ModelToolCall(f"scripted-{place}", wanted.name, json.dumps(wanted.arguments))
         for place, wanted in enumerate(reply.tools, 1)
     )
 
 
-def tokens(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Count the tokens of a text: a scripted model has one a word."""
     return len(_WORD.findall(text))
 
 
-def sent_tokens(messages: Sequence[Mapping[str, object]]) -> int:
-    return sum(tokens(_text(message.get("content"))) for message in messages)
+def count_sent_tokens(messages: Sequence[Mapping[str, object]]) -> int:
+    return sum(count_tokens(_read_content(message.get("content"))) for message in messages)
 
 
-def _said(messages: Sequence[Mapping[str, object]], role: str) -> list[str]:
-    return [_text(message.get("content")) for message in messages if message.get("role") == role]
+def _list_texts(messages: Sequence[Mapping[str, object]], role: str) -> list[str]:
+    return [_read_content(message.get("content")) for message in messages if message.get("role") == role]
 
 
-def _matching(script: Script, last: str, told: str) -> Reply | None:
+def _find_matching_reply(script: ModelScript, last: str, told: str) -> ScriptedReply | None:
     for reply in script.replies:
         patterns = ((reply.match, last), (reply.system, told))
         given = [(pattern, text) for pattern, text in patterns if pattern is not None]
@@ -119,18 +119,18 @@ def _matching(script: Script, last: str, told: str) -> Reply | None:
     return None
 
 
-def _in_turn(script: Script, turn: int) -> Reply:
+def _choose_reply_in_turn(script: ModelScript, turn: int) -> ScriptedReply:
     waiting = [reply for reply in script.replies if reply.match is None and reply.system is None]
     if not waiting:
         raise ModelFailure("empty", "the script has no reply to this")
     return waiting[(max(turn, 1) - 1) % len(waiting)]
 
 
-def _text(content: object) -> str:
+def _read_content(content: object) -> str:
     """Return the text of a message, whether plain or in parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list | tuple):
         return ""
     parts = cast("Sequence[Mapping[str, object]]", content)
-    return "".join(_text(part.get("text")) for part in parts)
+    return "".join(_read_content(part.get("text")) for part in parts)

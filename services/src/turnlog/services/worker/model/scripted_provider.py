@@ -3,19 +3,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
-from turnlog.services.worker.model.exchange import ToolCall
+from turnlog.services.worker.model.exchange import ModelToolCall
 from turnlog.services.worker.model.scripted import (
-    Script,
-    choose,
-    perform,
-    sent_tokens,
-    tokens,
-    tool_calls,
+    ModelScript,
+    choose_reply,
+    stream_reply,
+    count_sent_tokens,
+    count_tokens,
+    build_tool_calls,
 )
 
-PROVIDER = "scripted"
+SCRIPTED_PROVIDER = "scripted"
 
-Chunk = dict[str, object]
+LitellmChunk = dict[str, object]
 
 
 class ScriptedProvider:
@@ -26,20 +26,20 @@ class ScriptedProvider:
     """
 
     async def astreaming(
-        self, *, client: Script, messages: Sequence[Mapping[str, object]], **_: object
-    ) -> AsyncGenerator[Chunk, None]:
-        reply = choose(client, messages)
-        async with aclosing(perform(reply)) as said:
+        self, *, client: ModelScript, messages: Sequence[Mapping[str, object]], **_: object
+    ) -> AsyncGenerator[LitellmChunk, None]:
+        reply = choose_reply(client, messages)
+        async with aclosing(stream_reply(reply)) as said:
             async for word in said:
-                yield _chunk(word)
-        for index, wanted in enumerate(tool_calls(reply)):
-            yield {**_chunk(""), "tool_use": _asked(wanted, index)}
-        sent, received = sent_tokens(messages), tokens(reply.text)
+                yield _build_chunk(word)
+        for index, wanted in enumerate(build_tool_calls(reply)):
+            yield {**_build_chunk(""), "tool_use": _build_tool_use(wanted, index)}
+        sent, received = count_sent_tokens(messages), count_tokens(reply.text)
         counted = {"prompt_tokens": sent, "completion_tokens": received}
-        yield _chunk("", reply.finish, {**counted, "total_tokens": sent + received})
+        yield _build_chunk("", reply.finish, {**counted, "total_tokens": sent + received})
 
 
-def _chunk(text: str, finish: str = "", usage: Mapping[str, int] | None = None) -> Chunk:
+def _build_chunk(text: str, finish: str = "", usage: Mapping[str, int] | None = None) -> LitellmChunk:
     return {
         "text": text,
         "is_finished": bool(finish),
@@ -50,6 +50,6 @@ def _chunk(text: str, finish: str = "", usage: Mapping[str, int] | None = None) 
     }
 
 
-def _asked(wanted: ToolCall, index: int) -> Chunk:
+def _build_tool_use(wanted: ModelToolCall, index: int) -> LitellmChunk:
     function = {"name": wanted.name, "arguments": wanted.arguments}
     return {"id": wanted.id, "type": "function", "function": function, "index": index}

@@ -12,7 +12,7 @@ from turnlog.services.worker.model.failures import FailureCode
 
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
+class CallTimeouts:
     """The timeouts of a call, in seconds."""
 
     connect: float = 10.0
@@ -24,18 +24,18 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class Deadline:
+class CallDeadline:
     """A time of the event loop, and the failure that reaching it means."""
 
     at: float
     code: FailureCode
 
 
-def deadline(timeouts: Timeouts, *, began: float, token: float | None) -> Deadline:
+def find_deadline(timeouts: CallTimeouts, *, began: float, token: float | None) -> CallDeadline:
     """Return the nearest deadline; `token` is when the last token came, None before the first."""
-    total = Deadline(began + timeouts.total, "timeout_total")
+    total = CallDeadline(began + timeouts.total, "timeout_total")
     if token is None:
-        silence = Deadline(began + timeouts.first_token, "timeout_first_token")
+        silence = CallDeadline(began + timeouts.first_token, "timeout_first_token")
     else:
-        silence = Deadline(token + timeouts.stalled, "timeout_stalled")
+        silence = CallDeadline(token + timeouts.stalled, "timeout_stalled")
     return min(silence, total, key=lambda each: each.at)

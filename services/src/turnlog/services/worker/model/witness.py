@@ -7,7 +7,7 @@ from typing import Self, cast
 from turnlog.services.worker.model.failures import ModelFailure
 
 
-class Witness:
+class RawStreamCheck:
     """Reads a provider's raw lines while litellm parses them.
 
     litellm skips a frame that it cannot parse and takes the closing `[DONE]` for a finish reason,
@@ -29,10 +29,10 @@ class Witness:
     async def __anext__(self) -> object:
         line = await anext(self._lines)
         if isinstance(line, str) and line.startswith("data:") and "[DONE]" not in line:
-            self._read(line.removeprefix("data:"))
+            self._check_frame(line.removeprefix("data:"))
         return line
 
-    def _read(self, frame: str) -> None:
+    def _check_frame(self, frame: str) -> None:
         try:
             parsed: object = json.loads(frame)
         except ValueError:
@@ -40,20 +40,20 @@ class Witness:
                 raise ModelFailure("malformed", "a frame is not JSON") from None
             return
         if isinstance(parsed, dict):
-            self._note(cast("Mapping[str, object]", parsed))
+            self._record_finish(cast("Mapping[str, object]", parsed))
 
-    def _note(self, frame: Mapping[str, object]) -> None:
+    def _record_finish(self, frame: Mapping[str, object]) -> None:
         self.openai = self.openai or "choices" in frame
         for said in (
-            *(choice.get("finish_reason") for choice in _objects(frame.get("choices"))),
-            *(candidate.get("finishReason") for candidate in _objects(frame.get("candidates"))),
-            *(delta.get("stop_reason") for delta in _objects([frame.get("delta")])),
+            *(choice.get("finish_reason") for choice in _filter_objects(frame.get("choices"))),
+            *(candidate.get("finishReason") for candidate in _filter_objects(frame.get("candidates"))),
+            *(delta.get("stop_reason") for delta in _filter_objects([frame.get("delta")])),
         ):
             if isinstance(said, str):
                 self.finish = said
 
 
-def _objects(value: object) -> list[Mapping[str, object]]:
+def _filter_objects(value: object) -> list[Mapping[str, object]]:
     if not isinstance(value, list):
         return []
     entries = cast("Sequence[object]", value)

@@ -10,25 +10,25 @@ from pydantic import JsonValue
 
 from turnlog.events.errors import TurnlogError
 from turnlog.projections.blueprint.tools import ServerSpec
-from turnlog.projections.tools.offers import Offer
+from turnlog.projections.tools.offers import ToolOffer
 
-Code = Literal["tools_unreachable", "tools_timeout", "tools_failed"]
+ServerFailureCode = Literal["tools_unreachable", "tools_timeout", "tools_failed"]
 
 
-class ServerFailure(TurnlogError):
+class ToolServerFailure(TurnlogError):
     """A server could not be reached or gave no answer."""
 
     retry_after: float | None = None
 
-    def __init__(self, code: Code, detail: str, *, retryable: bool = True) -> None:
+    def __init__(self, code: ServerFailureCode, detail: str, *, retryable: bool = True) -> None:
         super().__init__(f"{code}: {detail}")
-        self.code: Code = code
+        self.code: ServerFailureCode = code
         self.detail = detail
         self.retryable = retryable
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ToolAnswer:
     """The result of a tool."""
 
     text: str
@@ -41,13 +41,13 @@ class Answered:
 class ToolServers(Protocol):
     """Tool servers, by the name and address in a blueprint."""
 
-    async def offers(self, server: str, spec: ServerSpec) -> tuple[Offer, ...]:
+    async def list_offers(self, server: str, spec: ServerSpec) -> tuple[ToolOffer, ...]:
         """Return what a server offers; raises `ToolServerFailure`."""
         ...
 
-    async def ask(
+    async def call_tool(
         self, server: str, spec: ServerSpec, tool: str, arguments: Mapping[str, JsonValue]
-    ) -> Answered:
+    ) -> ToolAnswer:
         """Run a tool once; raises `ToolServerFailure`.
 
         After a failure other than `tools_unreachable` the tool may have been executed or not.

@@ -18,7 +18,7 @@ from pathlib import Path
 _SET_PDEATHSIG = 1
 
 
-def leashed(command: Sequence[str]) -> tuple[str, ...]:
+def wrap_command(command: Sequence[str]) -> tuple[str, ...]:
     """Return the command that runs a program bound to this process; raises `FileNotFoundError`.
 
     A program that is installed beside this interpreter is found before any other of its name.
@@ -31,7 +31,7 @@ def leashed(command: Sequence[str]) -> tuple[str, ...]:
     return sys.executable, "-I", "-S", __file__, str(os.getpid()), found, *arguments
 
 
-def _become(holder: int, command: Sequence[str]) -> None:
+def _replace_process(holder: int, command: Sequence[str]) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() == holder:
@@ -39,4 +39,4 @@ def _become(holder: int, command: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _become(int(sys.argv[1]), sys.argv[2:])
+    _replace_process(int(sys.argv[1]), sys.argv[2:])

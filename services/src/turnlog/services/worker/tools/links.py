@@ -21,151 +21,151 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from turnlog.projections.blueprint.tools import ServerSpec
-from turnlog.services.runtime.aside import aside
-from turnlog.services.worker.tools.exchange import ServerFailure
+from turnlog.services.runtime.aside import run_in_thread
+from turnlog.services.worker.tools.exchange import ToolServerFailure
 
 if TYPE_CHECKING:
     from mcp import Client
 
-LEAVE: Final = 10.0
+CLOSE_SECONDS: Final = 10.0
 """Seconds that stopping a server may take: closing its input, terminating it, then killing it."""
-CONNECT: Final = 60.0
+CONNECT_SECONDS: Final = 60.0
 """Seconds that starting a server may take."""
-MOST_KEPT: Final = 32
+MAX_CONNECTIONS: Final = 32
 """Maximum number of open connections; the least recently used are closed first."""
 
 
 @dataclass(eq=False)
-class Link:
+class ServerConnection:
     """One connection to a tool server."""
 
     client: asyncio.Future[Client]
     """The MCP client, once connected."""
-    holding: asyncio.Task[None]
+    task: asyncio.Task[None]
     """The task that keeps the connection open."""
-    leaving: asyncio.Event
+    close_requested: asyncio.Event
     """Set to close it: a task that is cancelled while it stops a program would never finish."""
-    using: int = 0
+    active_requests: int = 0
     """Number of requests that are running."""
-    parted: bool = False
+    retired: bool = False
     """Whether no new request may use it."""
 
-    def part(self) -> None:
+    def close_when_idle(self) -> None:
         """Close it as soon as no request is running."""
-        self.parted = True
-        if not self.using:
-            self.leaving.set()
+        self.retired = True
+        if not self.active_requests:
+            self.close_requested.set()
 
-    async def left(self) -> None:
+    async def close_now(self) -> None:
         """Close it now."""
-        self.leaving.set()
-        await asyncio.wait({self.holding}, timeout=LEAVE)
+        self.close_requested.set()
+        await asyncio.wait({self.task}, timeout=CLOSE_SECONDS)
 
 
 @dataclass
-class Links:
+class ServerConnectionPool:
     """The connections of a worker, one for each server."""
 
-    _kept: dict[str, Link] = field(default_factory=dict[str, Link])
-    _parted: set[Link] = field(default_factory=set[Link])
+    _connections: dict[str, ServerConnection] = field(default_factory=dict[str, ServerConnection])
+    _retired: set[ServerConnection] = field(default_factory=set[ServerConnection])
 
     @asynccontextmanager
-    async def to(self, server: str, spec: ServerSpec) -> AsyncGenerator[Client]:
+    async def open_client(self, server: str, spec: ServerSpec) -> AsyncGenerator[Client]:
         """Yield a client of a server that is alive; raises `ToolServerFailure`."""
         key = f"{server} {spec.model_dump_json()}"
-        link = await self._link(key, spec)
-        link.using += 1
+        link = await self._get_connection(key, spec)
+        link.active_requests += 1
         try:
-            client = await _client(link, server)
+            client = await _wait_for_client(link, server)
             try:
                 yield client
             except asyncio.CancelledError:
-                link.parted = True
+                link.retired = True
                 raise
         finally:
-            link.using -= 1
-            if link.parted or link.holding.done():
-                self._part(key, link)
+            link.active_requests -= 1
+            if link.retired or link.task.done():
+                self._remove_connection(key, link)
 
     async def close(self) -> None:
         """Close all connections."""
-        links = {*self._kept.values(), *self._parted}
-        self._kept, self._parted = {}, set()
-        await asyncio.gather(*(link.left() for link in links))
+        links = {*self._connections.values(), *self._retired}
+        self._connections, self._retired = {}, set()
+        await asyncio.gather(*(link.close_now() for link in links))
 
-    async def _link(self, key: str, spec: ServerSpec) -> Link:
+    async def _get_connection(self, key: str, spec: ServerSpec) -> ServerConnection:
         """Return the open connection, or a new one if its server does not answer."""
-        link = self._kept.get(key)
-        if link and link.client.done() and not await _lives(link):
-            self._part(key, link)
-        link = self._kept[key] = self._kept.pop(key) if key in self._kept else _made(spec)
-        for oldest in [*self._kept][:-MOST_KEPT]:
-            self._part(oldest, self._kept[oldest])
+        link = self._connections.get(key)
+        if link and link.client.done() and not await _is_alive(link):
+            self._remove_connection(key, link)
+        link = self._connections[key] = self._connections.pop(key) if key in self._connections else _start_connection(spec)
+        for oldest in [*self._connections][:-MAX_CONNECTIONS]:
+            self._remove_connection(oldest, self._connections[oldest])
         return link
 
-    def _part(self, key: str, link: Link) -> None:
-        if self._kept.get(key) is link:
-            del self._kept[key]
-        if not link.holding.done():
-            self._parted.add(link)
-            link.holding.add_done_callback(lambda _: self._parted.discard(link))
-        link.part()
+    def _remove_connection(self, key: str, link: ServerConnection) -> None:
+        if self._connections.get(key) is link:
+            del self._connections[key]
+        if not link.task.done():
+            self._retired.add(link)
+            link.task.add_done_callback(lambda _: self._retired.discard(link))
+        link.close_when_idle()
 
 
-def _made(spec: ServerSpec) -> Link:
+def _start_connection(spec: ServerSpec) -> ServerConnection:
     client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
     leaving = asyncio.Event()
-    holding = asyncio.create_task(_held_open(spec, client, leaving))
+    holding = asyncio.create_task(_run_connection(spec, client, leaving))
     # Its exception repeats the server's text, and asyncio logs exceptions that are never retrieved
     holding.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-    return Link(client, holding, leaving)
+    return ServerConnection(client, holding, leaving)
 
 
-async def _lives(link: Link) -> bool:
-    alive: bool = not link.holding.done() and await transports().alive(link.client.result())
+async def _is_alive(link: ServerConnection) -> bool:
+    alive: bool = not link.task.done() and await load_transports().alive(link.client.result())
     return alive
 
 
-async def _client(link: Link, server: str) -> Client:
-    either: set[asyncio.Future[Any]] = {link.client, link.holding}
+async def _wait_for_client(link: ServerConnection, server: str) -> Client:
+    either: set[asyncio.Future[Any]] = {link.client, link.task}
     await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     if link.client.done():
         return link.client.result()
-    raise _unreachable(server, link.holding.exception())
+    raise _build_unreachable(server, link.task.exception())
 
 
-def _unreachable(server: str, error: BaseException | None) -> ServerFailure:
+def _build_unreachable(server: str, error: BaseException | None) -> ToolServerFailure:
     """Build the failure without the server's own text, which may repeat prompts."""
-    match _innermost(error):
+    match _find_innermost(error):
         case FileNotFoundError(args=(program, *_)):
             detail = f"{server}: there is no program {program!r}"
-            return ServerFailure("tools_unreachable", detail, retryable=False)
+            return ToolServerFailure("tools_unreachable", detail, retryable=False)
         case TimeoutError():
-            why = f"it took more than {CONNECT:g} s to begin"
+            why = f"it took more than {CONNECT_SECONDS:g} s to begin"
         case _:
-            why = transports().wording(_innermost(error))
-    return ServerFailure("tools_unreachable", f"{server}: {why}")
+            why = load_transports().wording(_find_innermost(error))
+    return ToolServerFailure("tools_unreachable", f"{server}: {why}")
 
 
-def _innermost(error: BaseException | None) -> BaseException | None:
+def _find_innermost(error: BaseException | None) -> BaseException | None:
     """Return the first leaf of nested exception groups."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)
-    return _innermost(group.exceptions[0])
+    return _find_innermost(group.exceptions[0])
 
 
-async def _held_open(
+async def _run_connection(
     spec: ServerSpec, client: asyncio.Future[Client], leaving: asyncio.Event
 ) -> None:
-    found = await aside(transports)
+    found = await run_in_thread(load_transports)
     async with AsyncExitStack() as open_until:
-        async with asyncio.timeout(CONNECT):
+        async with asyncio.timeout(CONNECT_SECONDS):
             connected = await open_until.enter_async_context(found.connected(spec))
         client.set_result(connected)
         await leaving.wait()
 
 
-def transports() -> ModuleType:
+def load_transports() -> ModuleType:
     """Import the module that uses the MCP package; the first import takes seconds."""
     return import_module("turnlog.services.worker.tools.mcp_transports")

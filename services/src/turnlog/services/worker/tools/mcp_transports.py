@@ -26,25 +26,25 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from turnlog.projections.blueprint.storable import mended
-from turnlog.projections.blueprint.tools import LocalServer, RemoteServer, ServerSpec
-from turnlog.services.worker.tools.exchange import Answered
-from turnlog.services.worker.tools.leash import leashed
+from turnlog.projections.blueprint.storable import replace_unstorable
+from turnlog.projections.blueprint.tools import LocalServerSpec, RemoteServerSpec, ServerSpec
+from turnlog.services.worker.tools.exchange import ToolAnswer
+from turnlog.services.worker.tools.leash import wrap_command
 
-_UNSURE: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
+_UNSURE_CODES: Final = frozenset({CONNECTION_CLOSED, INTERNAL_ERROR, PARSE_ERROR, REQUEST_TIMEOUT})
 """After these errors a request may have been executed; the package uses them if HTTP failed."""
-LIFE: Final = 2.0
+PING_SECONDS: Final = 2.0
 """Seconds that a ping may take."""
 
 
-async def refusal(client: Client, error: Exception) -> Answered | None:
+async def refusal(client: Client, error: Exception) -> ToolAnswer | None:
     """Return what a server answered against a request; None if it did not answer."""
     if not isinstance(error, MCPError):
         return None
     # Many servers refuse with the code of a closed connection although theirs is open
     if error.code == CONNECTION_CLOSED and not await alive(client):
         return None
-    return Answered(mended(str(error)), failed=True, unsure=error.code in _UNSURE)
+    return ToolAnswer(replace_unstorable(str(error)), failed=True, unsure=error.code in _UNSURE_CODES)
 
 
 def wording(error: BaseException | None) -> str:
@@ -65,7 +65,7 @@ def wording(error: BaseException | None) -> str:
 async def alive(client: Client) -> bool:
     """Ping a server by the protocol version that was negotiated."""
     try:
-        async with asyncio.timeout(LIFE):
+        async with asyncio.timeout(PING_SECONDS):
             if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
                 await client.session.send_discover(client.protocol_version)
             else:
@@ -80,22 +80,22 @@ async def connected(spec: ServerSpec) -> AsyncGenerator[Client]:
     """Yield a client of a server; its program is stopped at the end."""
     # The package's log repeats what servers send, and so prompts and results
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    async with _opened(spec) as client:
-        client.session.validate_tool_result = _as_it_came  # type: ignore[method-assign]
+    async with _open_client(spec) as client:
+        client.session.validate_tool_result = _accept_result  # type: ignore[method-assign]
         yield client
 
 
-async def _as_it_came(name: str, result: CallToolResult) -> None:
+async def _accept_result(name: str, result: CallToolResult) -> None:
     """Accept a result without validation: a hostile schema may keep a worker busy for hours."""
 
 
 @asynccontextmanager
-async def _opened(spec: ServerSpec) -> AsyncGenerator[Client]:
+async def _open_client(spec: ServerSpec) -> AsyncGenerator[Client]:
     match spec:
-        case LocalServer():
-            async with _started(spec) as client:
+        case LocalServerSpec():
+            async with _start_program(spec) as client:
                 yield client
-        case RemoteServer(url=url, headers_from=named):
+        case RemoteServerSpec(url=url, headers_from=named):
             headers = {name: os.environ.get(of, "") for name, of in named.items()}
             async with (
                 create_mcp_http_client(headers) as http,
@@ -107,8 +107,8 @@ async def _opened(spec: ServerSpec) -> AsyncGenerator[Client]:
 
 
 @asynccontextmanager
-async def _started(spec: LocalServer) -> AsyncGenerator[Client]:
-    program, *arguments = leashed(spec.command)
+async def _start_program(spec: LocalServerSpec) -> AsyncGenerator[Client]:
+    program, *arguments = wrap_command(spec.command)
     environment = {name: os.environ[name] for name in spec.env_from if name in os.environ}
     server = StdioServerParameters(
         command=program,

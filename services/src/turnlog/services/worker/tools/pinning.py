@@ -16,55 +16,55 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from turnlog.events.content import Digest
-from turnlog.events.log.ports import Blobs
+from turnlog.events.log.ports import BlobStore
 from turnlog.events.tool import ToolsSnapshotted
 from turnlog.projections.blueprint.tools import ToolsSpec
-from turnlog.projections.tools.offers import Offer, digest_of_offers, taken_up
-from turnlog.services.worker.tools.exchange import ServerFailure, ToolServers
+from turnlog.projections.tools.offers import ToolOffer, compute_offers_digest, build_tool_catalog
+from turnlog.services.worker.tools.exchange import ToolServerFailure, ToolServers
 
-MOST_KNOWN: Final = 256
+MAX_CACHED_SNAPSHOTS: Final = 256
 """Maximum number of cached snapshots; the least recently used are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    offered: Digest
-    pinned: ToolsSnapshotted
+class _CachedSnapshot:
+    offers_digest: Digest
+    snapshot: ToolsSnapshotted
 
 
 @dataclass(frozen=True, slots=True)
-class Pinning:
+class ToolSnapshots:
     """The tool snapshots that a worker has written, by tenant and profile."""
 
-    _known: dict[str, _Known] = field(default_factory=dict[str, _Known])
+    _cached: dict[str, _CachedSnapshot] = field(default_factory=dict[str, _CachedSnapshot])
 
-    async def pinned(
-        self, servers: ToolServers, blobs: Blobs, tenant: str, profile: str, spec: ToolsSpec
+    async def snapshot_tools(
+        self, servers: ToolServers, blobs: BlobStore, tenant: str, profile: str, spec: ToolsSpec
     ) -> ToolsSnapshotted:
         """Return the snapshot for a session that begins now, its texts stored.
 
         Raises `ToolServerFailure` if any server of the profile cannot be asked.
         """
-        found = await _offered(servers, spec)
-        offered = digest_of_offers(found)
+        found = await _fetch_offers(servers, spec)
+        offered = compute_offers_digest(found)
         key = f"{tenant} {profile} {spec.model_dump_json(include={'servers'})}"
-        known = self._known.pop(key, None)
-        if known is None or known.offered != offered:
-            taken = taken_up(profile, spec, found)
-            await asyncio.gather(*(blobs.put(tenant, text.encode()) for text in taken.texts))
-            known = _Known(offered, taken.event)
-        self._known[key] = known
-        while len(self._known) > MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        return known.pinned
+        known = self._cached.pop(key, None)
+        if known is None or known.offers_digest != offered:
+            taken = build_tool_catalog(profile, spec, found)
+            await asyncio.gather(*(blobs.put_blob(tenant, text.encode()) for text in taken.texts))
+            known = _CachedSnapshot(offered, taken.event)
+        self._cached[key] = known
+        while len(self._cached) > MAX_CACHED_SNAPSHOTS:
+            del self._cached[next(iter(self._cached))]
+        return known.snapshot
 
 
-async def _offered(servers: ToolServers, spec: ToolsSpec) -> dict[str, tuple[Offer, ...]]:
-    offers = (servers.offers(name, server) for name, server in spec.servers.items())
+async def _fetch_offers(servers: ToolServers, spec: ToolsSpec) -> dict[str, tuple[ToolOffer, ...]]:
+    offers = (servers.list_offers(name, server) for name, server in spec.servers.items())
     try:
         async with asyncio.timeout(spec.seconds):
             found = await asyncio.gather(*offers)
     except TimeoutError:
         detail = f"a server took more than {spec.seconds:g} s to say what it has"
-        raise ServerFailure("tools_timeout", detail) from None
+        raise ToolServerFailure("tools_timeout", detail) from None
     return dict(zip(spec.servers, found, strict=True))
